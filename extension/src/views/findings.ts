@@ -56,9 +56,8 @@ export function findingsView(context: Context): View {
         "div.finding-said",
         {},
         finding.clusters.length ? chips(finding.clusters, store.relations, 4, false) : null,
-        h("p", {}, ...prose(finding.text), finding.verdict && " ", ...prose(finding.verdict)),
+        h("p", {}, ...prose(finding.text), finding.verdict && " ", ...prose(finding.verdict), " ", badge(finding.label)),
       ),
-      badge(finding.label),
       experiment(finding),
     );
     const thing = thingOf(finding);

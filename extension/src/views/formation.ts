@@ -16,7 +16,7 @@ import { FormedDrawing } from "./formed";
 import { BOX } from "../graph/formed";
 import { drag } from "../ui/drag";
 
-const LEAST = 0.9; // scale of the first picture
+const LEAST = 0.75; // scale of the first picture
 const STEP = 1.2;
 const TELL = 90; // milliseconds that a stage stands before its changes are written: a slider is dragged over many
 

@@ -37,7 +37,7 @@ export function legend(parts: readonly number[]): HTMLElement {
       ? h(
           "li",
           { title: MEANING[i] ?? "" },
-          h(`span.swatch.part-${i}`, { "aria-hidden": "true" }),
+          h(`span.share-key.part-${i}`, { "aria-hidden": "true" }),
           `${name} ${seconds(parts[i])}`,
         )
       : null,
