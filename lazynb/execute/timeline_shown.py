@@ -95,8 +95,8 @@ def to_html(given: Shown) -> str:
         )
     foot = "".join(f'<div style="opacity:0.8">{html.escape(one)}</div>' for one in given.notes)
     return (
-        f"<p>{html.escape(given.heading)}: {key}</p><div>{strip}</div>"
-        f"<table><tbody>{rows}</tbody></table>{foot}"
+        f'<p>{html.escape(given.heading)}: {key}</p><div style="overflow-x:auto">{strip}</div>'
+        f'<div style="overflow-x:auto"><table><tbody>{rows}</tbody></table></div>{foot}'
     )
 
 

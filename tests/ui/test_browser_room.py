@@ -17,12 +17,13 @@ LONG = "normalised_output_of_the_last_attention_layer"
 LINE = f"    {LONG} = jax.nn.gelu({LONG} @ weights_of_the_projection + bias) / jnp.sqrt(1.0 + eps)"
 WHY = "the number 3 at cell 15, line 2 is now 4: from here on it is an input of every program that has it"
 
-# Every text that ends in dots, or is cut off without any, and cannot be scrolled to.
+# Every text that ends in dots, or is cut off without any, and cannot be scrolled to. (An area of memory is as large as the
+# value: its tooltip and the list below have the whole name.)
 CUT = """() => {
   const cut = [];
   for (const e of document.querySelectorAll('.lazynb-inspector *')) {
     const { overflowX, overflowY, whiteSpace } = getComputedStyle(e);
-    if (e.closest('svg') || !e.clientWidth || !e.getClientRects().length) continue;
+    if (e.closest('svg, .lz-patch[title]') || !e.clientWidth || !e.getClientRects().length) continue;
     const wide = ['hidden', 'clip'].includes(overflowX) && e.scrollWidth > e.clientWidth + 1;
     const high = ['hidden', 'clip'].includes(overflowY) && e.scrollHeight > e.clientHeight + 3 && whiteSpace !== 'nowrap';
     if (wide || high) cut.push(`${e.className}: ${e.textContent.trim().slice(0, 50)}`);

@@ -18,7 +18,7 @@ import { timesPane } from "./times";
 const PLAY = 1100;
 const LINE = 20;
 /** Pixels beside the text of a line: number, chip, margin. */
-const BESIDE = 100;
+const BESIDE = 110;
 /** Letters by which what is wrapped is indented. */
 const INDENT = 4;
 
