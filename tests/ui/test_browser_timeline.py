@@ -251,3 +251,21 @@ def test_a_thousand_lines_are_quick(show):
         return performance.now() - began; }"""
     )
     assert took < 2000  # a tenth of it on an idle machine; Python sends sixty
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_line_that_breaks_has_a_mark_in_the_source(show, theme):
+    data = inspections.small()
+    asked = row(6, "sync", "LNB201", [0.1, 0, 0.1, 0, 0], asked=True)
+    broken = row(10, "float", "LNB103", [0.1, 0.2, 0.1, 0.3, 0], count=4)
+    data["timelines"] = {"of": [timeline("Session", [asked, broken])], "help": []}
+    page = show(data, theme)
+    marked = page.locator(".lz-code-line:has(.lz-broken)")
+    expect(marked).to_have_count(1)
+    assert marked.locator(".lz-number").inner_text() == "10"
+    said = marked.locator(".lz-broken").get_attribute("aria-label")
+    assert said.startswith("trace break LNB103: float() needed a value, 4 times, 600 ms")
+    expect(page.locator(".lz-source-legend")).to_contain_text("a trace break")
+    assert not violations(page, ".lz-source")
+    page = show(inspections.small(), theme)
+    expect(page.locator(".lz-broken")).to_have_count(0)

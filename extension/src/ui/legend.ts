@@ -25,3 +25,6 @@ export function stripeLegend(clusters: readonly Cluster[]): HTMLElement | null {
     again ? h("span.entry", {}, `Looks come again after ${LOOKS} kernels, never on neighbours: the number tells which.`) : null,
   );
 }
+
+/** Of the mark of a trace break. */
+export const breakEntry = (): HTMLElement => entry(h("span.broken", { "aria-hidden": "true" }, "◆"), "a trace break");

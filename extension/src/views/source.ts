@@ -1,17 +1,35 @@
 /** What the user wrote, each line with the kernels that its operations went into. */
 
-import type { Source } from "../model/data";
+import type { BrokenLine, Source, Timelines } from "../model/data";
+import { count, seconds } from "../model/format";
+import { add } from "../model/program";
 import { breakable, h } from "../ui/dom";
 import { bar, chips, kernelsIn } from "../ui/palette";
-import { stripeLegend } from "../ui/legend";
+import { breakEntry, stripeLegend } from "../ui/legend";
 import { isQuiet } from "../graph/sizes";
 import { light, reveal, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
 
 const MOST = 600;
 
+/** The trace breaks of each line, by its source and number: those that nobody asked for. */
+function breaksOf({ of }: Timelines): Map<string, BrokenLine[]> {
+  const found = new Map<string, BrokenLine[]>();
+  for (const row of (of.at(-1)?.rows ?? []).filter(({ asked }) => !asked))
+    if (row.place.source !== null) add(found, `${row.place.source}:${row.place.line}`, row);
+  return found;
+}
+
+function diamond(breaks: readonly BrokenLine[]): HTMLElement {
+  const said = breaks.map(
+    (one) => `trace break ${one.code}: ${one.text}, ${count(one.count, "time")}, ${seconds(one.seconds)}\n${one.hint}`,
+  );
+  return h("span.flag.broken", { role: "img", title: said.join("\n"), "aria-label": said.join("; ") }, "◆");
+}
+
 export function sourceView({ store }: Context): View {
   const { data, relations } = store;
+  const breaks = breaksOf(data.timelines);
   const element = h("div.source", { role: "region", "aria-label": "source" });
 
   const line = (source: Source, at: number, text: string): HTMLElement => {
@@ -22,6 +40,7 @@ export function sourceView({ store }: Context): View {
     const fates = new Set(nodes.map((id) => relations.fates.get(id)?.kind));
     const moves = nodes.flatMap((id) => relations.moves.get(id) ?? []);
     const sent = moves.some((move) => move.sent) ? ".sent" : "";
+    const broken = breaks.get(`${index}:${number}`);
     const gone = nodes.length && !clusters.length ? ([...fates].filter(isQuiet)[0] ?? "") : "";
     const made = h(
       "div.code-line",
@@ -31,6 +50,7 @@ export function sourceView({ store }: Context): View {
       h("code.text", {}, ...breakable(text || " ")),
       gone ? h("span.gone", { title: `its operations: ${[...fates].join(", ")}` }, gone) : null,
       moves.length ? h(`span.flag${sent}`, { title: moves.map(({ text }) => text).join("\n") }, "⇄") : null,
+      broken ? diamond(broken) : null,
       clusters.length ? chips(clusters, relations, 3) : null,
     );
     return nodes.length ? tag(made, { kind: "line", source: index, line: number }) : made;
@@ -44,6 +64,7 @@ export function sourceView({ store }: Context): View {
   }
   const legend = data.sources.length ? stripeLegend(data.clusters) : null;
   if (legend) element.append(legend);
+  if (element.querySelector(".lz-broken")) (legend ?? element).append(breakEntry());
   if (!data.sources.length) element.append(h("div.empty", {}, "The source of these operations is not known."));
   element.addEventListener("keydown", (event) => {
     const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
