@@ -104,8 +104,8 @@ class Used:
         asked, found = limits.asked(), {}
         if "kernels" in asked and self.kernels is not None and self.kernels.unknown:
             found["kernels"] = (
-                f"this backend gives no optimised HLO of {self.kernels.unknown} of the "
-                f"{plural(len(self.kernels.programs), 'program')} that ran"
+                f"this backend gives no optimised HLO of {plural(self.kernels.unknown, 'program')} of the "
+                f"{len(self.kernels.programs):,} that ran"
             )
         if "bytes" in asked and self.footprints is not None:
             most = self.footprints.moved.high
@@ -113,8 +113,8 @@ class Used:
                 found["bytes"] = "; ".join(self.footprints.unknown)
         if "peak_memory" in asked and self.footprints is not None and self.footprints.unsized:
             found["peak_memory"] = (
-                f"XLA does not say what {self.footprints.unsized} of the "
-                f"{plural(len(self.footprints.programs), 'program')} that ran take"
+                f"XLA gives no memory analysis of {plural(self.footprints.unsized, 'program')} of the "
+                f"{len(self.footprints.programs):,} that ran"
             )
         over = self.over(limits)
         return {name: why for name, why in found.items() if name not in over}

@@ -95,7 +95,7 @@ def test_a_limit_on_kernels_that_nobody_can_check_is_an_error(monkeypatch):
     monkeypatch.setattr(launches, "kernels_of", lambda compiled: None)
     budget = lazynb.budget(kernels=100)
     with (
-        pytest.raises(lazynb.LazynbError, match="no optimised HLO of 1 of the 1 programs"),
+        pytest.raises(lazynb.LazynbError, match="no optimised HLO of 1 program of the 1 that ran"),
         lazynb.lazy(),
         budget,
     ):
