@@ -91,7 +91,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     handler = _handlers.get(func)
     if handler is None:
         handler = _handler(func)
-        if handler is _write:
+        if handler is _write and functional(func) is not None:
             quick[id(func)] = _write_again
         if handler in (_compute, _view):
             _recallable[id(func)] = func in _numbered, func in demands.checkers, func in befores
