@@ -527,7 +527,7 @@ def test_arrays_are_put_together_of_values_that_are_told():
 
 def test_parts_and_their_memory():
     mesh = jax.make_mesh((2,), ("x",), devices=jax.devices()[:2])
-    x = jax.device_put(np.arange(8.0), jax.NamedSharding(mesh, jax.P("x"))) + 0
+    x = (jax.device_put(np.arange(8.0), jax.NamedSharding(mesh, jax.P("x"))) + 0).block_until_ready()
     assert x.addressable_shards is x.addressable_shards  # JAX keeps the list
     jc.forget_shards(x)
     assert x.addressable_shards[1].data is jc.parts(x)[1]

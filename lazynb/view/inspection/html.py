@@ -49,7 +49,7 @@ GLANCE = 40
 ALWAYS = ("lines", "graph", "kernels", "boundaries", "collectives")
 """Sections that are open unless something else was asked for."""
 
-_KERNELS, _BOUNDARIES, _FATES, _HLO, _LINES, _PROGRAMS = 40, 30, 60, 40_000, 80, 3
+_KERNELS, _BOUNDARIES, _FATES, _HLO, _LINES, _TIMES, _PROGRAMS = 40, 30, 60, 40_000, 80, 12, 3
 _FITS = 1100  # pixels: a wider drawing would shrink below legibility, and is scrolled instead
 _CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0"
 _BELOW = "text-align:left;vertical-align:top;padding:0 14px 6px 0;white-space:normal;overflow-wrap:anywhere"
@@ -496,7 +496,7 @@ def _times(data: Inspection) -> str:
         parts.append(f"<div>{_text(times_words.summary(times, of))}</div>{_stages(times['stages'])}")
         for title, head, rows in times_words.tables(times):
             cells = [[_whole(row[0]), *map(_text, row[1:])] for row in rows]
-            parts.append(f"<div>{_text(title)}</div>{_table(head, cells[:_LINES], len(cells), 'row')}")
+            parts.append(f"<div>{_text(title)}</div>{_table(head, cells[:_TIMES], len(cells), 'row')}")
         if times["inferred"]:
             parts.append(_soft(_text(f"XLA's time by line is {times['inferred']}.")))
     return "".join(parts) + _more_programs(len(timed[_PROGRAMS:]))
