@@ -299,7 +299,12 @@ class Execution:
         Raises the error of a check that failed. What depends on it gets no value.
         """
         refused = judge(pending, landing.tensors, landing.placed()) if pending.checks else None
-        whole, doomed = _settled(pending, landing), pending.doomed
+        whole, doomed = pending.trouble is None, pending.doomed
+        if whole:
+            for tensor, value in zip(landing.tensors, landing.placed(), strict=True):
+                tensor._settle(value, True)
+        else:
+            _settle_sound(pending, landing)
         landing.tensors = ()
         pending.landing = None
         if whole or not pending.live():
@@ -549,19 +554,16 @@ def _slots(tensors: Sequence[LazyTensor]) -> tuple[int, ...]:
 _slot, _trouble = attrgetter("_slot"), attrgetter("trouble")
 
 
-def _settled(pending: Pending, landing: Landing) -> bool:
-    """Gives the tensors of ``landing`` their values, but for those that a check refuses; whether none is.
+def _settle_sound(pending: Pending, landing: Landing) -> None:
+    """Gives the tensors of ``landing`` their values, but for those that a check refuses.
 
     (A function of its own, for the traceback of the error must hold no tensor.)
     """
-    trouble = pending.trouble
-    whole = trouble is None
     for tensor, value in zip(landing.tensors, landing.placed(), strict=True):
-        if whole or trouble.refusal(pending, tensor) is None:
-            tensor._settle(value, whole)
+        if pending.trouble.refusal(pending, tensor) is None:
+            tensor._settle(value, False)
         else:
-            trouble.reported.add(tensor._slot)
-    return whole
+            pending.trouble.reported.add(tensor._slot)
 
 
 def _tell_of_run(run: Run, pending: Pending, landing: Landing, values: Sequence[Any]) -> None:

@@ -164,12 +164,12 @@ def test_asking_the_compiler(inspector):
     button = inspector.get_by_role("button", name="Ask the compiler")
     button.click()
     assert button.get_attribute("aria-disabled") == "true"
-    assert "compiling again… " in inspector.locator(".lz-asking .lz-ask-state").first.inner_text()
+    assert "compiling again… " in inspector.locator(".lz-body .lz-ask-state").first.inner_text()
     inspector.locator(".lz-boundary .lz-badge-said").first.wait_for()
     assert inspector.locator(".lz-said").count() > 0
     assert (
         button.is_enabled()
-        and "The compiler said why" in inspector.locator(".lz-asking .lz-ask-state").first.inner_text()
+        and "The compiler said why" in inspector.locator(".lz-body .lz-ask-state").first.inner_text()
     )
 
 
@@ -300,8 +300,8 @@ def test_interrupt_while_measuring(notebook):
     inspector.get_by_role("button", name="Measure").click()
     notebook.page.wait_for_timeout(150)
     notebook.execute("notebook:interrupt-kernel")
-    inspector.locator(".lz-asking .lz-ask-state.lz-error").wait_for()
-    assert "interrupted" in inspector.locator(".lz-asking .lz-ask-state").inner_text()
+    inspector.locator(".lz-body .lz-ask-state.lz-error").wait_for()
+    assert "interrupted" in inspector.locator(".lz-body .lz-ask-state").inner_text()
     inspector.get_by_role("button", name="Measure").click()
     inspector.locator(".lz-costs .lz-whisker").first.wait_for()
     assert inspector.locator(".lz-times").count() >= 1, "what runs in the loop says how often"
@@ -347,8 +347,8 @@ def test_after_a_restart_nothing_answers_and_it_is_said(notebook, inspector):
     notebook.wait_for_kernel()
     tab(inspector, "Cost")
     inspector.get_by_role("button", name="Measure").click()
-    inspector.locator(".lz-asking .lz-ask-state.lz-error").wait_for()
-    assert "Run the cell again" in inspector.locator(".lz-asking .lz-ask-state").inner_text()
+    inspector.locator(".lz-body .lz-ask-state.lz-error").wait_for()
+    assert "Run the cell again" in inspector.locator(".lz-body .lz-ask-state").inner_text()
     tab(inspector, "Graph")
     assert inspector.locator(".lz-box").count() > 10
     notebook.run(0, SETUP)
