@@ -260,12 +260,12 @@ def test_a_line_that_breaks_has_a_mark_in_the_source(show, theme):
     broken = row(10, "float", "LNB103", [0.1, 0.2, 0.1, 0.3, 0], count=4)
     data["timelines"] = {"of": [timeline("Session", [asked, broken])], "help": []}
     page = show(data, theme)
-    marked = page.locator(".lz-code-line:has(.lz-broken)")
+    marked = page.locator(".lz-code-line:has(.lz-break-mark)")
     expect(marked).to_have_count(1)
     assert marked.locator(".lz-number").inner_text() == "10"
-    said = marked.locator(".lz-broken").get_attribute("aria-label")
+    said = marked.locator(".lz-break-mark").get_attribute("aria-label")
     assert said.startswith("trace break LNB103: float() needed a value, 4 times, 600 ms")
     expect(page.locator(".lz-source-legend")).to_contain_text("a trace break")
     assert not violations(page, ".lz-source")
     page = show(inspections.small(), theme)
-    expect(page.locator(".lz-broken")).to_have_count(0)
+    expect(page.locator(".lz-break-mark")).to_have_count(0)

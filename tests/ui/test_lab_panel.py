@@ -217,7 +217,7 @@ def test_the_last_compilation_is_that_of_the_cell(notebook):
 def test_the_panel_follows_the_focus(notebook):
     page = notebook.page
     notebook.run(OTHER, PENDING)
-    view(notebook).locator(".lz-box", has_text="sin").wait_for()
+    view(notebook).locator(".lz-kind-op", has_text="sin").first.wait_for()
     notebook.execute("docmanager:open", "{ path: 'plain.ipynb' }")
     page.wait_for_function(f"{NOTEBOOK}?.context?.path === 'plain.ipynb' && {KERNEL}?.status === 'idle'")
     until(
@@ -227,9 +227,9 @@ def test_the_panel_follows_the_focus(notebook):
     assert not page.evaluate(ENABLED, "lazynb:compile")
     notebook.run(0, "import jax.numpy as jnp\n%load_ext lazynb")
     notebook.run(1, "q = jnp.tan(jnp.ones(3))")
-    view(notebook).locator(".lz-box", has_text="tan").wait_for()
+    view(notebook).locator(".lz-kind-op", has_text="tan").first.wait_for()
     notebook.execute("docmanager:open", "{ path: 'main.ipynb' }")
-    view(notebook).locator(".lz-box", has_text="sin").wait_for()
+    view(notebook).locator(".lz-kind-op", has_text="sin").first.wait_for()
     assert view(notebook).locator(".lz-box", has_text="tan").count() == 0
     assert page.evaluate(ENABLED, "lazynb:compile")
     notebook.run(OTHER, "del p")

@@ -28,6 +28,7 @@ OUT = """() => {
   return [...panel.querySelectorAll('*')].filter((e) => {
     const box = e.getBoundingClientRect();
     if (!box.width || box.right <= edge + 1.5) return false;
+    if (e.closest('thead') && getComputedStyle(e.closest('thead')).clipPath !== 'none') return false; // for screen readers alone
     for (let up = e.parentElement; up !== panel.parentElement; up = up.parentElement)
       if (['auto', 'scroll'].includes(getComputedStyle(up).overflowX) && !up.matches('.lz-view, .lz-tabs')) return false;
     return true;

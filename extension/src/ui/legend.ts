@@ -27,4 +27,4 @@ export function stripeLegend(clusters: readonly Cluster[]): HTMLElement | null {
 }
 
 /** Of the mark of a trace break. */
-export const breakEntry = (): HTMLElement => entry(h("span.broken", { "aria-hidden": "true" }, "◆"), "a trace break");
+export const breakEntry = (): HTMLElement => entry(h("span.break-mark", { "aria-hidden": "true" }, "◆"), "a trace break");

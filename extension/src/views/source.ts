@@ -24,7 +24,7 @@ function diamond(breaks: readonly BrokenLine[]): HTMLElement {
   const said = breaks.map(
     (one) => `trace break ${one.code}: ${one.text}, ${count(one.count, "time")}, ${seconds(one.seconds)}\n${one.hint}`,
   );
-  return h("span.flag.broken", { role: "img", title: said.join("\n"), "aria-label": said.join("; ") }, "◆");
+  return h("span.flag.break-mark", { role: "img", title: said.join("\n"), "aria-label": said.join("; ") }, "◆");
 }
 
 export function sourceView({ store }: Context): View {
@@ -64,7 +64,7 @@ export function sourceView({ store }: Context): View {
   }
   const legend = data.sources.length ? stripeLegend(data.clusters) : null;
   if (legend) element.append(legend);
-  if (element.querySelector(".lz-broken")) (legend ?? element).append(breakEntry());
+  if (element.querySelector(".lz-break-mark")) (legend ?? element).append(breakEntry());
   if (!data.sources.length) element.append(h("div.empty", {}, "The source of these operations is not known."));
   element.addEventListener("keydown", (event) => {
     const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
