@@ -130,9 +130,14 @@ class Records(Sequence[T], Generic[T]):
             drawings = [f"<td>{self._drawing(record)}</td>" for record in self.shown()]
         body = "".join(_html_row(row, below, drawing) for row, drawing in zip(rows, drawings, strict=True))
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        table = f'<div style="overflow-x:auto">{table}</div>'  # it scrolls by itself in a narrow page
+        table = scrolling(table, "table")
         left_out = self._left_out()
         return f"<p>{left_out}</p>{table}" if left_out else table
+
+
+def scrolling(content: str, label: str) -> str:
+    """HTML that scrolls by itself in a narrow page, by key too."""
+    return f'<div style="overflow-x:auto" tabindex="0" role="region" aria-label="{label}">{content}</div>'
 
 
 def _sentences(rows: Sequence[dict[str, str]]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lazynb.execute.bars import LOOKS, image_bar, image_strip, legend, swatch, text_bar, text_strip, words
-from lazynb.execute.records import plural
+from lazynb.execute.records import plural, scrolling
 from lazynb.execute.timeline import LineTime, Timeline
 from lazynb.units import short_duration
 
@@ -95,8 +95,8 @@ def to_html(given: Shown) -> str:
         )
     foot = "".join(f'<div style="opacity:0.8">{html.escape(one)}</div>' for one in given.notes)
     return (
-        f'<p>{html.escape(given.heading)}: {key}</p><div style="overflow-x:auto">{strip}</div>'
-        f'<div style="overflow-x:auto"><table><tbody>{rows}</tbody></table></div>{foot}'
+        f"<p>{html.escape(given.heading)}: {key}</p>{scrolling(strip, 'the time that went by')}"
+        f"{scrolling(f'<table><tbody>{rows}</tbody></table>', 'the time by line')}{foot}"
     )
 
 

@@ -9,6 +9,7 @@ from IPython.core.error import UsageError
 
 import lazynb
 from lazynb.execute.flush import execution
+from lazynb.execute.records import scrolling
 from lazynb.reasons import REASONS
 
 LOOP = """\
@@ -49,7 +50,7 @@ def test_the_table(notebook):
     page, _, timeline = shown["text/html"].partition("<p>Timeline of ")
     assert timeline.count("<tr>") == 2 + ("after the last break" in timeline)
     assert (
-        page.startswith(f'<p>{lines[0]}</p><div style="overflow-x:auto"><table>')
+        page.startswith(f"<p>{lines[0]}</p>{scrolling('<table>', 'table').removesuffix('</div>')}")
         and page.count("<tr>") == 3
         and REASONS["float"].hint in page
     )
