@@ -77,22 +77,14 @@ def _reference(source: Any) -> Callable[[], Any]:
     Where something else owns it that takes no weak reference (DLPack's capsule), the array that holds that
     stands for it: as long as JAX uses the memory, it keeps the array.
     """
-    while isinstance(source, np.ndarray) and source.base is not None:
-        if not _is_referable(source.base):
+    owner: Callable[[], Any] = _lives
+    while source is not None:
+        try:
+            owner = weakref.ref(source)
+        except TypeError:
             break
-        source = source.base
-    try:
-        return weakref.ref(source)
-    except TypeError:
-        return _lives
-
-
-def _is_referable(value: Any) -> bool:
-    try:
-        weakref.ref(value)
-    except TypeError:
-        return False
-    return True
+        source = source.base if isinstance(source, np.ndarray) else None
+    return owner
 
 
 def _within(address: int, source: Any) -> bool:

@@ -124,3 +124,24 @@ def test_a_forgotten_model_is_freed(x):
     del model
     gc.collect()
     assert ref() is None
+
+
+def test_a_module_is_looked_for_once_in_a_call_of_the_model(x, monkeypatch):
+    class Several(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part, self.hidden = Scale(), [Scale()]
+
+        def forward(self, x):
+            for _ in range(3):
+                x = self.hidden[0](self.part(x))
+            return x
+
+    model, walks, searched = Several(), [], scopes._searched
+    monkeypatch.setattr(scopes, "_searched", lambda *args: walks.append(1) or searched(*args))
+    assert paths(model, x) == ["Several/part", "Several/Scale"] * 3
+    assert len(walks) == 2
+    walks.clear()
+    model.found = model.hidden[0]
+    assert paths(model, x) == ["Several/part", "Several/found"] * 3
+    assert len(walks) == 1

@@ -671,14 +671,15 @@ def _write(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         except Unknown:
             pass
         new = _returned(func, target, args, plain)
-        if _fits(target, new):
-            _note_writing(func, args, kwargs)
-    store(target, new)
+    fitted = _fitted(target, new)
+    if fitted is new and fill is None:
+        _note_writing(func, args, kwargs)
+    target._elem = fitted
     return target
 
 
-# What computes the new values, by what identifies a call that writes just those.
-_writing: dict[Any, Any] = {}
+# What identifies the calls that write just what their twins return.
+_writing: set[Any] = set()
 
 
 def _note_writing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -687,7 +688,7 @@ def _note_writing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
         if len(_writing) > layouts.MOST:
             _writing.clear()
         with contextlib.suppress(TypeError):  # something that cannot be a key
-            _writing[key_and_row(func, args, kwargs, twin in _numbered)[0]] = func, twin
+            _writing.add(key_and_row(func, args, kwargs, twin in _numbered)[0])
 
 
 def _write_again(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
@@ -695,10 +696,10 @@ def _write_again(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame
     twin = functional(func)
     try:
         key, row = key_and_row(func, args, kwargs, twin in _numbered)
-        known = _writing.get(key)
+        is_known = key in _writing
     except TypeError:
         return None
-    if known is None or row is None or (func in befores and shortcut.is_for_host(func, row)):
+    if not is_known or row is None or (func in befores and shortcut.is_for_host(func, row)):
         return None
     args[0]._elem = dispatch(twin, args, kwargs)._elem
     return args[0]
@@ -725,20 +726,19 @@ def _returned(func: Any, target: Tensor, args: tuple[Any, ...], kwargs: dict[str
     return torch_to_array(changed)
 
 
-def _fits(target: Tensor, new: Any) -> bool:
-    """Whether the array ``new`` can be the values of ``target`` as it is."""
-    layout = target._layout
-    return bool(new.dtype == jax_dtype(layout.dtype) and not new.aval.weak_type and new.shape == layout.shape)
-
-
-def store(target: Tensor, new: Any) -> None:
-    """Writes ``new`` to ``target``, in its dtype and shape."""
+def _fitted(target: Tensor, new: Any) -> Any:
+    """``new`` in the dtype and shape of ``target``: itself where it has them."""
     dtype, shape = jax_dtype(target._layout.dtype), target._layout.shape
     if new.dtype != dtype or new.aval.weak_type:
         new = torchax.tensor.jax.lax.convert_element_type(new, dtype)
     if new.shape != shape:
         new = torchax.tensor.jnp.broadcast_to(new, shape)
-    target._elem = new
+    return new
+
+
+def store(target: Tensor, new: Any) -> None:
+    """Writes ``new`` to ``target``, in its dtype and shape."""
+    target._elem = _fitted(target, new)
 
 
 def _write_elsewhere(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -11,6 +11,7 @@ import torch
 
 from lazynb.torch.dispatch import storage
 from lazynb.torch.dispatch.registry import lowering
+from lazynb.torch.ops.precision import at_least_float32
 from lazynb.torch.torchax_import import import_torchax
 
 aten = torch.ops.aten
@@ -21,7 +22,7 @@ _env = import_torchax().default_env()
 @lowering(aten.native_layer_norm.default)
 def layer_norm(x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
     axes = tuple(range(x.ndim - len(shape), x.ndim))
-    wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
+    wide = at_least_float32(x)
     mean = wide.mean(axis=axes, keepdims=True)
     centred = wide - mean
     scale = lax.rsqrt((centred * centred).mean(axis=axes, keepdims=True) + eps)

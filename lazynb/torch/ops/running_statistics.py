@@ -79,25 +79,18 @@ class _Normalisation:
 _known: dict[Any, _Normalisation] = {}
 
 
-def _known_call(func: Any, args: Any, kwargs: Any) -> tuple[_Normalisation, list[Any]]:
-    """What is common to calls like this one, and its tensors."""
+def _normalise(func: Any, args: Any, kwargs: Any) -> Any:
     key, row = key_and_row(func, args, kwargs, False)
     known = _known.get(key)
     if known is None:
         if len(_known) > layouts.MOST:
             _known.clear()
         known = _known[key] = _Normalisation(func, args, kwargs)
+    bound = by_name(func, args, kwargs)
     if row is None:  # a tensor on the CPU among them
-        bound = by_name(func, args, kwargs)
         row = [bound[name] for name in _ARRAYS if bound.get(name) is not None]
-    return known, row
-
-
-def _normalise(func: Any, args: Any, kwargs: Any) -> Any:
-    known, row = _known_call(func, args, kwargs)
     arrays = recalled(known, known.compute, tuple(d.array_of(row)))
     if known.training:
-        bound = by_name(func, args, kwargs)
         running = [x for x in (bound.get("running_mean"), bound.get("running_var")) if x is not None]
         for target, new in zip(running, arrays[3:], strict=True):
             d.store(target, new)

@@ -19,6 +19,7 @@ from torch.autograd import forward_ad
 from lazynb.torch.dispatch.dispatch import dispatch, jax_dtype
 from lazynb.torch.dispatch.registry import lowering
 from lazynb.torch.ops.elementwise import addmm, softmax
+from lazynb.torch.ops.precision import at_least_float32
 from lazynb.torch.tensor import Tensor
 
 aten = torch.ops.aten
@@ -74,8 +75,7 @@ def attention(
 ) -> Any:
     """As PyTorch's own parts compute it (``_scaled_dot_product_attention_math``)."""
     kept = q.dtype
-    if kept.itemsize < 4:
-        q, k, v = (x.astype(jnp.float32) for x in (q, k, v))
+    q, k, v = map(at_least_float32, (q, k, v))
     if enable_gqa:
         k, v = (jnp.repeat(x, q.shape[-3] // x.shape[-3], axis=-3) for x in (k, v))
     each = math.sqrt(1 / math.sqrt(q.shape[-1]) if scale is None else scale)
