@@ -167,7 +167,10 @@ def test_clearing_the_cache_clears_the_steps(clean):
 
 
 def step(began, ended, recorded=(), compiling=0.0, running=0.0, waiting=0.0):
-    return Step("float", here(1), "", None, 1, 1, 0, recorded, began, ended, compiling, running, waiting)
+    runs = [(0.0, until - since, since) for since, until in recorded]
+    return Step(
+        "float", here(1), "", None, 1, 1, 0, (*runs, (running, 0.0, began)), began, ended, compiling, waiting
+    )
 
 
 def test_steps_that_overlap_and_figures_that_are_too_large_add_up_all_the_same():
