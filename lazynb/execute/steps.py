@@ -12,6 +12,11 @@ from lazynb.execute.observers import Run
 from lazynb.source import Spot, current_cell
 
 
+def identity_of(kind: str, detail: str, spot: Spot) -> tuple[Any, ...]:
+    """A key that is equal for breaks of one kind, with one detail, at one place."""
+    return kind, detail, *spot.identity
+
+
 class Step(NamedTuple):
     """The end of a step: a break, or a run that was asked for.
 
@@ -56,8 +61,8 @@ class Step(NamedTuple):
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """Equal for the breaks of one kind at one line; the key of their tally."""
-        return self.kind, self.detail, *self.spot.identity
+        """See :func:`identity_of`."""
+        return identity_of(self.kind, self.detail, self.spot)
 
 
 class StepLog:

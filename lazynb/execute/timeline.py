@@ -125,10 +125,6 @@ class Timeline:
     def __bool__(self) -> bool:
         return bool(self.rows)
 
-    def row(self, identity: tuple[Any, ...]) -> LineTime | None:
-        """The row of the tally with this key, or None."""
-        return next((row for row in self.rows if row.identity == identity), None)
-
 
 class _Span:
     """A stretch of time in one thread: the run of a cell, or a program without cells.
