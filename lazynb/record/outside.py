@@ -77,9 +77,7 @@ def _reference(source: Any) -> Callable[[], Any]:
     Where something else owns it that takes no weak reference (DLPack's capsule), the array that holds that
     stands for it: as long as JAX uses the memory, it keeps the array.
     """
-    while isinstance(source, np.ndarray) and source.base is not None:
-        if not _is_referable(source.base):
-            break
+    while isinstance(source, np.ndarray) and source.base is not None and _is_referable(source.base):
         source = source.base
     try:
         return weakref.ref(source)
