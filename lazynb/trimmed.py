@@ -28,7 +28,7 @@ def leave_out(error: BaseException) -> None:
         trim(error)
 
 
-def trim(error: BaseException) -> None:
+def trim(error: BaseException | None) -> None:
     """Takes lazynb's frames out of the traceback of ``error`` and of what led to it.
 
     An error keeps its frames if all of them are lazynb's.
@@ -43,15 +43,14 @@ def trimmed_meanwhile(error: BaseException | None) -> Iterator[None]:
     debugger wants them, and so does who looks for the values that they hold."""
     whole = [(one, one.__traceback__) for one in chain(error)]
     try:
-        for one, _ in whole:
-            one.__traceback__ = users(one, one.__traceback__)
+        trim(error)
         yield
     finally:
         for one, trace in whole:
             one.__traceback__ = trace
 
 
-def trimmed(trace: TracebackType | None) -> TracebackType | None:
+def _without_own(trace: TracebackType | None) -> TracebackType | None:
     """A copy of ``trace`` without lazynb's frames; ``trace`` itself if it has no others."""
     kept = [frame for frame in frames_of(trace) if not is_own(frame)]
     return chained(kept) if kept else trace
@@ -61,15 +60,15 @@ def _until_own(trace: TracebackType | None) -> TracebackType | None:
     """A copy of ``trace`` that ends where the innermost line of the user's asked lazynb for something: an
     interrupt of what lazynb does then is an interrupt of that line. ``trace`` itself if it does not."""
     frames = frames_of(trace)
-    users = [at for at, frame in enumerate(frames) if is_user_code(frame.tb_frame.f_code)]
-    after = users[-1] + 1 if users else 0
+    lines = [at for at, frame in enumerate(frames) if is_user_code(frame.tb_frame.f_code)]
+    after = lines[-1] + 1 if lines else 0
     end = next((at for at, frame in enumerate(frames) if at >= after and is_own(frame)), None)
     return trace if not end else chained(frames[:end])
 
 
 def users(error: BaseException | None, trace: TracebackType | None) -> TracebackType | None:
     """``trace`` of ``error`` as eager JAX would have it."""
-    return trimmed(_until_own(trace) if isinstance(error, KeyboardInterrupt) else trace)
+    return _without_own(_until_own(trace) if isinstance(error, KeyboardInterrupt) else trace)
 
 
 def frames_of(trace: TracebackType | None) -> list[TracebackType]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from lazynb.units import short_duration
 
 
-class _Look(NamedTuple):
+class Look(NamedTuple):
     """How a part is shown: its name, its character in text, its colour (Okabe and Ito's, and a grey)."""
 
     name: str
@@ -19,24 +19,27 @@ class _Look(NamedTuple):
 
 
 LOOKS = (
-    _Look("recording", "░", "#56b4e9"),
-    _Look("compiling", "█", "#e69f00"),
-    _Look("running", "▓", "#009e73"),
-    _Look("waiting", "▒", "#cc79a7"),
-    _Look("Python", "·", "#8a8f98"),
+    Look("recording", "░", "#56b4e9"),
+    Look("compiling", "█", "#e69f00"),
+    Look("running", "▓", "#009e73"),
+    Look("waiting", "▒", "#cc79a7"),
+    Look("Python", "·", "#8a8f98"),
 )
+
+
+def present(parts: Sequence[float]) -> list[tuple[Look, float]]:
+    """Each of the five parts that took anything, with how it is shown."""
+    return [(look, part) for look, part in zip(LOOKS, parts, strict=True) if part > 0]
 
 
 def words(parts: Sequence[float]) -> str:
     """``'compiling 41 ms, running 1.2 ms'``; parts that took nothing are left out."""
-    named = zip(LOOKS, parts, strict=True)
-    return ", ".join(f"{look.name} {short_duration(part)}" for look, part in named if part > 0)
+    return ", ".join(f"{look.name} {short_duration(part)}" for look, part in present(parts))
 
 
 def legend(parts: Sequence[float]) -> str:
     """As :func:`words`, with the sign of each part."""
-    named = zip(LOOKS, parts, strict=True)
-    return ", ".join(f"{look.sign} {look.name} {short_duration(part)}" for look, part in named if part > 0)
+    return ", ".join(f"{look.sign} {look.name} {short_duration(part)}" for look, part in present(parts))
 
 
 def text_bar(parts: Sequence[float], whole: float, width: int) -> str:
@@ -61,7 +64,7 @@ def _shared(parts: Sequence[float], length: int) -> list[int]:
 
 def text_strip(strip: Iterable[Sequence[float]]) -> str:
     """A character for each stretch of time: that of the part with most of it."""
-    return "".join(LOOKS[max(range(5), key=lambda at: parts[at])].sign for parts in strip)
+    return "".join(LOOKS[parts.index(max(parts))].sign for parts in strip)
 
 
 def image_bar(parts: Sequence[float], whole: float, width: int = 160, height: int = 10) -> str:
@@ -70,10 +73,9 @@ def image_bar(parts: Sequence[float], whole: float, width: int = 160, height: in
         return ""
     at, pieces = 0.0, ""
     scale = width / whole
-    for look, part in zip(LOOKS, parts, strict=True):
-        if part > 0:
-            pieces += _rectangle(at * scale, 0, part * scale, height, look.colour)
-            at += part
+    for look, part in present(parts):
+        pieces += _rectangle(at * scale, 0, part * scale, height, look.colour)
+        at += part
     return _image(pieces, width, height, words(parts))
 
 
@@ -81,21 +83,21 @@ def image_strip(strip: Sequence[Sequence[float]], told: str, height: int = 28) -
     """The stretches of time beside each other as an image in HTML, each a column of its parts."""
     pieces = ""
     for column, parts in enumerate(strip):
-        total, top = sum(parts), 0.0
-        for look, part in zip(LOOKS, parts, strict=True):
-            if total > 0 and part > 0:
-                size = height * part / total
-                pieces += _rectangle(column * _COLUMN, top, _COLUMN + 0.3, size, look.colour)
-                top += size
+        shares, top = present(parts), 0.0
+        total = sum(part for _, part in shares)
+        for look, part in shares:
+            size = height * part / total
+            pieces += _rectangle(column * _COLUMN, top, _COLUMN + 0.3, size, look.colour)
+            top += size
     return _image(pieces, len(strip) * _COLUMN, height, told)
 
 
 _COLUMN = 6  # pixels of a stretch
 
 
-def swatch(part: int) -> str:
+def swatch(look: Look) -> str:
     """The colour of a part, as a small image."""
-    return _image(_rectangle(0, 0, 10, 10, LOOKS[part].colour), 10, 10, "")
+    return _image(_rectangle(0, 0, 10, 10, look.colour), 10, 10, "")
 
 
 def _rectangle(x: float, y: float, width: float, height: float, colour: str) -> str:

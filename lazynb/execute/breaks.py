@@ -15,7 +15,7 @@ from typing import Any
 from lazynb.config import config
 from lazynb.execute.cell_runs import cell_runs
 from lazynb.execute.records import SHOWN, Records, plural, text_table
-from lazynb.execute.steps import log as step_log
+from lazynb.execute.steps import identity_of, log as step_log
 from lazynb.execute.timeline import Timeline, of_session
 from lazynb.execute.timeline_shown import shown, to_html, to_text
 from lazynb.reasons import REASONS
@@ -99,8 +99,8 @@ class Tally(Sums):
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """Equal for breaks of one kind, with one detail, at one place."""
-        return self.kind, self.detail, *self.spot.identity
+        """See :func:`lazynb.execute.steps.identity_of`."""
+        return identity_of(self.kind, self.detail, self.spot)
 
     def called_from(self, spot: Spot) -> Sums | None:
         """The sums of the calling line ``spot``; returns None if there are too many such lines."""
@@ -211,7 +211,7 @@ class BreakLog:
         return list(self._tallies.values())
 
     def _tally(self, kind: str, spot: Spot, detail: str) -> Tally:
-        key = (kind, detail, *spot.identity)
+        key = identity_of(kind, detail, spot)
         if key in self._tallies:
             return self._tallies[key]
         if len(self._tallies) >= _PLACES:  # a program may define its code again and again
@@ -241,7 +241,6 @@ class Breaks(Records[TraceBreak]):
       lines: number of the user's lines with breaks.
       seconds: time that all breaks cost.
       compile_seconds: the part of ``seconds`` in which programs were compiled or loaded.
-
       cells: for each record, the notebook cells in which it came.
 
     Arguments:
@@ -311,7 +310,7 @@ class Breaks(Records[TraceBreak]):
             lines.append(left_out)
         lines += ["", "Instead (%breaks CODE shows how):", *hints]
         if self.timeline:
-            lines += ["", *to_text(self.timeline)]
+            lines += ["", *to_text(shown(self.timeline))]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

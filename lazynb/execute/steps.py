@@ -12,6 +12,11 @@ from lazynb.execute.observers import Run
 from lazynb.source import Spot, current_cell
 
 
+def identity_of(kind: str, detail: str, spot: Spot) -> tuple[Any, ...]:
+    """A key that is equal for breaks of one kind, with one detail, at one place."""
+    return kind, detail, *spot.identity
+
+
 class Step(NamedTuple):
     """The end of a step: a break, or a run that was asked for.
 
@@ -24,10 +29,10 @@ class Step(NamedTuple):
       run: the execution of a notebook cell in which it came; None outside of a notebook.
       thread: the identifier of the thread.
       operations, compiles: operations that ran, and programs that were compiled.
-      recorded: from when to when each of the traces that it ran was recorded.
+      runs: of each program the time to hand it over and the time to record its trace, in seconds, and when
+        that began.
       began, ended: the break, and the moment at which Python could go on.
       compiling: making programs, or loading them.
-      running: handing the programs over; a program that Python waits for may run meanwhile.
       waiting: until the value was there.
     """
 
@@ -38,17 +43,26 @@ class Step(NamedTuple):
     thread: int
     operations: int
     compiles: int
-    recorded: tuple[tuple[float, float], ...]
+    runs: tuple[tuple[float, float, float], ...]
     began: float
     ended: float
     compiling: float
-    running: float
     waiting: float
 
     @property
+    def recorded(self) -> list[tuple[float, float]]:
+        """From when to when each of the traces that it ran was recorded."""
+        return [(began, began + seconds) for _, seconds, began in self.runs]
+
+    @property
+    def running(self) -> float:
+        """Handing the programs over; a program that Python waits for may run meanwhile."""
+        return sum([seconds for seconds, _, _ in self.runs])
+
+    @property
     def identity(self) -> tuple[Any, ...]:
-        """Equal for the breaks of one kind at one line; the key of their tally."""
-        return self.kind, self.detail, *self.spot.identity
+        """See :func:`identity_of`."""
+        return identity_of(self.kind, self.detail, self.spot)
 
 
 class StepLog:
@@ -79,46 +93,20 @@ class StepLog:
     ) -> None:
         """Appends a step: the fields of :class:`Step`, and its runs."""
         self.total += 1
-        times = began, ended, compiling, waiting
         cell, thread = current_cell(), threading.get_ident()
-        self._steps.append((kind, spot, detail, cell, thread, operations, compiles, _times(runs), *times))
+        # Of a run no more is kept: it holds its program.
+        times = (runs[0][2:],) if len(runs) == 1 else tuple([run[2:] for run in runs])
+        step = kind, spot, detail, cell, thread, operations, compiles, times, began, ended, compiling, waiting
+        self._steps.append(step)
 
     def steps(self) -> list[Step]:
         """The steps that are remembered, in the order in which they ended."""
-        return [_step(*fields) for fields in list(self._steps)]
+        return list(map(Step._make, list(self._steps)))
 
     def clear(self) -> None:
         """Forgets all steps."""
         self.total = 0
         self._steps.clear()
-
-
-def _times(runs: Sequence[Run]) -> tuple[tuple[float, float, float], ...]:
-    """Of each run the beginning and the time of its recording, and the time to hand it over."""
-    if len(runs) == 1:  # the usual case
-        _, _, seconds, recorded, began = runs[0]
-        return ((began, recorded, seconds),)
-    return tuple([(run.began, run.record_seconds, run.seconds) for run in runs])
-
-
-def _step(
-    kind: str,
-    spot: Spot,
-    detail: str,
-    cell: int | None,
-    thread: int,
-    operations: int,
-    compiles: int,
-    runs: tuple[tuple[float, float, float], ...],
-    began: float,
-    ended: float,
-    compiling: float,
-    waiting: float,
-) -> Step:
-    recorded = tuple((start, start + seconds) for start, seconds, _ in runs)
-    running = sum(seconds for _, _, seconds in runs)
-    about = kind, spot, detail, cell, thread, operations, compiles
-    return Step(*about, recorded, began, ended, compiling, running, waiting)
 
 
 log = StepLog()

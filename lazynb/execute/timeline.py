@@ -1,43 +1,18 @@
 """Timelines: how the time of a cell or a session divides into recording, compiling, running, waiting and
-Python, over time and by line.
-
-The parts are measured, but for Python, which is the rest: so they add up to the time that went by.
-"""
+Python, over time and by line."""
 
 from __future__ import annotations
 
 import dataclasses
 import statistics
-import threading
-import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from lazynb.execute.cell_runs import cell_runs
+from lazynb.execute.step_span import Array, Parts as Parts, StepSpan, joined, span_of
 from lazynb.execute.steps import Step, log
 from lazynb.source import Place, Spot
-
-
-class Parts(NamedTuple):
-    """Seconds of each kind.
-
-    Attributes:
-      recording: from the beginning of a trace to its end: recording, and the Python between the operations.
-      compiling: making programs, or loading them.
-      running: handing programs over; one that Python waits for may run meanwhile.
-      waiting: until a value was there.
-      python: the rest: code before the first operation of a trace and after a break, what JAX compiles by
-        itself, lazynb's own work.
-    """
-
-    recording: float = 0.0
-    compiling: float = 0.0
-    running: float = 0.0
-    waiting: float = 0.0
-    python: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -111,7 +86,7 @@ class Timeline:
       forgotten: earlier steps that are no longer known.
     """
 
-    def __init__(self, title: str, spans: Sequence[_Span], forgotten: int = 0):
+    def __init__(self, title: str, spans: Sequence[StepSpan], forgotten: int = 0):
         self.title = title
         self.forgotten = forgotten
         self.elsewhere = sum(span.elsewhere for span in spans)
@@ -125,87 +100,11 @@ class Timeline:
     def __bool__(self) -> bool:
         return bool(self.rows)
 
-    def row(self, identity: tuple[Any, ...]) -> LineTime | None:
-        """The row of the tally with this key, or None."""
-        return next((row for row in self.rows if row.identity == identity), None)
-
-
-class _Span:
-    """A stretch of time in one thread: the run of a cell, or a program without cells.
-
-    Attributes:
-      began, ended: of it.
-      steps: in their order.
-      elsewhere: how many steps of other threads came meanwhile.
-      parts: of each step (n x 5); they add up to the time from the step before to its end.
-      after: the seconds behind the last step.
-    """
-
-    def __init__(self, began: float, ended: float, steps: Sequence[Step], elsewhere: int):
-        self.began, self.ended = began, max(ended, began)
-        self.steps = steps
-        self.elsewhere = elsewhere
-        self._starts, self._ends = _columns(steps, "began"), _columns(steps, "ended")
-        self._since = np.maximum.accumulate([began, *self._ends])  # of each step, and of what is behind
-        self.parts = self._parts()
-        self.after = max(self.ended - float(self._since[-1]), 0.0)
-
-    @property
-    def seconds(self) -> float:
-        """How long it was."""
-        return self.ended - self.began
-
-    def _parts(self) -> _Array:
-        since = self._since[:-1]
-        before = np.maximum(self._starts - since, 0)
-        rest = np.maximum(self._ends - np.maximum(self._starts, since), 0)
-        covered = [_covered(step, low) for step, low in zip(self.steps, since.tolist(), strict=True)]
-        recording = np.minimum(covered, before)
-        known = [recording]
-        for name in Parts._fields[1:4]:
-            known.append(np.minimum(_columns(self.steps, name), rest))
-            rest = rest - known[-1]
-        return np.stack([*known, before - recording + rest], axis=1)
-
-    def stretches(self) -> Iterator[tuple[int, _Array, _Array, _Array]]:
-        """Stretches of time from the beginning on, in their order: index of a part, from, to, seconds of that
-        part. First comes a step's recording and Python, then what its break took, in that order."""
-        since = self._since[:-1]
-        starts = np.maximum(self._starts, since)
-        recording = self.parts[:, 0]
-        yield 0, since, starts, recording
-        yield 4, since, starts, starts - since - recording
-        low = starts
-        for part in (1, 2, 3):
-            high = low + self.parts[:, part]
-            yield part, low, high, self.parts[:, part]
-            low = high
-        yield 4, low, self._since[1:], self._since[1:] - low
-        yield 4, self._since[-1:], np.array([self.ended]), np.array([self.after])
-
-
-_Array = np.ndarray[Any, np.dtype[np.float64]]
-
-
-def _columns(steps: Sequence[Step], name: str) -> _Array:
-    return np.array([getattr(step, name) for step in steps], float)
-
-
-def _covered(step: Step, low: float) -> float:
-    """How much of the time from ``low`` to the break the traces of ``step`` were recorded in."""
-    seconds = 0.0
-    for began, ended in sorted(step.recorded):
-        began, ended = max(began, low), min(ended, step.began)
-        if ended > began:
-            seconds += ended - began
-            low = ended
-    return seconds
-
 
 # ---- by line -----------------------------------------------------------------------------------------------
 
 
-def _rows(spans: Sequence[_Span]) -> list[LineTime]:
+def _rows(spans: Sequence[StepSpan]) -> list[LineTime]:
     groups: dict[tuple[Any, ...], list[tuple[Step, list[float]]]] = {}
     identities: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # to find out the line takes longer
     for span in spans:
@@ -259,7 +158,7 @@ def _callers(steps: Sequence[Step], totals: Sequence[float]) -> tuple[CalledFrom
 # ---- over time ---------------------------------------------------------------------------------------------
 
 
-def _strip(spans: Sequence[_Span], whole: float) -> list[Parts]:
+def _strip(spans: Sequence[StepSpan], whole: float) -> list[Parts]:
     """The parts of equal stretches of the time of all spans, one behind the other."""
     if whole <= 0:
         return []
@@ -275,7 +174,7 @@ def _strip(spans: Sequence[_Span], whole: float) -> list[Parts]:
     return [Parts(*one) for one in bins.tolist()]
 
 
-def _spread(edges: _Array, low: _Array, high: _Array, seconds: _Array) -> _Array:
+def _spread(edges: Array, low: Array, high: Array, seconds: Array) -> Array:
     """How much of ``seconds``, spread evenly from ``low`` to ``high``, lies between any two edges."""
     if not len(low):
         return np.zeros(len(edges) - 1)
@@ -291,59 +190,23 @@ def _spread(edges: _Array, low: _Array, high: _Array, seconds: _Array) -> _Array
 def of_cell(run: int) -> Timeline:
     """The timeline of the execution ``run`` of a cell."""
     steps = [step for step in log.steps() if step.run == run]
-    return Timeline(f"cell {run}", [_span_of(run, steps)])
+    return Timeline(f"cell {run}", [span_of(run, steps)])
 
 
-def of_session(steps: Sequence[Step] | None = None, total: int | None = None) -> Timeline:
+def of_session(steps: Sequence[Step], total: int) -> Timeline:
     """The timeline of all runs of cells with breaks, one behind the other; without cells, from the first
     operation to the last break.
 
     Arguments:
       steps, total: what :attr:`lazynb.execute.steps.log` held when it was looked at.
     """
-    steps = log.steps() if steps is None else steps
-    total = log.total if total is None else total
     by_run: dict[int | None, list[Step]] = {}
     for step in steps:
         by_run.setdefault(step.run, []).append(step)
-    spans = [_span_of(run, found) for run, found in by_run.items()]
-    spans = _joined(sorted(spans, key=lambda span: span.began))
+    spans = [span_of(run, found) for run, found in by_run.items()]
+    spans = joined(sorted(spans, key=lambda span: span.began))
     cells = [run for run in by_run if run is not None]
     title = (
         f"{len(cells):,} runs of cells" if len(cells) > 1 else f"cell {cells[0]}" if cells else "the program"
     )
     return Timeline(title, spans, max(total - len(steps), 0))
-
-
-def _span_of(run: int | None, steps: Sequence[Step]) -> _Span:
-    known = cell_runs.span(run)
-    thread = known.thread if known is not None else _thread(steps)
-    own = [step for step in steps if step.thread == thread]
-    if known is not None:
-        ended = known.ended if known.ended is not None else time.perf_counter()
-        # a run without history has the number of the next one
-        own = [step for step in own if step.ended > known.began]
-        return _Span(known.began, ended, own, len(steps) - len(own))
-    began = min((time for step in own for time, _ in (*step.recorded, (step.began, 0.0))), default=0.0)
-    return _Span(began, max((step.ended for step in own), default=began), own, len(steps) - len(own))
-
-
-def _thread(steps: Sequence[Step]) -> int | None:
-    """The main thread, if there are steps in it; else the one with most."""
-    counts = Counter(step.thread for step in steps)
-    main = threading.main_thread().ident
-    return main if main in counts or not counts else counts.most_common(1)[0][0]
-
-
-def _joined(spans: Sequence[_Span]) -> list[_Span]:
-    """The spans, of which those that lie in another are a part of it: a cell may run another."""
-    apart: list[_Span] = []
-    for span in spans:
-        last = apart[-1] if apart else None
-        if last is None or span.began >= last.ended:
-            apart.append(span)
-            continue
-        steps = sorted((*last.steps, *span.steps), key=lambda step: step.ended)
-        elsewhere = last.elsewhere + span.elsewhere
-        apart[-1] = _Span(last.began, max(last.ended, span.ended), steps, elsewhere)
-    return apart

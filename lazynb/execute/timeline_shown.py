@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lazynb.execute.bars import LOOKS, image_bar, image_strip, legend, swatch, text_bar, text_strip, words
+from lazynb.execute.bars import image_bar, image_strip, legend, present, swatch, text_bar, text_strip, words
 from lazynb.execute.records import plural, scrolling
 from lazynb.execute.timeline import LineTime, Timeline
 from lazynb.units import short_duration
@@ -41,10 +41,12 @@ class Shown(NamedTuple):
     after: float
     notes: list[str]
 
-    @property
-    def longest(self) -> float:
-        """The seconds of the longest bar."""
-        return max(self.after, *(sum(row.parts) for row in self.rows))
+    def bars(self) -> list[Row]:
+        """The rows, with one for what went by behind the last break."""
+        if self.after <= 0:
+            return [*self.rows]
+        after = Row("after the last break", [], (0, 0, 0, 0, self.after), short_duration(self.after))
+        return [*self.rows, after]
 
 
 def shown(timeline: Timeline) -> Shown:
@@ -60,39 +62,29 @@ def shown(timeline: Timeline) -> Shown:
 # ---- forms -------------------------------------------------------------------------------------------------
 
 
-def to_text(timeline: Timeline) -> list[str]:
-    """Lines; none if nothing is known."""
-    if not timeline:
-        return []
-    given = shown(timeline)
+def to_text(given: Shown) -> list[str]:
+    """Lines: the heading, the strip, and a bar for each of the user's lines."""
     lines = [f"{given.heading}: {legend(given.parts)}", f"  {text_strip(given.strip)}  over time"]
-    for row in given.rows:
-        lines.append(f"  {_text_bar(row.parts, given)}  {row.label}  {row.figures}")
+    bars = given.bars()
+    longest = _longest(bars)
+    for row in bars:
+        bar = text_bar(row.parts, longest, _WIDTH).ljust(_WIDTH)
+        lines.append(f"  {bar}  {row.label}  {row.figures}")
         lines += [f"  {'':{_WIDTH}}    called from {called}" for called in row.callers]
-    if given.after > 0:
-        bar = _text_bar((0, 0, 0, 0, given.after), given)
-        lines.append(f"  {bar}  after the last break  {short_duration(given.after)}")
     return lines + [f"  {note}" for note in given.notes]
-
-
-def _text_bar(parts: Sequence[float], given: Shown) -> str:
-    return text_bar(parts, given.longest, _WIDTH).ljust(_WIDTH)
 
 
 def to_html(given: Shown) -> str:
     """A heading, the strip with its legend, and a table of bars. It needs no style sheet and no script: an
     untrusted notebook shows it too."""
     key = " ".join(
-        f'<span style="white-space:nowrap">{swatch(at)} {look.name} {short_duration(part)}</span>'
-        for at, (look, part) in enumerate(zip(LOOKS, given.parts, strict=True))
-        if part > 0
+        f'<span style="white-space:nowrap">{swatch(look)} {look.name} {short_duration(part)}</span>'
+        for look, part in present(given.parts)
     )
     strip = image_strip(given.strip, f"over time: {words(given.parts)}")
-    rows = "".join(_row(row, given) for row in given.rows)
-    if given.after > 0:
-        rows += _row(
-            Row("after the last break", [], (0, 0, 0, 0, given.after), short_duration(given.after)), given
-        )
+    bars = given.bars()
+    longest = _longest(bars)
+    rows = "".join(_row(row, longest) for row in bars)
     foot = "".join(f'<div style="opacity:0.8">{html.escape(one)}</div>' for one in given.notes)
     return (
         f"<p>{html.escape(given.heading)}: {key}</p>{scrolling(strip, 'the time that went by')}"
@@ -100,11 +92,16 @@ def to_html(given: Shown) -> str:
     )
 
 
-def _row(row: Row, given: Shown) -> str:
+def _longest(bars: Sequence[Row]) -> float:
+    """The seconds of the longest bar."""
+    return max(sum(row.parts) for row in bars)
+
+
+def _row(row: Row, longest: float) -> str:
     called = "".join(f'<div style="opacity:0.8">called from {html.escape(one)}</div>' for one in row.callers)
     cells = (
         html.escape(row.label) + called,
-        image_bar(row.parts, given.longest),
+        image_bar(row.parts, longest),
         html.escape(row.figures),
     )
     return f"<tr>{''.join(map(_cell, cells))}</tr>"

@@ -151,7 +151,7 @@ class Inspector(anywidget.AnyWidget):
         def tell(part: str) -> None:
             nonlocal last
             now = time.monotonic()
-            if now - last >= _OFTEN:
+            if part and now - last >= _OFTEN:  # some parts have no name
                 last = now
                 name = part.partition(" is missing")[0].partition(" are missing")[0]
                 if name[1:2].islower():

@@ -7,15 +7,15 @@ from html import escape
 from typing import Any
 
 import ipywidgets as widgets
-from IPython.display import display
 
+from lazynb.notebook.form import Form
 from lazynb.notebook.question import Question
 from lazynb.record.snapshot.snapshot import Place
 
 _LETTERS = "ABCDEFGH"
 
 
-class PredictForm(widgets.VBox):
+class PredictForm(Form):
     """Asks which lines will share a kernel.
 
     Arguments:
@@ -25,32 +25,12 @@ class PredictForm(widgets.VBox):
 
     def __init__(self, places: Sequence[Place], reveal: Callable[[list[set[int]]], Sequence[Any]]):
         self._places = list(places)
-        self._reveal = reveal
         self.choices = [self._choice(number, place) for number, place in enumerate(self._places)]
-        self.button = widgets.Button(
-            description="Reveal", button_style="primary", tooltip="what XLA made of it, and why"
-        )
-        self.output = widgets.Output()
-        self.button.on_click(self._show)
         title = widgets.HTML(
             "<b>Which lines will share a kernel?</b> Give lines of one kernel the same letter."
         )
-        # Narrow pages have the letters below their line.
-        rows = [
-            widgets.HBox([self._line(place), choice], layout=widgets.Layout(flex_flow="row wrap"))
-            for place, choice in zip(self._places, self.choices)
-        ]
-        super().__init__([title, *rows, self.button, self.output])
-
-    def _repr_mimebundle_(self, **given: Any) -> Any:
-        """The form; as text, what to write where no widgets are shown."""
-        bundle = super()._repr_mimebundle_(**given)
-        if bundle is not None:
-            bundle["text/plain"] = repr(self)
-        return bundle
-
-    def __repr__(self) -> str:
-        return repr(Question(self._places))
+        rows = zip(map(self._line, self._places), self.choices)
+        super().__init__(Question(places), title, rows, lambda: reveal(self.groups()))
 
     @staticmethod
     def _line(place: Place) -> Any:
@@ -75,9 +55,3 @@ class PredictForm(widgets.VBox):
         for place, choice in zip(self._places, self.choices):
             by_letter.setdefault(choice.value, set()).add(place.line)
         return list(by_letter.values())
-
-    def _show(self, _button: Any) -> None:
-        self.output.clear_output()
-        with self.output:
-            for shown in self._reveal(self.groups()):
-                display(shown)

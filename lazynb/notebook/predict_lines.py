@@ -7,8 +7,8 @@ from html import escape
 from typing import Any
 
 import ipywidgets as widgets
-from IPython.display import display
 
+from lazynb.notebook.form import Form
 from lazynb.source import Place
 from lazynb.view.reports.kernel_lines import KernelQuestion
 
@@ -18,7 +18,7 @@ _HLO = (
 )
 
 
-class KernelForm(widgets.VBox):
+class KernelForm(Form):
     """Asks which lines are in a kernel.
 
     Arguments:
@@ -27,36 +27,14 @@ class KernelForm(widgets.VBox):
     """
 
     def __init__(self, question: KernelQuestion, reveal: Callable[[set[int]], Sequence[Any]]):
-        self._question = question
-        self._reveal = reveal
-        self.boxes = [_box(place) for place in question.places]
-        self.button = widgets.Button(
-            description="Reveal", button_style="primary", tooltip="what XLA made of it, and why"
-        )
-        self.output = widgets.Output()
-        self.button.on_click(self._show)
-        rows = [
-            widgets.HBox([box, _code(place)], layout=widgets.Layout(flex_flow="row wrap"))
-            for place, box in zip(question.places, self.boxes)
-        ]
-        super().__init__([_head(question), *rows, self.button, self.output])
-
-    def _repr_mimebundle_(self, **given: Any) -> Any:
-        """The form; as text, what to write where no widgets are shown."""
-        bundle = super()._repr_mimebundle_(**given)
-        if bundle is not None:
-            bundle["text/plain"] = repr(self._question)
-        return bundle
+        self._places = question.places
+        self.boxes = [_box(place) for place in self._places]
+        rows = zip(self.boxes, map(_code, self._places))
+        super().__init__(question, _head(question), rows, lambda: reveal(self.lines()))
 
     def lines(self) -> set[int]:
         """The numbers of the ticked lines."""
-        return {place.line for place, box in zip(self._question.places, self.boxes) if box.value}
-
-    def _show(self, _button: Any) -> None:
-        self.output.clear_output()
-        with self.output:
-            for shown in self._reveal(self.lines()):
-                display(shown)
+        return {place.line for place, box in zip(self._places, self.boxes) if box.value}
 
 
 def _head(question: KernelQuestion) -> Any:

@@ -33,7 +33,7 @@ class SharedKernels:
         if self.groups is not None:
             return Reveal(compare(compilation, self.groups))
         places = written_lines(compilation.snapshot)
-        if not places or importlib.util.find_spec("ipywidgets") is None:
+        if not places or not _has_widgets():
             return Question(places)
         from lazynb.notebook.predict import PredictForm  # needs ipywidgets
 
@@ -61,7 +61,7 @@ class KernelsLines:
         if self.lines is not None:
             return KernelReveal(compare_lines(compilation, kernel, self.lines))
         question = KernelQuestion(kernel, written_lines(compilation.snapshot))
-        if importlib.util.find_spec("ipywidgets") is None:
+        if not _has_widgets():
             return question
         from lazynb.notebook.predict_lines import KernelForm
 
@@ -69,6 +69,10 @@ class KernelsLines:
             question,
             lambda lines: [KernelReveal(compare_lines(compilation, kernel, lines)), shown(compilation)],
         )
+
+
+def _has_widgets() -> bool:
+    return importlib.util.find_spec("ipywidgets") is not None
 
 
 def asked_prediction(options: Any) -> SharedKernels | KernelsLines:

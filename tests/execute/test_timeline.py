@@ -12,8 +12,9 @@ import lazynb
 from lazynb.execute.bars import text_bar, text_strip
 from lazynb.execute.breaks import breaks
 from lazynb.execute.flush import execution
+from lazynb.execute.step_span import StepSpan
 from lazynb.execute.steps import Step, log
-from lazynb.execute.timeline import BINS, Parts, Timeline, _Span, of_session
+from lazynb.execute.timeline import BINS, Parts, Timeline, of_session
 from lazynb.source import here
 
 SLEEP = 0.06
@@ -120,7 +121,6 @@ def test_who_called_the_function_in_which_the_break_is(clean):
         inner(jnp.ones(4))
     (row,) = breaks().timeline.rows
     found = {tuple(place.text for place in one.places): one.count for one in row.callers}
-    assert [(len(places), count) for places, count in found.items()]
     assert {places[0]: count for places, count in found.items()} == {
         "return inner(x)": 3,
         "inner(jnp.ones(4))": 1,
@@ -167,7 +167,10 @@ def test_clearing_the_cache_clears_the_steps(clean):
 
 
 def step(began, ended, recorded=(), compiling=0.0, running=0.0, waiting=0.0):
-    return Step("float", here(1), "", None, 1, 1, 0, recorded, began, ended, compiling, running, waiting)
+    runs = [(0.0, until - since, since) for since, until in recorded]
+    return Step(
+        "float", here(1), "", None, 1, 1, 0, (*runs, (running, 0.0, began)), began, ended, compiling, waiting
+    )
 
 
 def test_steps_that_overlap_and_figures_that_are_too_large_add_up_all_the_same():
@@ -178,7 +181,7 @@ def test_steps_that_overlap_and_figures_that_are_too_large_add_up_all_the_same()
         step(3.2, 3.6, waiting=9.0),
         step(5.0, 6.0, ((4.5, 5.5),), waiting=0.25),
     ]
-    span = _Span(0.0, 7.0, steps, 0)
+    span = StepSpan(0.0, 7.0, steps, 0)
     assert span.parts[0].tolist() == [1.25, 0.0, 0.0, 0.0, 1.75]
     assert span.parts[1].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
     assert span.parts[2].tolist() == [0.0] * 5

@@ -49,3 +49,10 @@ def notebook(clean, no_other_loop):
     shell.reset()
     InteractiveShell.clear_instance()
     lazynb.sync()
+
+
+@pytest.fixture
+def lazy_notebook(notebook):
+    """With two arrays to compute with, ``a`` and ``b``."""
+    notebook.run("import jax.numpy as jnp\na, b = jnp.ones((256, 128)), jnp.ones((256, 128))")
+    return notebook

@@ -19,12 +19,6 @@ del p, t
 """
 
 
-@pytest.fixture
-def lazy_notebook(notebook):
-    notebook.run("import jax.numpy as jnp\na, b = jnp.ones((256, 128)), jnp.ones((256, 128))")
-    return notebook
-
-
 def shown(captured) -> str:
     return "\n".join(output.data["text/plain"] for output in captured.outputs)
 

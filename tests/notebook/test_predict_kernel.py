@@ -7,27 +7,11 @@ import re
 import pytest
 from IPython.core.error import UsageError
 
-CELL = """
-%%predict {line}
-p = a * b
-t = jnp.tanh(p)
-y = t @ t.T
-del p, t
-"""
-
-
-@pytest.fixture
-def lazy_notebook(notebook):
-    notebook.run("import jax.numpy as jnp\na, b = jnp.ones((256, 128)), jnp.ones((256, 128))")
-    return notebook
-
-
-def shown(captured) -> str:
-    return "\n".join(output.data["text/plain"] for output in captured.outputs)
+from tests.notebook.test_predict import CELL, shown
 
 
 def ask(notebook, line: str) -> str:
-    return shown(notebook.run(CELL.format(line=line).strip()))
+    return shown(notebook.run(CELL.format(groups=line).strip()))
 
 
 def test_a_right_answer(lazy_notebook):
@@ -104,7 +88,7 @@ def test_another_program_is_told(lazy_notebook):
     ],
 )
 def test_what_cannot_be_meant_says_what_to_write(lazy_notebook, line, words):
-    captured = lazy_notebook.run(CELL.format(line=line).strip(), error=UsageError)
+    captured = lazy_notebook.run(CELL.format(groups=line).strip(), error=UsageError)
     assert words in str(captured.error)
 
 

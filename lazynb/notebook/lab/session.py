@@ -117,9 +117,11 @@ class Lab(Observer):
     def numbered(self, number: int, file: str) -> None:
         """The cell that began is execution ``number``: IPython says so when it names the cell's code
         ``file``."""
-        if self._cell is not None and self._text is None:
+        if self._cell is None:
+            return
+        if self._text is None:
             self._cells.named(number, self._cell, file)  # the body of its magic
-        elif self._cell is not None and self._text is not None:
+        else:
             self._cells.runs(number, self._cell, self._text, file)
             self._text = None
             if self._runs is not None:
