@@ -114,6 +114,13 @@ def all_of(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
+def few(words: Sequence[str], most: int = 5) -> str:
+    """``'a, b and c'``; of more than ``most`` the first, and how many others: ``'a, b, c and 7 more'``."""
+    if len(words) > most:
+        words = [*words[: most - 1], f"{len(words) - most + 1:,} more"]
+    return all_of(words) if words else ""
+
+
 def listed_lines(places: Iterable[tuple[int | None, str, int]]) -> str:
     """``'cell 4, lines 2, 3, 5'``; of several cells or files the one with most, and how many more there are.
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 
-from lazynb.execute.records import plural
 from lazynb.record.snapshot.snapshot import Node, Place
 from lazynb.session.prediction import BadPrediction, check_known, written_lines
-from lazynb.units import all_of
+from lazynb.units import all_of, few
 from lazynb.xla.clusters import Cluster, cluster_labels
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.fates.fate import Fate
 from lazynb.xla.fusion.boundaries import Boundary
+
+_NAMED = 6  # kernels, or operations, in a sentence
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -153,13 +154,13 @@ class _Programs:
 
     def _inside(self, nodes: Sequence[Node], label: str) -> str:
         others = dict.fromkeys(name for node in nodes for name in self._kernels[node.id] if name != label)
-        again = f", and in {_some(list(others))} too" if others else ""
+        again = f", and in {few(list(others), _NAMED)} too" if others else ""
         sources = all_of(list(dict.fromkeys(self._fates[node.id].label for node in nodes)))
         return f"{_operations(nodes)} {_is(nodes)} computed in {label}{again} ({sources})."
 
     def _elsewhere(self, nodes: Sequence[Node], label: str) -> str:
         others = list(dict.fromkeys(name for node in nodes for name in self._kernels[node.id]))
-        said = f"{_operations(nodes)} {_is(nodes)} computed in {_some(others)}"
+        said = f"{_operations(nodes)} {_is(nodes)} computed in {few(others, _NAMED)}"
         if all(self.labelled[other][0] != self.labelled[label][0] for other in others):
             return f"{said}, in another program: the trace was cut between the two."
         reasons = dict.fromkeys(f"{one.text} ({one.label})" for one in self._between(label, others))
@@ -187,19 +188,9 @@ class _Programs:
         return self._boundaries[label]
 
 
-def _some(labels: Sequence[str], most: int = 6) -> str:
-    """``c0, c1 and c4``; of many only the first."""
-    if len(labels) > most:
-        return all_of([*labels[: most - 1], f"{len(labels) - most + 1:,} more"])
-    return all_of(labels)
-
-
-def _operations(nodes: Sequence[Node], most: int = 6) -> str:
+def _operations(nodes: Sequence[Node]) -> str:
     """``"`multiply`, `tanh` and `add`"``, each once."""
-    names = [f"`{name}`" for name in dict.fromkeys(node.name for node in nodes)]
-    if len(names) > most:
-        names[most - 1 :] = [plural(len(names) - most + 1, "other")]
-    return all_of(names)
+    return few([f"`{name}`" for name in dict.fromkeys(node.name for node in nodes)], _NAMED)
 
 
 def _is(nodes: Sequence[Node]) -> str:
@@ -207,4 +198,4 @@ def _is(nodes: Sequence[Node]) -> str:
 
 
 def _listed(labels: Sequence[str]) -> str:
-    return f"{'is' if len(labels) == 1 else 'are'} {_some(labels, 12)}"
+    return f"{'is' if len(labels) == 1 else 'are'} {few(labels, 12)}"

@@ -6,3 +6,19 @@ import xla.programs_arrays
 import xla.programs_models
 import xla.programs_simplified  # noqa: F401
 from xla.table import PROGRAMS as PROGRAMS
+
+SOME = [
+    "softmax",
+    "mlp",
+    "train_step",
+    "solve",
+    "cumulative",
+    "concat_several_users",
+    "transpose_real",
+    "merged",
+    "scan",
+    "sort",
+    "integers",
+    "normal",
+]
+"""Programs on which XLA's passes do much of what they ever do."""

@@ -11,9 +11,10 @@ import pytest
 
 import lazynb
 from lazynb.record.snapshot.snapshot import Snapshot
+from lazynb.units import few
 from lazynb.xla.cost.memory import Buffer
 from lazynb.xla.evidence import INFERRED, LABELS, VERIFIED
-from lazynb.xla.findings.finding import Finding, few
+from lazynb.xla.findings.finding import Finding
 from lazynb.xla.findings.found import foremost
 from lazynb.xla.findings.padded import filling, padded
 from lazynb.xla.reduced import NotReducible

@@ -7,26 +7,11 @@ import jax
 import jax.numpy as jnp
 import pytest
 from xla import plain_hlo as plain
-from xla.programs import PROGRAMS
+from xla.programs import PROGRAMS, SOME
 
 import lazynb
 from lazynb.execute.dumps import dumping
 from lazynb.xla.formation import formation as module
-
-SOME = [
-    "softmax",
-    "mlp",
-    "train_step",
-    "solve",
-    "cumulative",
-    "concat_several_users",
-    "transpose_real",
-    "merged",
-    "scan",
-    "sort",
-    "integers",
-    "normal",
-]
 
 
 @pytest.fixture(scope="module", params=SOME)

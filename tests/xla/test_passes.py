@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import pytest
 from timing import cpu_seconds
-from xla.programs import PROGRAMS
+from xla.programs import PROGRAMS, SOME
 
 import lazynb
 from lazynb.execute.dumps import Dump, dumping
@@ -13,21 +13,6 @@ from lazynb.xla.fates.assignment import fates
 from lazynb.xla.hlo.module import parse
 from lazynb.xla.hlo.passes import before_text, read_passes
 from lazynb.xla.reading import read
-
-SOME = [
-    "softmax",
-    "mlp",
-    "train_step",
-    "solve",
-    "cumulative",
-    "concat_several_users",
-    "transpose_real",
-    "merged",
-    "scan",
-    "sort",
-    "integers",
-    "normal",
-]
 
 
 @pytest.fixture(scope="module", params=SOME)

@@ -15,7 +15,7 @@ from lazynb.view.graph.model import Box, Counts, Edge, GraphView, LineRegion
 from lazynb.view.words import clip, module, plural, tally
 
 LETTERS = 34
-"""The most letters of a loop's label: what a box's title has room for."""
+"""The most letters of a label: what a box's title has room for."""
 
 _Value = TypeVar("_Value")
 

@@ -8,7 +8,7 @@ to a later one. No other property of the graph is needed, so any rule may choose
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, pairwise
@@ -113,6 +113,11 @@ def pieces(length: int, limit: int) -> int:
     return min(limit, max(2, -(-length // limit)))
 
 
+def even(length: int, number: int) -> Iterator[tuple[int, int]]:
+    """From where to where ``length`` things are cut into ``number`` pieces of nearly equal length."""
+    return pairwise(length * i // number for i in range(number + 1))
+
+
 def _single(length: int) -> list[Span]:
     return [Span(i, i + 1, "op") for i in range(length)]
 
@@ -198,9 +203,8 @@ def _keys(
 
 def _chunks(runs: list[Span], limit: int) -> list[Span]:
     """Exactly ``limit`` runs of nearly equal length: the last resort, which always fits."""
-    bounds = [len(runs) * i // limit for i in range(limit + 1)]
     chunks = []
-    for low, high in pairwise(bounds):
+    for low, high in even(len(runs), limit):
         if high == low + 1:
             chunks.append(runs[low])
         else:

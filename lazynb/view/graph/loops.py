@@ -17,12 +17,9 @@ from lazynb.record.snapshot.snapshot import Node, Place
 TURNS = 3
 """Turns from which a loop is folded."""
 
-_WINDOWS = (
-    1,
-    2,
-    4,
-    8,
-)  # neighbours by which a period is noticed; one is not enough for a turn such as a, a, b, b
+_WINDOWS = (1, 2, 4, 8)
+"""Neighbours by which a period is noticed; one is not enough for a turn such as a, a, b, b."""
+
 _EARLY = 2  # turns that may be wired otherwise, since they read what was there before the loop
 
 
@@ -59,7 +56,7 @@ def loops(ops: Sequence[Node], bounds: Sequence[tuple[int, int]], least: int) ->
     chosen: list[Loop] = []
     taken = [False] * len(bounds)
     for loop in sorted(found, key=lambda one: (-one.length, one.period, one.start)):
-        if not (taken[loop.start] or taken[loop.stop - 1] or any(taken[loop.start : loop.stop])):
+        if not (taken[loop.start] or taken[loop.stop - 1]):  # none that is longer lies within it
             taken[loop.start : loop.stop] = [True] * loop.length
             chosen.append(loop)
     return sorted(chosen)

@@ -124,9 +124,10 @@ class _Recorded:
 
 def show(tensor: LazyTensor) -> dict[str, Any]:
     """MIME bundle of a pending tensor: its graph, with the names that the running line can see."""
-    graph = graph_of([tensor], user_namespace())
+    namespace = user_namespace()
+    graph = graph_of([tensor], namespace)
     if tensor.is_pending:
-        names = [name for name in names_of(user_namespace()).get(id(tensor), ()) if name.isidentifier()]
+        names = [name for name in names_of(namespace).get(id(tensor), ()) if name.isidentifier()]
         graph.hint = hint(names[0] if names else "")
         graph.shown = key_of(tensor)
     return graph._repr_mimebundle_()

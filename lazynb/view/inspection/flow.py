@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lazynb.units import size
+from lazynb.view.graph.boxes import LETTERS
 from lazynb.view.graph.highlights import cluster_chip
 from lazynb.view.graph.model import Box, Counts, Edge, GraphView, Highlight
 from lazynb.view.inspection import words
@@ -54,7 +55,7 @@ def _box(cluster: Cluster, data: Inspection, names: Sequence[str] | None) -> Box
     return Box(
         id=cluster["id"],
         kind="op",
-        label=clip(words.operations(cluster, data), 34),
+        label=clip(words.operations(cluster, data), LETTERS),
         avals=(f"{size(cluster['input_bytes'])} → {size(cluster['output_bytes'])}",),
         members=(),
         operations=1,

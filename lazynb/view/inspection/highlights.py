@@ -65,11 +65,10 @@ def line_chips(data: Inspection) -> Mapping[tuple[int, int], list[Chip]]:
 
 def hatched(chip: Chip) -> str:
     """The pattern of a chip as CSS, apart from its colour: a page may take the one and not the other."""
-    ink = ink_on(chip.colour)
-    images = ("", *(image.format(ink=ink) for image in _HATCHES))[chip.pattern]
-    return (
-        f"background-image:{images};background-size:8px 100%;background-repeat:no-repeat;" if images else ""
-    )
+    if not chip.pattern:
+        return ""
+    images = _HATCHES[chip.pattern - 1].format(ink=ink_on(chip.colour))
+    return f"background-image:{images};background-size:8px 100%;background-repeat:no-repeat;"
 
 
 _HATCHES = (

@@ -12,6 +12,7 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
+from lazynb.execute.records import scrolling
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.units import number, short_duration, size
 from lazynb.view.graph.boxes import build
@@ -160,17 +161,6 @@ def _source_name(source: Source) -> str:
     if source["cell"] is not None:
         return f"cell {source['cell']}"
     return source["file"].replace("\\", "/").rpartition("/")[2]
-
-
-def _reached(label: str) -> str:
-    """The attributes of an element that scrolls, with which a key reaches it too."""
-    return f'tabindex="0" role="region" aria-label="{escape(label, quote=True)}"'
-
-
-def clip_line(text: str, width: int = 120) -> str:
-    """A source line with its indent, at most ``width`` characters long."""
-    text = text.expandtabs(4)
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def view_of(snapshot: Snapshot) -> GraphView:
@@ -447,9 +437,9 @@ def _code_of_all(data: Inspection) -> str:
 
 
 def _pre(text: str, label: str, height: int) -> str:
-    """Text that scrolls where it is higher than ``height`` pixels."""
+    """Text that scrolls where it is higher than ``height`` pixels, by key too."""
     style = f"max-height:{height}px;overflow:auto;color:inherit;background:none;{_MONO}"
-    return f'<pre {_reached(label)} style="{style}">{_text(text)}</pre>'
+    return f'<pre tabindex="0" role="region" aria-label="{label}" style="{style}">{_text(text)}</pre>'
 
 
 def _hlo(data: Inspection) -> str:
@@ -567,11 +557,8 @@ def _table(head: list[str], rows: list[list[str]], total: int, noun: str) -> str
     if total > len(rows):
         nouns = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
         more = _soft(f"{total - len(rows):,} more {nouns} not listed")
-    return (
-        f'<div style="overflow-x:auto" {_reached("table of " + head[0])}><table style="{_TABLE}">'
-        f'<thead><tr style="background:none">{top}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>{more}"
-    )
+    inner = f'<thead><tr style="background:none">{top}</tr></thead><tbody>{body}</tbody>'
+    return scrolling(f'<table style="{_TABLE}">{inner}</table>', f"table of {_text(head[0])}") + more
 
 
 # ---- words -------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from lazynb.view.inspection.schema import Cluster, Place
+from lazynb.view.inspection.words import is_kernel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +31,7 @@ def line_costs(clusters: Iterable[Cluster]) -> list[LineCost]:
     lines: dict[tuple[int | None, str], list[Cluster]] = {}
     for cluster in clusters:
         place = cluster["place"]
-        if place is not None and cluster["kind"] not in ("control", "transfer"):
+        if place is not None and is_kernel(cluster):
             lines.setdefault((place["source"], place["label"]), []).append(cluster)
     costs = []
     for kernels in lines.values():

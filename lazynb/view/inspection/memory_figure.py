@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from lazynb.units import size
 from lazynb.view import style
+from lazynb.view.graph.svg_elements import escaped, rect, text
 from lazynb.view.inspection.schema import Buffer, Memory
-from lazynb.view.style import Font
 from lazynb.view.words import clip, plain, plural
 
 ROWS = 24
@@ -29,8 +28,8 @@ def memory_svg(memory: Memory, title: str) -> str:
     shown = sorted(largest, key=lambda buffer: (buffer["start"], -buffer["bytes"]))
     steps = max(1, len(memory["in_use"]), len(memory["steps"]))
     top = _MARGIN + 54
-    parts = [_text(_MARGIN, _MARGIN + 13, title, style.TITLE)]
-    parts.append(_text(_MARGIN, _MARGIN + 32, _peak(memory, steps), style.NOTE, style.SOFT_INK))
+    parts = [text(_MARGIN, _MARGIN + 13, title, style.TITLE)]
+    parts.append(text(_MARGIN, _MARGIN + 32, _peak(memory, steps), style.NOTE, style.SOFT_INK))
     parts += _profile(memory["in_use"], top)
     top += _PROFILE + 18
     for at, buffer in enumerate(shown):
@@ -40,9 +39,9 @@ def memory_svg(memory: Memory, title: str) -> str:
     height = foot + _MARGIN
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {_WIDTH:.0f} {height:.0f}" role="img" aria-label="{_escape(title)}">'
+        f'viewBox="0 0 {_WIDTH:.0f} {height:.0f}" role="img" aria-label="{escaped(title)}">'
     )
-    ground = _rect(0, 0, _WIDTH, height, "#ffffff")
+    ground = rect(0, 0, _WIDTH, height, 0, "#ffffff")
     return "\n".join([head, ground, *parts, "</svg>"])
 
 
@@ -73,7 +72,7 @@ def _profile(use: Sequence[int], top: float) -> list[str]:
     )
     area = f'<path d="{way}V{low:.1f}H{_LEFT:.1f}Z" fill="#dcecf8" stroke="none"/>'
     outline = f'<path d="{way}" fill="none" stroke="#0072b2" stroke-width="1.4"/>'
-    words = _text(_LEFT - 10, top + 12, "in use", style.NOTE, style.INK, "end")
+    words = text(_LEFT - 10, top + 12, "in use", style.NOTE, style.INK, "end")
     return [area, outline, words]
 
 
@@ -81,31 +80,17 @@ def _row(buffer: Buffer, y: float, steps: int) -> str:
     name = clip(plain(next(iter(buffer["variables"]), buffer["name"])), 26)
     left = _x(buffer["start"], steps)
     width = max(2.0, _x(buffer["end"] + 1, steps) - left)
-    bar = _rect(left, y + 3, min(width, _WIDTH - _MARGIN - left), _ROW - 7, _COLOURS[buffer["kind"]])
-    words = _text(_MARGIN, y + 13, name, style.SHAPE)
-    return words + _text(_LEFT - 10, y + 13, size(buffer["bytes"]), style.NOTE, style.SOFT_INK, "end") + bar
+    bar = rect(left, y + 3, min(width, _WIDTH - _MARGIN - left), _ROW - 7, 0, _COLOURS[buffer["kind"]])
+    words = text(_MARGIN, y + 13, name, style.SHAPE)
+    return words + text(_LEFT - 10, y + 13, size(buffer["bytes"]), style.NOTE, style.SOFT_INK, "end") + bar
 
 
 def _legend(shown: Sequence[Buffer], left: int, y: float) -> list[str]:
     parts, x = [], _LEFT
     for kind in dict.fromkeys(buffer["kind"] for buffer in shown):
-        parts.append(_rect(x, y - 9, 10, 10, _COLOURS[kind]))
-        parts.append(_text(x + 15, y, _WORDS[kind], style.NOTE))
+        parts.append(rect(x, y - 9, 10, 10, 0, _COLOURS[kind]))
+        parts.append(text(x + 15, y, _WORDS[kind], style.NOTE))
         x += 30 + style.width(_WORDS[kind], style.NOTE)
     if left:
-        parts.append(_text(_MARGIN, y, f"and {plural(left, 'smaller value')}", style.NOTE, style.SOFT_INK))
+        parts.append(text(_MARGIN, y, f"and {plural(left, 'smaller value')}", style.NOTE, style.SOFT_INK))
     return parts
-
-
-def _rect(x: float, y: float, width: float, height: float, fill: str) -> str:
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{fill}"/>'
-
-
-def _text(x: float, y: float, text: str, font: Font, fill: str = style.INK, anchor: str = "start") -> str:
-    weight = 600 if font.bold else 400
-    look = f'font-family="{font.family}" font-size="{font.size}" font-weight="{weight}" fill="{fill}"'
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {look}>{_escape(text)}</text>'
-
-
-def _escape(text: str) -> str:
-    return escape(plain(text))

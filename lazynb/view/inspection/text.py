@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from lazynb.units import number, short_duration, size
+from lazynb.units import short_duration, size
 from lazynb.view.inspection import times_words, words
 from lazynb.view.inspection.findings import sentences
 from lazynb.view.inspection.line_costs import line_costs
@@ -89,15 +89,18 @@ def _totals(data: Inspection) -> Iterator[str]:
 
 def _by_line(data: Inspection) -> list[str]:
     """What the kernels of each line cost, where there are several lines."""
-    costs = [cost for cost in line_costs(data["clusters"]) if cost.flops is not None]
-    if len(costs) < 2:
-        return []
     rows = []
-    for cost in costs[:_LINES]:
-        beside = f" + {number(cost.transcendentals)} transc." if cost.transcendentals else ""
-        rows.append([cost.place["label"], f"{number(cost.flops)} FLOPs{beside}", size(cost.bytes)])
-    lines = ["Cost by line, each kernel on the line that most of it was written on:", *_aligned(rows)]
-    return lines if len(costs) <= _LINES else [*lines, f"  ... {len(costs) - _LINES:,} more"]
+    for cost in line_costs(data["clusters"]):
+        if cost.flops is not None:
+            work = words.computed(cost.flops, cost.transcendentals)
+            rows.append([cost.place["label"], work, size(cost.bytes)])
+    if len(rows) < 2:
+        return []
+    lines = [
+        "Cost by line, each kernel on the line that most of it was written on:",
+        *_aligned(rows[:_LINES]),
+    ]
+    return lines if len(rows) <= _LINES else [*lines, f"  ... {len(rows) - _LINES:,} more"]
 
 
 def _reasons(data: Inspection, most: int) -> list[str]:

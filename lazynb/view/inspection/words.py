@@ -168,8 +168,13 @@ def work(cost: Cost | None) -> str:
     counts ``exp``, ``tanh`` and the like apart, so that ``tanh`` alone has no FLOPs."""
     if cost is None or cost["flops"] is None:
         return ""
-    beside = f" + {number(cost['transcendentals'])} transc." if cost["transcendentals"] else ""
-    return f"{number(cost['flops'])} FLOPs{beside}"
+    return computed(cost["flops"], cost["transcendentals"])
+
+
+def computed(flops: float, transcendentals: float | None) -> str:
+    """``'65.5 k FLOPs + 131 k transc.'``"""
+    beside = f" + {number(transcendentals)} transc." if transcendentals else ""
+    return f"{number(flops)} FLOPs{beside}"
 
 
 def total(cost: Total, devices: int = 1) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from lazynb.execute.records import Records
+from lazynb.execute.records import Records, scrolling
 from lazynb.session.explain import Explanation, all_together
 from lazynb.units import duration
 from lazynb.view.graph.html import fill
@@ -153,10 +153,7 @@ def _table(heading: str, table: Records[Any]) -> str:
         cells = "".join(_cell(name, row[name], told if name in _CODE else "") for name in names)
         body += f"<tr>{cells}</tr>"
     inner = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    reached = (
-        f'tabindex="0" role="region" aria-label="{showing.escaped(heading)}"'  # what scrolls, by key too
-    )
-    return f'<div style="overflow-x:auto" {reached}><table style="{_TABLE}">{inner}</table></div>'
+    return scrolling(f'<table style="{_TABLE}">{inner}</table>', showing.escaped(heading))
 
 
 def _cell(name: str, text: str, told: str) -> str:

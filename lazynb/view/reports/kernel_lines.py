@@ -9,8 +9,7 @@ from typing import Any
 from lazynb.session.kernel_lines import ComparedKernel, Kernel, LineVerdict
 from lazynb.source import Place
 from lazynb.view.graph.html import fill
-from lazynb.view.reports.prediction import line_html, words_html
-from lazynb.view.words import plain
+from lazynb.view.reports.prediction import line_html, row_html, words_html
 
 
 class KernelQuestion:
@@ -67,10 +66,8 @@ class KernelReveal:
 
 
 def _row(verdict: LineVerdict) -> str:
-    sign = "✓ right" if verdict.right else "✗ wrong"
-    said = words_html(plain(f"The line {_said(verdict)} {verdict.text}"))
-    head = f"<div><b>{sign}</b>&ensp;{line_html(verdict.place)}</div>"
-    return f'<div style="margin:0 0 8px">{head}<div>{said}</div></div>'
+    said = words_html(f"The line {_said(verdict)} {verdict.text}")
+    return row_html(verdict.right, line_html(verdict.place), said)
 
 
 def _said(verdict: LineVerdict) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lazynb.execute.records import SHOWN
+from lazynb.execute.records import SHOWN, scrolling
 from lazynb.numerics.births import INF, NAN
 from lazynb.numerics.causes import Cause
 from lazynb.numerics.equations import MOVING
@@ -230,8 +230,7 @@ def _table(rows: list[Row]) -> str:
         body += f"<tr{parts}>{''.join(_cell(name, text) for name, text in row.items())}</tr>"
     inner = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
     first = showing.escaped(next(iter(rows[0])))
-    reached = f'tabindex="0" role="region" aria-label="table of {first}"'  # what scrolls, by key too
-    return f'<div style="overflow-x:auto" {reached}><table style="{_TABLE}">{inner}</table></div>'
+    return scrolling(f'<table style="{_TABLE}">{inner}</table>', f"table of {first}")
 
 
 def _cell(name: str, text: str) -> str:

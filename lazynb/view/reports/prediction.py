@@ -57,10 +57,15 @@ class Reveal:
 
 def _row(verdict: Verdict) -> str:
     """A pair of lines, and below it what became of it: no column that a narrow page could cut off."""
-    sign = "✓ right" if verdict.right else "✗ wrong"
     pair = f"{line_html(verdict.producer)} <span>→</span> {line_html(verdict.consumer)}"
     said = f"You expected {_kernels(verdict.expected)}. {words_html(verdict.text)}"
-    return f'<div style="margin:0 0 8px"><div><b>{sign}</b>&ensp;{pair}</div><div>{said}</div></div>'
+    return row_html(verdict.right, pair, said)
+
+
+def row_html(right: bool, head: str, said: str) -> str:
+    """Whether an expectation held, of what, and what became of it."""
+    sign = "✓ right" if right else "✗ wrong"
+    return f'<div style="margin:0 0 8px"><div><b>{sign}</b>&ensp;{head}</div><div>{said}</div></div>'
 
 
 def line_html(place: Place) -> str:

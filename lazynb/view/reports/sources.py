@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from lazynb import source
 from lazynb.source import Place
-from lazynb.view.inspection.html import clip_line
 
 AROUND = 6  # lines shown on each side of a marked one
 WHOLE = 60  # lines up to which a source is shown as it is
@@ -90,11 +89,17 @@ def _line(place: Place, text: str, line_marks: Sequence[LineMark]) -> dict[str, 
         hints += line_mark.hints
     return {
         "number": place.line,
-        "text": clip_line(text, _WIDTH),
+        "text": _clipped(text),
         "marks": [line_mark._asdict() for line_mark in line_marks],
         "hints": list(dict.fromkeys(hints)),
         "anchor": LineMark.anchor(place) if line_marks else "",
     }
+
+
+def _clipped(text: str) -> str:
+    """A source line with its indent, not longer than there is room for."""
+    text = text.expandtabs(4)
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 
 
 def _parts(lines: Sequence[dict[str, Any]], marked: set[int]) -> Iterator[dict[str, Any]]:

@@ -72,11 +72,13 @@ def _finding(
 
 def _is_whole(module: Module, instruction: Instruction) -> bool:
     """Whether all elements are needed: one kernel may compute a half, and another the rest."""
+    if instruction.computation == module.entry:
+        return True
     computation = module.computations[instruction.computation]
     waiting, seen = [instruction.name], {instruction.name}
     while waiting:
         for user in computation.users[waiting.pop()]:
-            if user.opcode in _PARTS and instruction.computation != module.entry:
+            if user.opcode in _PARTS:
                 return False
             if user.name not in seen:
                 seen.add(user.name)

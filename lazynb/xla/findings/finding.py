@@ -6,15 +6,13 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from lazynb.record.snapshot.snapshot import Snapshot
-from lazynb.units import all_of
+from lazynb.units import few
 
 LEAST = 4096
 """Bytes. What is about less is not worth a sentence."""
 
 SHARE = 0.01
 """Nor is what is about a smaller part of all that the kernels read and write."""
-
-_NAMED = 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,13 +57,3 @@ def lines(snapshot: Snapshot, nodes: Iterable[int]) -> str:
 def code(names: Sequence[str]) -> str:
     """Names as code, the first few: ``'`a`, `b` and 3 more'``."""
     return few([f"`{name}`" for name in names])
-
-
-def few(words: Sequence[str]) -> str:
-    """``'a, b and c'``, of many ``'a, b, c and 7 more'``."""
-    if not words:
-        return ""
-    left_out = len(words) - _NAMED
-    if left_out <= 1:
-        return all_of(words)
-    return all_of([*words[:_NAMED], f"{left_out:,} more"])

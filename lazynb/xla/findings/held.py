@@ -55,13 +55,15 @@ def held(
     between.difference_update(asked)
     written = _written(trace, snapshot, entry)
     readers = _readers(trace, entry)
+    codes = {(each.producer, each.consumer): each.code for each in trace.boundaries}
     kernels = {cluster.name for cluster in trace.clusters}
     found: dict[str, _Array] = {}
     for array, made in written.items():
         producer = writer(entry, array)
         if producer not in kernels or not between.issuperset(made.values) or not _are_variables(made.names):
             continue
-        if all(_is_for_a_name(trace, producer, reader) for reader in readers.get(array, ())):
+        # whoever reads it from memory does so only because it is written there for a name anyway
+        if all(codes.get((producer, reader)) == trace.rules.held for reader in readers.get(array, ())):
             found[array] = made
     largest = sorted(found, key=lambda array: -entry.instructions[array].bytes)
     told = [array for array in largest if entry.instructions[array].bytes >= LEAST]
@@ -139,12 +141,6 @@ def _readers(trace: CompiledTrace, entry: Computation) -> dict[str, set[str]]:
                 for array in leaves(entry, operand):
                     readers.setdefault(array, set()).add(cluster.name)
     return readers
-
-
-def _is_for_a_name(trace: CompiledTrace, producer: str, reader: str) -> bool:
-    """Whether a cluster reads from memory only what is written there for a name anyway."""
-    codes = [each.code for each in trace.boundaries if (each.producer, each.consumer) == (producer, reader)]
-    return codes == [trace.rules.held]
 
 
 def _are_variables(names: Sequence[str]) -> bool:

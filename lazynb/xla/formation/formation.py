@@ -125,10 +125,19 @@ class Formation:
     @cached_property
     def steps(self) -> Sequence[Step]:
         """What was done to the boxes, a stage at a time; the first has what is there before the passes."""
-        return [self._step(stage) for stage in range(self.stages)]
+        steps: list[Step] = []
+        before: dict[str, set[int]] = {}
+        for stage in range(self.stages):
+            here = self.kernels(stage)
+            steps.append(self._step(stage, before, here))
+            before = here
+        return steps
 
-    def _step(self, stage: int) -> Step:
-        here, before = self.kernels(stage), self.kernels(stage - 1)
+    def _step(self, stage: int, before: Mapping[str, set[int]], here: Mapping[str, set[int]]) -> Step:
+        """
+        Arguments:
+          before, here: the kernels without this pass, and with it.
+        """
         starting = [box for box in self.boxes if box.stands[0].stage == stage]
         ending = [box for box in self.boxes if box.end == stage]
         changed = [(box.at(stage - 1), box.at(stage)) for box in self.boxes]

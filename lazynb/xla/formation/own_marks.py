@@ -19,11 +19,11 @@ def own_marks(module: Module, marks: Marks, names: Collection[str]) -> dict[str,
     calls, what is in one of them is of that call alone."""
     calls = {one.name: marks.get(one.name, _NONE) for one in module if one.opcode == "call"}
     called = _NONE.union(*calls.values())
-    own = {}
+    wanted, own = {*names, *calls}, {}
     for computation in reversed(module.computations.values()):  # XLA prints what is called first
         callers = module.all_callers.get(computation.name, ())
         around = _NONE.union(*(calls.get(caller.name, _NONE) for caller in callers))
-        for name in computation.instructions.keys() & (names | calls.keys()):
+        for name in computation.instructions.keys() & wanted:
             own[name] = _narrowed(marks.get(name, _NONE), around, called)
             if name in calls:
                 calls[name] = own[name]
