@@ -1,7 +1,7 @@
 /** The module before, after each pass that changed something, and after all of them. */
 
 import type { HloLine, PassInfo, Program, Stage, Which } from "../model/data";
-import { fill, h } from "../ui/dom";
+import { fill, h, tool } from "../ui/dom";
 import { count } from "../model/format";
 import { bar, chips } from "../ui/palette";
 import { changes as readChanges, stage as readStage } from "../model/read";
@@ -83,8 +83,6 @@ export function hloView(context: Context): View {
   const input = h("input.search", { type: "search", placeholder: "Search instructions  /", "aria-label": "Search instructions" });
   const query = () => (input.value.trim() ? input.value.toLowerCase() : "");
   const found = h("span.muted.found", { role: "status" });
-  const tool = (label: string, title: string, act: () => void) =>
-    h("button.tool", { type: "button", title, "aria-label": title, onclick: act }, label);
   const slider = h("input.slider", { type: "range", min: 0, step: 1, "aria-label": "Stage of the compilation" });
   const play = tool("▶", "Play the passes", () => (timer === undefined ? start() : stop()));
   const title = h("div.stage-title", { role: "status" });
