@@ -26,7 +26,7 @@ export function player(go: (stage: number) => void): Player {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const last = () => weights.length - 1;
   const slider = h("input.slider", { type: "range", min: 0, step: 1, "aria-label": "Stage of the passes" });
-  const strip = h("div.strip", { "aria-hidden": "true" });
+  const strip = h("div.weights", { "aria-hidden": "true" });
   const speeds = h(
     "select.select",
     { "aria-label": "Speed", title: "Speed" },

@@ -249,7 +249,7 @@ export function formationView(context: Context): View {
     },
     reveal: () => {
       if (drawn && drawn.formation.boxes.length > MOST && store.stuck?.kind !== "instruction") lay();
-      reveal(canvas, stage);
+      reveal(canvas, stage, ".lz-formed-box.lz-lit:not([hidden])"); // arrows that are lit may be without any
     },
     dispose: () => {
       control.stop();
