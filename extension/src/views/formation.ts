@@ -163,7 +163,7 @@ export function formationView(context: Context): View {
 
   const show = (at: number) => {
     if (!drawn || !drawing) return;
-    drawing.show(at, drawing.stage < 0 ? 0 : 520 / control.speed());
+    drawing.show(at, control.speed());
     const step = drawn.formation.steps[at];
     const pass = passAt(at);
     fill(
