@@ -3,7 +3,7 @@
 import type { Formation, FormationStep, Gone, PassInfo, Program } from "../model/data";
 import { MOST, drawable } from "../model/formation";
 import { count, listed, seconds } from "../model/format";
-import { changes as readChanges, formation as readFormation, passes as readPasses } from "../model/read";
+import { formation as readFormation, passes as readPasses } from "../model/read";
 import { nodeTitle } from "../model/words";
 import { placeWords } from "../model/program";
 import { fill, h, prose } from "../ui/dom";
@@ -11,7 +11,7 @@ import { bounded, fitting, scaleTo, zoomKey, zoomTools } from "../ui/zoom";
 import { player } from "../ui/player";
 import { light, reveal, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
-import { changeList } from "./changes";
+import { changeList, changesQuestion } from "./changes";
 import { badge } from "./fates";
 import { FormedDrawing } from "./formed";
 import { BOX } from "../graph/formed";
@@ -193,18 +193,9 @@ export function formationView(context: Context): View {
     else if (!store.data.live)
       fill(list, told, h("div.empty.small", {}, "What this pass changed was not kept in this saved view."));
     else {
-      const question = {
-        key: `pass:${store.program}:${pass.index}`,
-        label: "Show the changes",
-        title: "Ask the kernel for the changes of this pass",
-        doing: "asking the kernel",
-        ask: async () => {
-          const answer = await comm.ask({ type: "pass", program: drawn?.program.number ?? 0, index: pass.index }, "pass");
-          pass.changes = readChanges(answer.changes);
-          if (passAt(control.position()) === pass) tellChanges(control.position(), pass);
-          return "";
-        },
-      };
+      const question = changesQuestion(store.program, pass, "Show the changes", context, () => {
+        if (passAt(control.position()) === pass) tellChanges(control.position(), pass);
+      });
       fill(list, told, h("div.empty.small", {}, questions.button(question)));
     }
     light(list, store);
