@@ -60,12 +60,7 @@ export class FormedDrawing {
     this.after = new Map(lines.map((line) => [line.name, line]));
     const { width, height } = this.layout;
     const wires = s("svg.wires.formed-wires", { width, height, "aria-hidden": "true" }, this.within, this.crossing, this.lit);
-    this.element = h(
-      "div.layer.formed",
-      { style: `width:${width}px;height:${height}px` },
-      this.sheet,
-      wires as unknown as HTMLElement,
-    );
+    this.element = h("div.layer.formed", { style: `width:${width}px;height:${height}px` }, this.sheet, wires);
   }
 
   /** Shows a stage; boxes move there, but for the first. */

@@ -5,6 +5,7 @@ import { drag } from "../ui/drag";
 import { count } from "../model/format";
 import { isLiteral } from "../model/words";
 import { lyingCard } from "../ui/layouts";
+import { entry } from "../ui/legend";
 import { light, reveal } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
 import { fatesTable } from "./fates";
@@ -205,7 +206,7 @@ export function graphView(context: Context): View {
   listing.addEventListener("click", () => choose("table"), { signal });
 
   const legendBar = legend(data.programs.length > 0, data.reshardings.length > 0);
-  const ground = h("div.ground", {}, canvas, lying.element, map.element as unknown as HTMLElement);
+  const ground = h("div.ground", {}, canvas, lying.element, map.element);
   const element = h("div.pane.graph", {}, toolbar, ground, legendBar);
   canvas.addEventListener(
     "keydown",
@@ -268,16 +269,16 @@ export function graphView(context: Context): View {
 
 /** `compiled`: there are kernels to tell apart; `spread`: shardings change. */
 function legend(compiled: boolean, spread: boolean): HTMLElement {
-  const entry = (kind: string, text: string) => h("span.entry", {}, h(`span.key.key-${kind}`, { "aria-hidden": "true" }), text);
+  const key = (kind: string, words: string) => entry(h(`span.key.key-${kind}`, { "aria-hidden": "true" }), words);
   const bar = h("div.legend", {});
   put(bar, [
-    compiled && entry("within", "inside a kernel"),
-    compiled && entry("crossing", "between kernels: written to memory"),
-    entry("outside", "from or to outside"),
-    entry("input", "input"),
-    entry("quiet", compiled ? "no kernel of its own" : "nothing uses it"),
-    entry("result", "result"),
-    spread && h("span.entry", {}, h("span.flag", { "aria-hidden": "true" }, "⇄"), "sharding changes, bold: data is sent"),
+    compiled && key("within", "inside a kernel"),
+    compiled && key("crossing", "between kernels: written to memory"),
+    key("outside", "from or to outside"),
+    key("input", "input"),
+    key("quiet", compiled ? "no kernel of its own" : "nothing uses it"),
+    key("result", "result"),
+    spread && entry(h("span.flag", { "aria-hidden": "true" }, "⇄"), "sharding changes, bold: data is sent"),
   ]);
   return bar;
 }
