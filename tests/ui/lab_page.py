@@ -3,6 +3,7 @@ there."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import KERNEL, NOTEBOOK, ROOT, serving
+from lab import KERNEL, NOTEBOOK, ROOT, Notebook, serving
 
 EXTENSION = ROOT / "extension" / "labextension"
 AXE = ROOT / "extension" / "node_modules" / "axe-core" / "axe.min.js"
@@ -39,6 +40,24 @@ def extended(root: Path, app: str = "lab") -> Iterator[str]:
         patch.setenv("JUPYTER_PATH", str(root / "share"))
         with serving(root, app) as address:
             yield address
+
+
+@contextmanager
+def run_through(browser: Any, address: str, path: str, cells: int) -> Iterator[Notebook]:
+    """A notebook of which the first cells have run as they are written. A script error in the page fails the test."""
+    notebook = Notebook(browser)
+    notebook.open(address, path)
+    for at, source in enumerate(notebook.sources()[:cells]):
+        notebook.run(at, source)
+    yield notebook
+    notebook.page.close()
+    assert not notebook.errors, notebook.errors
+
+
+def shot(page: Any, name: str) -> None:
+    """A picture for who looks: LAZYNB_SHOTS is a folder."""
+    if folder := os.environ.get("LAZYNB_SHOTS"):
+        page.screenshot(path=f"{folder}/{name}.png")
 
 
 def cell(page: Any, at: int) -> Any:
@@ -110,9 +129,14 @@ VIOLATIONS = """async (within) => {
 }"""
 
 
-def violations(page: Any, within: str) -> list[str]:
+def by_axe(page: Any, asked: str, within: str) -> list[str]:
+    """What axe-core answers in a page."""
     if not AXE.exists():
         pytest.skip("axe-core is not here: `npm ci` in extension/ brings it")
     if page.evaluate("typeof window.axe === 'undefined'"):
         page.add_script_tag(content=AXE.read_text(encoding="utf-8"))
-    return page.evaluate(VIOLATIONS, within)
+    return page.evaluate(asked, within)
+
+
+def violations(page: Any, within: str) -> list[str]:
+    return by_axe(page, VIOLATIONS, within)

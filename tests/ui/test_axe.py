@@ -10,7 +10,7 @@ import inspections as data
 import jax
 import jax.numpy as jnp
 import pytest
-from lab_page import AXE
+from lab_page import by_axe
 from test_browser_devices import on_four
 from test_browser_pair import pair
 from test_browser_switch import both
@@ -31,11 +31,7 @@ SEVERE = """async (within) => {
 
 def severe(page: Any, within: str) -> list[str]:
     """What axe-core calls serious or critical in a part of the page, by any of its rules."""
-    if not AXE.exists():
-        pytest.skip("axe-core is not here: `npm ci` in extension/ brings it")
-    if page.evaluate("typeof window.axe === 'undefined'"):
-        page.add_script_tag(content=AXE.read_text(encoding="utf-8"))
-    return page.evaluate(SEVERE, within)
+    return by_axe(page, SEVERE, within)
 
 
 def test_it_finds_what_is_wrong(show):

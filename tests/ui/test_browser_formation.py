@@ -210,6 +210,33 @@ def test_a_large_program_is_drawn_around_the_selection(show):
     assert page.locator(".lz-formed-box.lz-lit:not([hidden])").count() >= 1
 
 
+def test_a_box_out_of_sight_is_brought_there(show):
+    """One alone, so that no arrow is lit."""
+    made = chain(300)
+    nodes = made["programs"][0]["hlo"]["formation"]["boxes"][-1]["stands"][0]["nodes"]
+    made["findings"] = [{"kind": "again", "text": "the last operation", "nodes": nodes}]
+    page = show(made)
+    passes(page)
+    box, canvas = page.locator(".lz-formed-box").last, page.locator(".lz-formation .lz-canvas")
+
+    def in_sight() -> bool:
+        own, pane = box.bounding_box(), canvas.bounding_box()
+        return pane["y"] < own["y"] + own["height"] and own["y"] < pane["y"] + pane["height"]
+
+    assert not in_sight()
+    page.locator(".lz-finding").click()
+    assert page.locator(".lz-formed-box.lz-lit").count() == 1 and in_sight()
+
+
+def test_the_slider_shows_where_much_happens(show):
+    page = show(with_formation())
+    passes(page)
+    marks = page.locator(".lz-player .lz-weights span").evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect().height)"
+    )
+    assert marks == pytest.approx([0, 9 / 4, 9, 9 / 4], abs=0.1), "of the boxes that each pass touches"
+
+
 LATE = """(message, answer) => {
   setTimeout(() => answer({ id: message.id, ...window.late, type: "formation", program: 0 }), 50);
 }"""

@@ -3,8 +3,6 @@ how long they hold."""
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 for package in ("jupyterlab", "ipykernel", "playwright"):
@@ -20,6 +18,8 @@ from lab_page import (  # noqa: E402
     change,
     marks,
     restart,
+    run_through,
+    shot,
     text_of,
     until,
     violations,
@@ -50,13 +50,8 @@ def opened(browser, root, address):
         *["pass"] * (LAST - OTHER),
         "l = jnp.cos(x) + 2\nprint(float(l[0, 0]))",
     )
-    notebook = Notebook(browser)
-    notebook.open(address, "lab/tree/main.ipynb")
-    for at in range(3):
-        notebook.run(at, notebook.sources()[at])
-    yield notebook
-    notebook.page.close()
-    assert not notebook.errors, notebook.errors
+    with run_through(browser, address, "lab/tree/main.ipynb", cells=3) as notebook:
+        yield notebook
 
 
 @pytest.fixture
@@ -156,8 +151,7 @@ def test_the_card_is_accessible(notebook):
         notebook.execute("lazynb:show-marks")
         page.locator(".lazynb-card").wait_for()
         assert violations(page, ".lazynb-card") == [], theme
-        if shots := os.environ.get("LAZYNB_SHOTS"):
-            page.screenshot(path=f"{shots}/card-{line}.png")
+        shot(page, f"card-{line}")
         page.keyboard.press("Escape")
     notebook.execute("apputils:change-theme", "{ theme: 'JupyterLab Light' }")
 
@@ -268,8 +262,7 @@ def test_settings(notebook, setting):
         else:
             until(page, lambda: set(marks(page, MAIN)) == ALL, "marks")
             assert cell(page, MAIN).locator(".lz-stripe").first.bounding_box()["width"] > 8
-            if shots := os.environ.get("LAZYNB_SHOTS"):
-                page.screenshot(path=f"{shots}/high-contrast.png")
+            shot(page, "high-contrast")
     finally:
         page.evaluate(registry, "{}")
         page.reload()

@@ -24,6 +24,8 @@ from lab_page import (  # noqa: E402
     extended,
     marks,
     restart,
+    run_through,
+    shot,
     until,
     violations,
 )
@@ -53,14 +55,9 @@ from comm import get_comm_manager
 def opened(browser, root, address):
     write(root / "main.ipynb", SETUP, PROGRAM, "", "")
     write(root / "plain.ipynb", "1 + 1", "")
-    notebook = Notebook(browser)
-    notebook.open(address, "lab/tree/main.ipynb")
-    notebook.run(0, SETUP)
-    notebook.run(MAIN, PROGRAM)
-    notebook.page.locator(STATUS).wait_for()
-    yield notebook
-    notebook.page.close()
-    assert not notebook.errors, notebook.errors
+    with run_through(browser, address, "lab/tree/main.ipynb", cells=2) as notebook:
+        notebook.page.locator(STATUS).wait_for()
+        yield notebook
 
 
 @pytest.fixture
@@ -79,11 +76,6 @@ def tab(notebook, name):
 
 def view(notebook):
     return notebook.page.locator(f"{PANEL} > .lz-view")
-
-
-def shot(notebook, name):
-    if shots := os.environ.get("LAZYNB_SHOTS"):
-        notebook.page.screenshot(path=f"{shots}/{name}.png")
 
 
 # ---- the status bar ----------------------------------------------------------------------------------------
@@ -122,7 +114,7 @@ def test_a_long_compilation_shows_that_it_compiles(notebook):
     until(page, lambda: "3 s" in progress.inner_text(), "it counts")
     assert "compiling 812 operations, cell 9" in progress.inner_text()
     assert "compiling 812 operations, cell 9, 3 s" in page.locator(STATUS).inner_text()
-    shot(notebook, "compiling")
+    shot(notebook.page, "compiling")
     progress.wait_for(state="detached")
     assert "compiling" not in page.locator(STATUS).inner_text()
 
@@ -273,7 +265,7 @@ def test_the_panel_by_keyboard_and_for_screen_readers(notebook):
             page.wait_for_timeout(200)
             assert violations(page, PANEL) == [], (theme, name)
             assert page.evaluate(CONTRAST) == [], (theme, name)
-            shot(notebook, f"panel-{at}-{theme.split()[-1]}")
+            shot(notebook.page, f"panel-{at}-{theme.split()[-1]}")
         assert violations(page, STATUS) == [], theme
     notebook.execute("apputils:change-theme", "{ theme: 'JupyterLab Light' }")
     notebook.run(OTHER, "del p")
@@ -341,7 +333,7 @@ def test_the_run_menu_and_the_palette(notebook):
     ):
         assert menu.get_by_text(label, exact=True).count() == 1, label
     assert menu.locator("[data-command='lazynb:toggle-lazy']").get_attribute("aria-checked") == "true"
-    shot(notebook, "menu")
+    shot(notebook.page, "menu")
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
     assert page.evaluate(
@@ -408,7 +400,7 @@ def test_a_large_graph_opens_in_groups(notebook):
     assert closed < 60
     graph.locator(".lz-toggle", has_text="+").first.click()
     assert graph.locator(".lz-box").count() > closed
-    shot(notebook, "large")
+    shot(notebook.page, "large")
     notebook.run(OTHER, "del g")
 
 
@@ -509,7 +501,7 @@ def test_notebook_7(browser, tmp_path):
             notebook.page.locator(f"{PANEL} td", has_text="LNB").first.wait_for()
             boxes = notebook.run(OTHER, "jnp.sin(x)").locator(".lazynb-graph .lz-box")
             expect(boxes).to_have_count(2)
-            shot(notebook, "notebook7")
+            shot(notebook.page, "notebook7")
             # Notebook 7.6 without any extension says so too
             own = "Cannot read properties of undefined (reading 'schema')"
             assert [one for one in notebook.errors if one != own] == []

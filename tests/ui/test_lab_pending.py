@@ -7,8 +7,8 @@ import pytest
 for package in ("jupyterlab", "nbformat", "ipykernel", "playwright"):
     pytest.importorskip(package, reason=f"{package} is not installed here")
 
-from lab import KERNEL, Notebook, write  # noqa: E402
-from lab_page import SETUP, STATUS, restart, violations  # noqa: E402
+from lab import KERNEL, write  # noqa: E402
+from lab_page import SETUP, STATUS, restart, run_through, violations  # noqa: E402
 from playwright.sync_api import expect  # noqa: E402
 
 pytestmark = [
@@ -24,11 +24,8 @@ AHEAD = ".lazynb-graph .lz-ahead"
 @pytest.fixture(scope="module")
 def opened(browser, root, address):
     write(root / "main.ipynb", SETUP, "", "")
-    notebook = Notebook(browser)
-    notebook.open(address, "lab/tree/main.ipynb")
-    yield notebook
-    notebook.page.close()
-    assert not notebook.errors, notebook.errors
+    with run_through(browser, address, "lab/tree/main.ipynb", cells=0) as notebook:
+        yield notebook
 
 
 @pytest.fixture

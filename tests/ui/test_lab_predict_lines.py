@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 for package in ("jupyterlab", "ipywidgets", "anywidget", "playwright"):
     pytest.importorskip(package, reason=f"{package} is not installed here")
 
-from lab import Notebook, serving, write  # noqa: E402
+from lab import serving, write  # noqa: E402
+from lab_page import run_through, shot  # noqa: E402
 from playwright.sync_api import expect  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.xdist_group("lab-predict-lines")]
@@ -33,17 +32,8 @@ def address(browser, root):
 @pytest.fixture(scope="module")
 def notebook(browser, root, address):
     write(root / "predict.ipynb", SETUP, "")
-    opened = Notebook(browser)
-    opened.open(address, "lab/tree/predict.ipynb")
-    opened.run(0, SETUP)
-    yield opened
-    opened.page.close()
-    assert not opened.errors, opened.errors
-
-
-def shot(notebook, name: str) -> None:
-    if shots := os.environ.get("LAZYNB_SHOTS"):
-        notebook.page.screenshot(path=f"{shots}/{name}.png")
+    with run_through(browser, address, "lab/tree/predict.ipynb", cells=1) as notebook:
+        yield notebook
 
 
 def test_it_is_answered_by_keyboard(notebook):
@@ -58,13 +48,13 @@ def test_it_is_answered_by_keyboard(notebook):
     page.keyboard.press("Tab")
     page.keyboard.press("Space")
     assert [boxes.nth(at).is_checked() for at in range(3)] == [True, True, False]
-    shot(notebook, "predict-lines-asked")
+    shot(notebook.page, "predict-lines-asked")
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     answer = cell.locator(".lazynb-prediction")
     expect(answer).to_contain_text("Kernel c0: 3 of 3 lines right")
-    shot(notebook, "predict-lines-answered")
+    shot(notebook.page, "predict-lines-answered")
 
 
 def test_another_answer_takes_the_place_of_the_first(notebook):
@@ -95,4 +85,4 @@ def test_nothing_is_off_the_screen(notebook, theme, width):
         box = part.bounding_box()
         assert box["x"] + box["width"] <= edge + 8, "but for a space at the end of a line that wraps"
     cell.get_by_text("Which of your lines").scroll_into_view_if_needed()
-    shot(notebook, f"predict-lines-{theme.split()[1].lower()}-{width}")
+    shot(notebook.page, f"predict-lines-{theme.split()[1].lower()}-{width}")

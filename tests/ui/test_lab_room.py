@@ -3,15 +3,13 @@ what the marks mean stands in it."""
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 for package in ("jupyterlab", "ipykernel", "playwright"):
     pytest.importorskip(package, reason=f"{package} is not installed here")
 
 from lab import Notebook, write  # noqa: E402
-from lab_page import PANEL, SETUP, extended, until, violations  # noqa: E402
+from lab_page import PANEL, SETUP, extended, shot, until, violations  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.xdist_group("lab-room")]
 
@@ -34,12 +32,6 @@ OUT = """() => {
     return true;
   }).map((e) => `${e.tagName}.${e.getAttribute('class') ?? ''}: ${e.textContent.trim().slice(0, 40)}`);
 }"""
-
-
-def shot(page, name):
-    """A picture for who looks: LAZYNB_SHOTS is a folder."""
-    if folder := os.environ.get("LAZYNB_SHOTS"):
-        page.screenshot(path=f"{folder}/{name}.png")
 
 
 def looked_at(notebook, width, name):

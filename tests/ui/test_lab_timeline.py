@@ -4,7 +4,6 @@ cell, and what is selected anywhere is marked."""
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
@@ -13,7 +12,7 @@ for package in ("jupyterlab", "ipykernel", "playwright"):
 
 import jax.numpy as jnp  # noqa: E402
 from lab import NOTEBOOK, Notebook, write  # noqa: E402
-from lab_page import PANEL, SETUP, activate, cell, marks, until, violations  # noqa: E402
+from lab_page import PANEL, SETUP, activate, cell, marks, run_through, shot, until, violations  # noqa: E402
 from playwright.sync_api import expect  # noqa: E402
 
 import lazynb  # noqa: E402
@@ -40,14 +39,9 @@ SETTING, DEFINED, LOOPED, INSPECTED, UNINSPECTED = range(5)
 @pytest.fixture(scope="module")
 def opened(browser, root, address):
     write(root / "main.ipynb", SETUP, HELPER, LOOP, COMPILED, PLAIN)
-    notebook = Notebook(browser)
-    notebook.open(address, "lab/tree/main.ipynb")
-    for at in range(5):
-        notebook.run(at, notebook.sources()[at])
-    notebook.inspector(INSPECTED)
-    yield notebook
-    notebook.page.close()
-    assert not notebook.errors, notebook.errors
+    with run_through(browser, address, "lab/tree/main.ipynb", cells=5) as notebook:
+        notebook.inspector(INSPECTED)
+        yield notebook
 
 
 @pytest.fixture
@@ -63,11 +57,6 @@ def notebook(opened):
     opened.execute("lazynb:show-breaks")
     page.locator(f"{PANEL} .lz-timeline").wait_for()
     return opened
-
-
-def shot(notebook, name):
-    if shots := os.environ.get("LAZYNB_SHOTS"):
-        notebook.page.screenshot(path=f"{shots}/{name}.png")
 
 
 def chosen(page, at):
@@ -98,7 +87,7 @@ def test_a_row_of_the_panel_goes_to_its_line(notebook):
     )
     until(page, lambda: chosen(page, DEFINED) == [2], lambda: f"selected: {chosen(page, DEFINED)}")
     assert chosen(page, LOOPED) == []
-    shot(notebook, "timeline-panel")
+    shot(notebook.page, "timeline-panel")
 
 
 def test_the_callers_and_the_help_are_behind_the_code(notebook):
@@ -107,7 +96,7 @@ def test_the_callers_and_the_help_are_behind_the_code(notebook):
     row.get_by_role("button", name="LNB103").click()
     opened = page.locator(f"{PANEL} .lz-opened")
     expect(opened).to_contain_text("The same without it")
-    shot(notebook, "timeline-help")
+    shot(notebook.page, "timeline-help")
     opened.locator(".lz-stacks .lz-go", has_text="helper(y)").click()
     until(page, lambda: page.evaluate(CURSOR) == [LOOPED, 3, True], lambda: f"{page.evaluate(CURSOR)}")
     assert violations(page, PANEL) == []
@@ -133,12 +122,12 @@ def test_a_mark_selects_in_the_inspector_under_its_cell(notebook):
         until(page, lambda: lit.count() == 1 and "gelu" in lit.inner_text(), "line 3 is selected")
         assert not page.locator(PANEL).is_visible(), "the panel stays as it was"
         until(page, lambda: chosen(page, INSPECTED) == [3], lambda: f"{chosen(page, INSPECTED)}")
-        shot(notebook, "timeline-mark")
+        shot(notebook.page, "timeline-mark")
         cell(page, INSPECTED).locator(".lz-mark[data-line='4'] .lz-break").click()
         tab = inspector.get_by_role("tab", name="Breaks")
         expect(tab).to_have_attribute("aria-selected", "true")
         expect(inspector.locator(".lz-broken tr:has(.lz-stuck)")).to_contain_text("if a.sum() > 1e9:")
-        shot(notebook, "timeline-inspector")
+        shot(notebook.page, "timeline-inspector")
     finally:
         notebook.execute("application:toggle-right-area")
 
@@ -226,7 +215,6 @@ def test_a_stored_timeline_outlives_distrust(browser, root, address, clean):
         drawn = "all => all.every(one => one.complete && one.naturalWidth > 0 && one.getBoundingClientRect().width > 0)"
         until(other.page, lambda: images.evaluate_all(drawn), "every image is drawn")
         assert any("compiling" in (one.get_attribute("alt") or "") for one in images.all())
-        if shots := os.environ.get("LAZYNB_SHOTS"):
-            other.page.screenshot(path=f"{shots}/timeline-untrusted.png")
+        shot(other.page, "timeline-untrusted")
     finally:
         other.page.close()

@@ -10,7 +10,7 @@ const bar = (background: string, kind = ""): HTMLElement => h(`span.stripe${kind
 
 export function marksLegend(): HTMLElement {
   const entry = (key: Element, words: string) =>
-    h("li", {}, h("span.mark-key", { "aria-hidden": "true" }, key as HTMLElement), h("span", {}, words));
+    h("li", {}, h("span.mark-key", { "aria-hidden": "true" }, key), h("span", {}, words));
   return h(
     "details.marks-legend",
     {},

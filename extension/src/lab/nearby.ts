@@ -2,6 +2,10 @@
 
 import type { Link } from "./link";
 
+/** Milliseconds without an answer after which it is said that the kernel is busy. */
+export const SLOW = 800;
+export const BUSY = "The kernel is busy: this comes when it is free.";
+
 type Find = (element: Element) => Link | null;
 
 let find: Find = () => null;

@@ -10,6 +10,7 @@ import type { Link } from "./link";
 import type { Links } from "./links";
 import { marksLegend } from "./legend";
 import type { Panel as Shown, State } from "./messages";
+import { BUSY, SLOW } from "./nearby";
 import { commOver } from "./over";
 
 export type ViewName = "graph" | "breaks" | "cache" | "compilation";
@@ -21,7 +22,6 @@ const VIEWS: { name: ViewName; title: string; label: string }[] = [
   { name: "compilation", title: "Compilation", label: "Last compilation" },
 ];
 
-const SLOW = 800; // ms after which it is said that the kernel is busy
 const NO_NOTEBOOK = "Open a notebook to see what lazynb holds for its kernel.";
 const NOT_LOADED = ["lazynb is not loaded in this notebook's kernel. Run ", h("code", {}, "%load_ext lazynb"), " in a cell."];
 const EMPTY: Record<ViewName, string> = {
@@ -171,7 +171,7 @@ export class SidePanel extends Widget {
     this.asking = true;
     const { active: view, wanted } = this;
     const { state } = link;
-    const timer = setTimeout(() => this.tell("The kernel is busy: this comes when it is free."), SLOW);
+    const timer = setTimeout(() => this.tell(BUSY), SLOW);
     try {
       const asked = link.ask({ type: "show", view, ...(wanted?.compilation != null && { compilation: wanted.compilation }) });
       const [shown, heavy] = await Promise.all([asked, import("./heavy")]);

@@ -4,11 +4,8 @@ import { seconds } from "../model/format";
 import { fill, h } from "../ui/dom";
 import type { Link } from "./link";
 import type { Value } from "./messages";
-import { linkAt, onChange } from "./nearby";
+import { BUSY, SLOW, linkAt, onChange } from "./nearby";
 import { commOver } from "./over";
-
-const SLOW = 800; // ms after which it is said that the kernel is busy
-const BUSY = "The kernel is busy: this comes when it is free.";
 
 export interface Given {
   /** The key of the value; none in what was stored by an older version. */

@@ -102,6 +102,11 @@ export class Relations {
     return this.clusters.get(id)?.label ?? `c${id}`;
   }
 
+  /** "c4", or "result": where a boundary ends. */
+  consumer({ consumer }: Boundary): string {
+    return consumer === null ? "result" : this.kernel(consumer);
+  }
+
   clustersOf(node: number): number[] {
     return this.fates.get(node)?.clusters ?? [];
   }

@@ -21,16 +21,27 @@ export const intensity = (cluster: Cluster): number | null => {
   return typeof flops === "number" && typeof moved === "number" && moved > 0 ? flops / moved : null;
 };
 
+/** All kernels together; null where the figure of one is not known. */
+export function sum(clusters: readonly Cluster[], of: (cluster: Cluster) => number | null | undefined): number | null {
+  let all = 0;
+  for (const cluster of clusters) {
+    const one = of(cluster);
+    if (one === null || one === undefined) return null;
+    all += one;
+  }
+  return all;
+}
+
+/** All executions of a kernel together. */
+export function allExecutions(figure: Figure, cluster: Cluster): number | null {
+  const [one, times] = [cluster.cost?.[figure], calls(cluster)];
+  return typeof one === "number" && times !== null ? one * times : null;
+}
+
 /** All kernels together, each as often as it runs. A loop's own figure is that of what is in it, so it does not count. */
 export function total(figure: Figure, clusters: readonly Cluster[], programs: readonly Program[]): Bounds | null {
-  let sum = 0;
-  for (const cluster of clusters) {
-    if (cluster.kind === "control") continue;
-    const [one, times] = [cluster.cost?.[figure], calls(cluster)];
-    if (typeof one !== "number" || times === null) return bounds(figure, programs);
-    sum += one * times;
-  }
-  return { low: sum, high: sum };
+  const all = sum(clusters, (one) => (one.kind === "control" ? 0 : allExecutions(figure, one)));
+  return all === null ? bounds(figure, programs) : { low: all, high: all };
 }
 
 /** What Python says of whole programs. */

@@ -156,9 +156,8 @@ export function describe(thing: Thing, store: Store): Description {
     case "boundary": {
       const boundary = relations.boundaries.get(thing.id);
       if (!boundary) return { title: `boundary ${thing.id}`, facts: [] };
-      const end = boundary.consumer === null ? "result" : relations.kernel(boundary.consumer);
       return {
-        title: `${relations.kernel(boundary.producer)} → ${end}`,
+        title: `${relations.kernel(boundary.producer)} → ${relations.consumer(boundary)}`,
         facts: [boundary.shape, bytes(boundary.bytes), boundary.text, boundary.label],
       };
     }

@@ -44,6 +44,10 @@ export function s(tag: string, attributes: Attributes = {}, ...children: Child[]
   return element;
 }
 
+/** A small button; `title` says what it does. */
+export const tool = (label: string, title: string, act: () => void): HTMLElement =>
+  h("button.tool", { type: "button", title, "aria-label": title, onclick: act }, label);
+
 /** Replaces what is in an element. */
 export function fill(element: Element, ...children: Child[]): void {
   element.replaceChildren();

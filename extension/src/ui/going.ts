@@ -41,9 +41,6 @@ export function tellSelected(said: Selected): Selected {
 
 export const selectedAt = (at: At, more: Partial<Selected> = {}): Selected => ({ from: null, ...at, lines: [at], ...more });
 
-export const sameLine = (a: At, b: At): boolean =>
-  a.file === b.file && a.line === b.line && (a.cell === b.cell || a.cell === null || b.cell === null);
-
 /** A line as a button that goes there. */
 export function goTo(spot: Spot, ...words: (HTMLElement | string)[]): HTMLElement {
   const { source, file, line, cell } = spot;

@@ -5,7 +5,7 @@ import { h } from "./dom";
 import { LOOKS, PALETTE, SEGMENTS, look, stripe } from "./palette";
 
 /** A key and what it means. */
-export const entry = (key: Element, words: string): HTMLElement => h("span.entry", {}, key as HTMLElement, words);
+export const entry = (key: Element, words: string): HTMLElement => h("span.entry", {}, key, words);
 
 const bars = (numbers: number[]): HTMLElement =>
   h("span.key-stripe", { "aria-hidden": "true", style: `background:${stripe(numbers.map(look))}` });

@@ -4,7 +4,7 @@ const TIME = { duration: 220, easing: "ease-out" };
 /** More boxes than this are put in place at once. */
 const MOST = 400;
 
-export const still = (): boolean => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+const still = (): boolean => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 const boxesIn = (stage: Element) => [...stage.querySelectorAll<HTMLElement>("[data-part]")];
 const placeOf = ({ style }: HTMLElement) => ({ left: parseFloat(style.left), top: parseFloat(style.top) });
@@ -33,22 +33,26 @@ export function moving(stage: HTMLElement): (zoom: number) => void {
   };
 }
 
-/** Goes from one number to another, a little with each frame. Returns what stops it on the way. */
-export function glide(from: number, to: number, step: (value: number) => void): () => void {
-  if (still() || from === to) {
-    step(to);
+/** Tells with each frame how much of a time has passed, from 0 to 1; only 1 where nothing is to move. Returns what stops it on the way. */
+export function during(milliseconds: number, step: (share: number) => void): () => void {
+  if (still() || milliseconds <= 0) {
+    step(1);
     return () => {};
   }
   const began = performance.now();
   let frame = 0;
   const next = (now: number) => {
-    const share = Math.min(1, Math.max(0, now - began) / 160);
-    step(share < 1 ? from * (to / from) ** share : to);
+    const share = Math.min(1, Math.max(0, now - began) / milliseconds);
+    step(share);
     if (share < 1) frame = requestAnimationFrame(next);
   };
-  frame = requestAnimationFrame(next);
+  next(began);
   return () => cancelAnimationFrame(frame);
 }
+
+/** Goes from one number to another, a little with each frame. Returns what stops it on the way. */
+export const glide = (from: number, to: number, step: (value: number) => void): (() => void) =>
+  during(from === to ? 0 : 160, (share) => step(share < 1 ? from * (to / from) ** share : to));
 
 /** Scrolls smoothly while `act` scrolls. */
 export function smoothly(pane: HTMLElement, act: () => void): void {

@@ -1,6 +1,6 @@
 /** A slider over stages with play, pause, steps and speed. */
 
-import { h } from "./dom";
+import { h, tool } from "./dom";
 
 /** Milliseconds that a stage stands; one that shows nothing new. */
 const STANDS = 1400;
@@ -26,9 +26,7 @@ export function player(go: (stage: number) => void): Player {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const last = () => weights.length - 1;
   const slider = h("input.slider", { type: "range", min: 0, step: 1, "aria-label": "Stage of the passes" });
-  const button = (label: string, title: string, act: () => void) =>
-    h("button.tool", { type: "button", title, "aria-label": title, onclick: act }, label);
-  const strip = h("div.strip", { "aria-hidden": "true" });
+  const strip = h("div.weights", { "aria-hidden": "true" });
   const speeds = h(
     "select.select",
     { "aria-label": "Speed", title: "Speed" },
@@ -74,7 +72,7 @@ export function player(go: (stage: number) => void): Player {
     stop();
     to(position() + by);
   };
-  const play = button("▶", "Play the passes", toggle);
+  const play = tool("▶", "Play the passes", toggle);
   slider.addEventListener("input", () => {
     stop();
     to(position());
@@ -83,9 +81,9 @@ export function player(go: (stage: number) => void): Player {
     "span.player",
     {},
     play,
-    button("‹", "Previous pass (,)", () => step(-1)),
+    tool("‹", "Previous pass (,)", () => step(-1)),
     h("span.track-of", {}, slider, strip),
-    button("›", "Next pass (.)", () => step(1)),
+    tool("›", "Next pass (.)", () => step(1)),
     speeds,
   );
   paint();

@@ -20,7 +20,7 @@ export function drawScene(scene: Scene, store: Store, toggle: (key: string) => v
     ...scene.wires.flatMap((one) => wire(one, store.relations)),
     ...scene.items.flatMap(stubs),
   );
-  const drawn = h("div.layer", { style: `width:${scene.width}px;height:${scene.height}px` }, wires as unknown as HTMLElement);
+  const drawn = h("div.layer", { style: `width:${scene.width}px;height:${scene.height}px` }, wires);
   for (const item of scene.items) drawn.append(box(item, store, toggle));
   return drawn;
 }
@@ -29,8 +29,7 @@ export function drawScene(scene: Scene, store: Store, toggle: (key: string) => v
 function crossingWords(id: number, relations: Relations): string {
   const boundary = relations.boundaries.get(id);
   if (!boundary) return "";
-  const end = boundary.consumer === null ? "result" : relations.kernel(boundary.consumer);
-  return `${relations.kernel(boundary.producer)} → ${end}: ${plain(boundary.text)} (${boundary.label})`;
+  return `${relations.kernel(boundary.producer)} → ${relations.consumer(boundary)}: ${plain(boundary.text)} (${boundary.label})`;
 }
 
 /** Writes the reasons anew that became known after a drawing was made. */

@@ -1,6 +1,9 @@
 /** What one pass did, instruction by instruction. */
 
-import type { Change } from "../model/data";
+import type { Change, PassInfo } from "../model/data";
+import { changes as readChanges } from "../model/read";
+import type { Question } from "../ui/asking";
+import type { Context } from "../ui/view";
 import { h } from "../ui/dom";
 import { placeTitle, placeWords } from "../model/program";
 import { chips } from "../ui/palette";
@@ -12,6 +15,29 @@ import { nodeTitle } from "../model/words";
 
 const PAGE = 150;
 const SIGNS: Record<Change["kind"], string> = { added: "+", removed: "−", rewritten: "~", fused: "⊕" };
+
+/** The question for what a pass changed; `known` is called when it is there. */
+export const changesQuestion = (
+  program: number,
+  pass: PassInfo,
+  label: string,
+  { comm }: Context,
+  known: () => void,
+): Question => ({
+  key: `pass:${program}:${pass.index}`,
+  label,
+  title: "Ask the kernel for the changes of this pass",
+  doing: "asking the kernel",
+  ask: async () => {
+    const answer = await comm.ask({ type: "pass", program, index: pass.index }, "pass");
+    pass.changes = readChanges(answer.changes);
+    for (const kind of ["added", "removed", "rewritten", "fused"] as const) {
+      pass[kind] ??= pass.changes.filter((change) => change.kind === kind).length;
+    }
+    known();
+    return "";
+  },
+});
 
 export function changeList(all: readonly Change[], query: string, store: Store, signal: AbortSignal): HTMLElement {
   const list = h("div.scroll.changes", { tabindex: 0, role: "list", "aria-label": "changes of this pass" });

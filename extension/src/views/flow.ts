@@ -7,7 +7,7 @@ import { turnWords } from "../ui/executions";
 import { bytes, clip, count, listed } from "../model/format";
 import { type Point, type Size, curve, layOut } from "../graph/layout";
 import { type Look, hatchPath, lookOf } from "../ui/palette";
-import { kernelWords, lineKey, placeWords } from "../model/program";
+import { add, kernelWords, lineKey, placeWords } from "../model/program";
 import type { Thing } from "../model/selection";
 import type { Store } from "../model/store";
 import { tag } from "../ui/selectable";
@@ -45,7 +45,7 @@ function together(clusters: readonly Cluster[], what: "line" | "cell"): Block[] 
     const { place } = cluster;
     const key =
       place?.source == null ? "" : what === "line" ? lineKey(place.source, place.line) : `${place.source} ${place.cell}`;
-    found.set(key, [...(found.get(key) ?? []), cluster]);
+    add(found, key, cluster);
   }
   return [...found].map(([key, all]) => {
     const place = key ? (all[0] as Cluster).place : null;
@@ -102,7 +102,7 @@ export function flowMap(clusters: readonly Cluster[], store: Store): HTMLElement
   for (const one of store.data.boundaries) {
     const [from, to] = [at.get(one.producer), one.consumer === null ? undefined : at.get(one.consumer)];
     if (from === undefined || to === undefined || from === to) continue;
-    paired.set(`${from}>${to}`, [...(paired.get(`${from}>${to}`) ?? []), one]);
+    add(paired, `${from}>${to}`, one);
   }
   const pairs = [...paired.values()];
   const links = pairs.map(([one]) => [at.get(one?.producer ?? -1) ?? 0, at.get(one?.consumer ?? -1) ?? 0] as const);
@@ -133,7 +133,7 @@ export function flowMap(clusters: readonly Cluster[], store: Store): HTMLElement
     const group = s(
       "g.wire.crossing",
       {
-        "aria-label": `${store.relations.kernel(one.producer)} to ${one.consumer === null ? "result" : store.relations.kernel(one.consumer)}, ${total}: ${plain(one.text)}`,
+        "aria-label": `${store.relations.kernel(one.producer)} to ${store.relations.consumer(one)}, ${total}: ${plain(one.text)}`,
       },
       s(
         "path.hit",
@@ -147,7 +147,7 @@ export function flowMap(clusters: readonly Cluster[], store: Store): HTMLElement
     svg.append(tag(group, { kind: "boundary", id: one.id }));
   });
   blocks.forEach((one, i) => svg.append(draw(one, written[i] ?? [], laid.boxes[i] ?? { x: 0, y: 0 }, size)));
-  return h("div.map-pane", {}, note, svg as unknown as HTMLElement);
+  return h("div.map-pane", {}, note, svg);
 }
 
 /** The pattern of a kernel above and below its number. */

@@ -3,21 +3,21 @@
 import type { Formation, FormationStep, Gone, PassInfo, Program } from "../model/data";
 import { MOST, drawable } from "../model/formation";
 import { count, listed, seconds } from "../model/format";
-import { changes as readChanges, formation as readFormation, passes as readPasses } from "../model/read";
+import { formation as readFormation, passes as readPasses } from "../model/read";
 import { nodeTitle } from "../model/words";
 import { placeWords } from "../model/program";
 import { fill, h, prose } from "../ui/dom";
+import { bounded, fitting, scaleTo, zoomKey, zoomTools } from "../ui/zoom";
 import { player } from "../ui/player";
 import { light, reveal, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
-import { changeList } from "./changes";
+import { changeList, changesQuestion } from "./changes";
 import { badge } from "./fates";
 import { FormedDrawing } from "./formed";
 import { BOX } from "../graph/formed";
 import { drag } from "../ui/drag";
 
 const LEAST = 0.75; // scale of the first picture
-const STEP = 1.2;
 const TELL = 90; // milliseconds that a stage stands before its changes are written: a slider is dragged over many
 
 export function formationView(context: Context): View {
@@ -49,18 +49,8 @@ export function formationView(context: Context): View {
     list.hidden = !list.hidden;
     listing.setAttribute("aria-pressed", String(!list.hidden));
   });
-  const tool = (label: string, words: string, act: () => void) =>
-    h("button.tool", { type: "button", title: words, "aria-label": words, onclick: act }, label);
-  const bar = h(
-    "div.toolbar.sub",
-    {},
-    control.element,
-    h("span.spring", {}),
-    tool("−", "Zoom out (−)", () => setZoom(zoom / STEP)),
-    tool("+", "Zoom in (+)", () => setZoom(zoom * STEP)),
-    tool("Fit", "Fit into the window (0)", () => fit(0.1)),
-    listing,
-  );
+  const zooming = { by: (factor: number) => setZoom(zoom * factor), fit: () => fit(0.1) };
+  const bar = h("div.toolbar.sub", {}, control.element, h("span.spring", {}), ...zoomTools(zooming), listing);
   const body = h("div.formation-body", {}, canvas, list);
   const empty = h("div.empty", {});
   const element = h("div.formation", {}, bar, title, notice, body, empty);
@@ -74,21 +64,13 @@ export function formationView(context: Context): View {
   const setZoom = (next: number) => {
     const size = drawing?.layout;
     if (!size) return;
-    const before = zoom || next;
-    const { scrollLeft, scrollTop, clientWidth, clientHeight } = canvas;
-    zoom = Math.min(2.5, Math.max(0.1, next));
-    stage.style.width = `${size.width * zoom}px`;
-    stage.style.height = `${size.height * zoom}px`;
-    drawing?.element.style.setProperty("transform", `scale(${zoom})`);
-    canvas.scrollLeft = ((scrollLeft + clientWidth / 2) * zoom) / before - clientWidth / 2;
-    canvas.scrollTop = ((scrollTop + clientHeight / 2) * zoom) / before - clientHeight / 2;
+    const before = zoom;
+    zoom = bounded(next);
+    scaleTo(canvas, size, zoom, before);
   };
   const fit = (least = LEAST) => {
     const size = drawing?.layout;
-    if (!size || !canvas.clientWidth) return;
-    setZoom(
-      Math.min(1, Math.max(least, Math.min((canvas.clientWidth - 8) / size.width, (canvas.clientHeight - 8) / size.height))),
-    );
+    if (size && canvas.clientWidth) setZoom(Math.max(least, fitting(canvas, size)));
   };
 
   /** Draws the program that is looked at, or asks for it. */
@@ -181,7 +163,7 @@ export function formationView(context: Context): View {
 
   const show = (at: number) => {
     if (!drawn || !drawing) return;
-    drawing.show(at, drawing.stage < 0 ? 0 : 520 / control.speed());
+    drawing.show(at, control.speed());
     const step = drawn.formation.steps[at];
     const pass = passAt(at);
     fill(
@@ -211,18 +193,9 @@ export function formationView(context: Context): View {
     else if (!store.data.live)
       fill(list, told, h("div.empty.small", {}, "What this pass changed was not kept in this saved view."));
     else {
-      const question = {
-        key: `pass:${store.program}:${pass.index}`,
-        label: "Show the changes",
-        title: "Ask the kernel for the changes of this pass",
-        doing: "asking the kernel",
-        ask: async () => {
-          const answer = await comm.ask({ type: "pass", program: drawn?.program.number ?? 0, index: pass.index }, "pass");
-          pass.changes = readChanges(answer.changes);
-          if (passAt(control.position()) === pass) tellChanges(control.position(), pass);
-          return "";
-        },
-      };
+      const question = changesQuestion(store.program, pass, "Show the changes", context, () => {
+        if (passAt(control.position()) === pass) tellChanges(control.position(), pass);
+      });
       fill(list, told, h("div.empty.small", {}, questions.button(question)));
     }
     light(list, store);
@@ -238,15 +211,8 @@ export function formationView(context: Context): View {
     (event) => {
       const target = event.target as Element;
       if (target.matches("select, input[type=search]")) return;
-      const zooms: Record<string, () => void> = {
-        "+": () => setZoom(zoom * STEP),
-        "=": () => setZoom(zoom * STEP),
-        "-": () => setZoom(zoom / STEP),
-        "0": () => fit(0.1),
-      };
-      const act = canvas.contains(target) ? zooms[event.key] : undefined;
-      if (act) act();
-      else if (!control.key(event)) return;
+      const zooms = canvas.contains(target) && zoomKey(event.key, zooming);
+      if (!zooms && !control.key(event)) return;
       event.preventDefault();
     },
     { signal },
@@ -274,7 +240,7 @@ export function formationView(context: Context): View {
     },
     reveal: () => {
       if (drawn && drawn.formation.boxes.length > MOST && store.stuck?.kind !== "instruction") lay();
-      reveal(canvas, stage);
+      reveal(canvas, stage, ".lz-formed-box.lz-lit:not([hidden])"); // arrows that are lit may be without any
     },
     dispose: () => {
       control.stop();

@@ -8,10 +8,11 @@ import { nodeTitle } from "../model/words";
 import { BOX, Formed, type Frame, type Hull } from "../graph/formed";
 import type { Point, Size } from "../graph/layout";
 import { h, s } from "../ui/dom";
+import { during } from "../ui/motion";
 import { bar, chip, colourOf } from "../ui/palette";
 import { light, tag } from "../ui/selectable";
 
-const MOVES = 520; // milliseconds
+const MOVES = 520; // milliseconds, at the usual speed
 
 type Rect = Point & Size;
 
@@ -30,20 +31,19 @@ interface Actor {
 const mix = (a: number, b: number, t: number): number => a + (b - a) * t;
 /** As a browser writes it, so that what stays the same is not set again. */
 const tenth = (x: number): number => Math.round(10 * x) / 10;
-const reduced = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 export class FormedDrawing {
   readonly element: HTMLElement;
   readonly layout: Formed;
-  stage = -1;
+  private stage = -1;
   private readonly boxes = new Map<number, Actor>();
   private readonly skins = new Map<string, Actor>();
   private readonly within = s("path.line");
   private readonly crossing = s("path.line.crossing");
   private readonly lit = s("path.line.lit");
   private readonly sheet = h("div.skins");
+  private halt = (): void => {};
   private frame: Frame = { places: new Map(), hulls: [], wires: [] };
-  private request = 0;
   /** The lines of the optimised module, by name. */
   private readonly after: ReadonlyMap<string, HloLine>;
 
@@ -53,44 +53,31 @@ export class FormedDrawing {
     private readonly store: Store,
     private readonly program: number,
     /** What of the drawing can be seen. */
-    private readonly window: () => Point & Size = () => ({ x: 0, y: 0, width: Infinity, height: Infinity }),
+    private readonly window: () => Rect,
   ) {
     this.layout = new Formed(formation, shown);
     const lines = store.data.programs.find(({ number }) => number === program)?.hlo.after.lines ?? [];
     this.after = new Map(lines.map((line) => [line.name, line]));
     const { width, height } = this.layout;
     const wires = s("svg.wires.formed-wires", { width, height, "aria-hidden": "true" }, this.within, this.crossing, this.lit);
-    this.element = h(
-      "div.layer.formed",
-      { style: `width:${width}px;height:${height}px` },
-      this.sheet,
-      wires as unknown as HTMLElement,
-    );
+    this.element = h("div.layer.formed", { style: `width:${width}px;height:${height}px` }, this.sheet, wires);
   }
 
-  /** Shows a stage; boxes move there within `slow` milliseconds, 0 for at once. */
-  show(stage: number, slow = MOVES): void {
+  /** Shows a stage; boxes move there, but for the first. */
+  show(stage: number, speed: number): void {
     const first = this.stage < 0;
     this.stage = stage;
     this.frame = this.layout.frame(stage);
     for (const [id, place] of this.frame.places) this.enter(id, place);
     for (const [id, actor] of this.boxes) if (!this.frame.places.has(id)) this.leave(actor, this.beside(id));
     this.dress();
-    cancelAnimationFrame(this.request);
+    this.stop();
     light(this.element, this.store);
     const window = this.window();
     const seen = ({ x, y }: Point) =>
       x < window.x + window.width && y < window.y + window.height && x + BOX.width > window.x && y + BOX.height > window.y;
     for (const actor of this.boxes.values()) actor.seen = seen(actor.from) || seen(actor.to);
-    if (first || slow <= 0 || reduced()) return this.draw(1);
-    const began = performance.now();
-    const step = (now: number) => {
-      const t = Math.min(1, Math.max(0, now - began) / slow);
-      this.draw(t * t * (3 - 2 * t));
-      if (t < 1) this.request = requestAnimationFrame(step);
-    };
-    this.draw(0);
-    this.request = requestAnimationFrame(step);
+    this.halt = during(first ? 0 : MOVES / speed, (t) => this.draw(t * t * (3 - 2 * t)));
   }
 
   /** What stands at a place now: it moves there from where it was, or comes out of `origin`. */
@@ -233,6 +220,6 @@ export class FormedDrawing {
   }
 
   stop(): void {
-    cancelAnimationFrame(this.request);
+    this.halt();
   }
 }

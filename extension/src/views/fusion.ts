@@ -157,10 +157,9 @@ export function fusionView(context: Context): View {
     const { relations } = store;
     const verify = boundary.verify !== null && store.data.live ? questions.button(verifying(boundary, context)) : null;
     const end = boundary.consumer === null ? h("span.chip.chip-plain", {}, "result") : chip(boundary.consumer, relations, false);
-    const to = boundary.consumer === null ? "result" : relations.kernel(boundary.consumer);
     const made = h(
       "div.boundary",
-      { role: "group", "aria-label": `boundary from ${relations.kernel(boundary.producer)} to ${to}` },
+      { role: "group", "aria-label": `boundary from ${relations.kernel(boundary.producer)} to ${relations.consumer(boundary)}` },
       h(
         "div.card-head",
         {},

@@ -1,20 +1,21 @@
 /** The recorded operations, in groups that open in place. */
 
-import { h, put } from "../ui/dom";
+import { h, put, tool } from "../ui/dom";
 import { drag } from "../ui/drag";
 import { count } from "../model/format";
 import { isLiteral } from "../model/words";
 import { lyingCard } from "../ui/layouts";
+import { entry } from "../ui/legend";
 import { light, reveal } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
 import { fatesTable } from "./fates";
 import { drawScene, offer, retell } from "./boxes";
 import { overview } from "./overview";
 import { glide, moving, smoothly } from "../ui/motion";
+import { bounded, fitting, scaleTo, zoomKey, zoomTools } from "../ui/zoom";
 import { ungrouped } from "../graph/parts";
 import { Scenes } from "../graph/scene";
 
-const STEP = 1.2;
 /** Smallest scale of the first picture: what does not fit at that is shown at 100 %, and scrolled to. */
 const LEAST = 0.9;
 
@@ -47,20 +48,16 @@ export function graphView(context: Context): View {
   const setZoom = (next: number, centre = true) => {
     const before = zoom;
     zoom = next;
-    const { scrollLeft, scrollTop, clientWidth, clientHeight } = canvas;
-    stage.style.width = `${size.width * zoom}px`;
-    stage.style.height = `${size.height * zoom}px`;
-    (stage.firstElementChild as HTMLElement | null)?.style.setProperty("transform", `scale(${zoom})`);
-    if (centre) {
-      canvas.scrollLeft = ((scrollLeft + clientWidth / 2) * zoom) / before - clientWidth / 2;
-      canvas.scrollTop = ((scrollTop + clientHeight / 2) * zoom) / before - clientHeight / 2;
-    }
+    scaleTo(canvas, size, zoom, centre ? before : 0);
     map.follow();
+  };
+  const aimAt = (next: number) => {
+    aim = bounded(next);
+    level.textContent = `${Math.round(aim * 100)} %`;
   };
   const zoomTo = (next: number, done = () => {}) => {
     stopZoom();
-    aim = Math.min(2.5, Math.max(0.1, next));
-    level.textContent = `${Math.round(aim * 100)} %`;
+    aimAt(next);
     stopZoom = glide(zoom, aim, (value) => {
       setZoom(value);
       if (value === aim) done();
@@ -72,16 +69,11 @@ export function graphView(context: Context): View {
       const chosen = stage.querySelector(".lz-stuck.lz-box") ? ".lz-stuck.lz-box" : ".lz-lit:not(.lz-frame)"; // not what is hovered
       smoothly(canvas, () => reveal(canvas, stage, chosen));
     });
-  const fitting = (): number => {
-    const { clientWidth, clientHeight } = canvas;
-    return Math.max(0.1, Math.min(1, (clientWidth - 8) / size.width, (clientHeight - 8) / size.height));
-  };
   /** The first picture: all of it if that can be read, else where it begins. */
   const begin = () => {
     if (!canvas.clientWidth || !size.width) return;
-    const whole = fitting();
-    aim = whole < LEAST ? 1 : whole;
-    level.textContent = `${Math.round(aim * 100)} %`;
+    const whole = fitting(canvas, size);
+    aimAt(whole < LEAST ? 1 : whole);
     setZoom(aim, false);
     map.draw(scenes.whole());
     toTop();
@@ -179,19 +171,15 @@ export function graphView(context: Context): View {
   const off = store.on("figures", () => retell(stage, store.relations));
   signal.addEventListener("abort", off);
 
-  const button = (label: string, title: string, act: () => void) =>
-    h("button.tool", { type: "button", title, "aria-label": title, onclick: act }, label);
   let table: View | null = null; // made when it is looked at
   const drawing = h("button.segment", { type: "button", "aria-pressed": "true" }, "Drawing");
   const listing = h("button.segment", { type: "button", "aria-pressed": "false" }, "Operations");
+  const zooming = { by: (factor: number) => zoomTo(aim * factor), fit: () => zoomTo(fitting(canvas, size)) };
   const tools = h(
     "span.tools",
     {},
-    button("−", "Zoom out (−)", () => zoomTo(aim / STEP)),
-    level,
-    button("+", "Zoom in (+)", () => zoomTo(aim * STEP)),
-    button("Fit", "Fit into the window (0)", () => zoomTo(fitting())),
-    scenes.groups.length ? button("Collapse", "Close all groups", collapse) : null,
+    ...zoomTools(zooming, level),
+    scenes.groups.length ? tool("Collapse", "Close all groups", collapse) : null,
   );
   const toolbar = h(
     "div.toolbar",
@@ -218,16 +206,13 @@ export function graphView(context: Context): View {
   listing.addEventListener("click", () => choose("table"), { signal });
 
   const legendBar = legend(data.programs.length > 0, data.reshardings.length > 0);
-  const ground = h("div.ground", {}, canvas, lying.element, map.element as unknown as HTMLElement);
+  const ground = h("div.ground", {}, canvas, lying.element, map.element);
   const element = h("div.pane.graph", {}, toolbar, ground, legendBar);
   canvas.addEventListener(
     "keydown",
     (event) => {
-      if (event.key === "+" || event.key === "=") zoomTo(aim * STEP);
-      else if (event.key === "-") zoomTo(aim / STEP);
-      else if (event.key === "0") zoomTo(fitting());
-      else if (event.key === "1") toFull();
-      else return;
+      if (event.key === "1") toFull();
+      else if (!zoomKey(event.key, zooming)) return;
       event.preventDefault();
     },
     { signal },
@@ -238,8 +223,7 @@ export function graphView(context: Context): View {
       if (!event.ctrlKey && !event.metaKey) return;
       event.preventDefault();
       stopZoom();
-      aim = Math.min(2.5, Math.max(0.1, zoom * (event.deltaY < 0 ? 1.1 : 1 / 1.1)));
-      level.textContent = `${Math.round(aim * 100)} %`;
+      aimAt(zoom * (event.deltaY < 0 ? 1.1 : 1 / 1.1));
       setZoom(aim);
     },
     { signal, passive: false },
@@ -285,16 +269,16 @@ export function graphView(context: Context): View {
 
 /** `compiled`: there are kernels to tell apart; `spread`: shardings change. */
 function legend(compiled: boolean, spread: boolean): HTMLElement {
-  const entry = (kind: string, text: string) => h("span.entry", {}, h(`span.key.key-${kind}`, { "aria-hidden": "true" }), text);
+  const key = (kind: string, words: string) => entry(h(`span.key.key-${kind}`, { "aria-hidden": "true" }), words);
   const bar = h("div.legend", {});
   put(bar, [
-    compiled && entry("within", "inside a kernel"),
-    compiled && entry("crossing", "between kernels: written to memory"),
-    entry("outside", "from or to outside"),
-    entry("input", "input"),
-    entry("quiet", compiled ? "no kernel of its own" : "nothing uses it"),
-    entry("result", "result"),
-    spread && h("span.entry", {}, h("span.flag", { "aria-hidden": "true" }, "⇄"), "sharding changes, bold: data is sent"),
+    compiled && key("within", "inside a kernel"),
+    compiled && key("crossing", "between kernels: written to memory"),
+    key("outside", "from or to outside"),
+    key("input", "input"),
+    key("quiet", compiled ? "no kernel of its own" : "nothing uses it"),
+    key("result", "result"),
+    spread && entry(h("span.flag", { "aria-hidden": "true" }, "⇄"), "sharding changes, bold: data is sent"),
   ]);
   return bar;
 }

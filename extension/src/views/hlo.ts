@@ -1,17 +1,17 @@
 /** The module before, after each pass that changed something, and after all of them. */
 
 import type { HloLine, PassInfo, Program, Stage, Which } from "../model/data";
-import { fill, h } from "../ui/dom";
+import { fill, h, tool } from "../ui/dom";
 import { count } from "../model/format";
 import { bar, chips } from "../ui/palette";
-import { changes as readChanges, stage as readStage } from "../model/read";
+import { stage as readStage } from "../model/read";
 import { type Thing, litLine } from "../model/selection";
 import { light, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
 import { Rows } from "../ui/virtual";
 import { came } from "../model/words";
 import { seconds } from "../model/format";
-import { changeList } from "./changes";
+import { changeList, changesQuestion } from "./changes";
 import { cut, hloText } from "./hlotext";
 import { timesPane } from "./times";
 
@@ -83,8 +83,6 @@ export function hloView(context: Context): View {
   const input = h("input.search", { type: "search", placeholder: "Search instructions  /", "aria-label": "Search instructions" });
   const query = () => (input.value.trim() ? input.value.toLowerCase() : "");
   const found = h("span.muted.found", { role: "status" });
-  const tool = (label: string, title: string, act: () => void) =>
-    h("button.tool", { type: "button", title, "aria-label": title, onclick: act }, label);
   const slider = h("input.slider", { type: "range", min: 0, step: 1, "aria-label": "Stage of the compilation" });
   const play = tool("▶", "Play the passes", () => (timer === undefined ? start() : stop()));
   const title = h("div.stage-title", { role: "status" });
@@ -207,24 +205,11 @@ export function hloView(context: Context): View {
     rows.set(0);
     if (pass.changes) return fill(body, changeList(pass.changes, query(), store, signal));
     if (!store.data.live) return fill(body, h("div.empty", {}, "Only the counts of this pass were kept in this saved view."));
-    const question = {
-      key: `pass:${store.program}:${pass.index}`,
-      label: "Ask again",
-      title: "Ask the kernel for the changes of this pass",
-      doing: "asking the kernel",
-      ask: () => loadPass(pass),
-    };
+    const question = changesQuestion(store.program, pass, "Ask again", context, () => {
+      if (passes()[position - 1] === pass) draw();
+    });
     fill(body, h("div.empty", {}, questions.button(question)));
     void questions.ask(question);
-  };
-  const loadPass = async (pass: PassInfo): Promise<string> => {
-    const answer = await comm.ask({ type: "pass", program: store.program, index: pass.index }, "pass");
-    pass.changes = readChanges(answer.changes);
-    for (const kind of ["added", "removed", "rewritten", "fused"] as const) {
-      pass[kind] ??= pass.changes.filter((change) => change.kind === kind).length;
-    }
-    if (passes()[position - 1] === pass) draw();
-    return "";
   };
 
   /** Finds the text again; with `move`, goes to the first hit. */

@@ -3,7 +3,7 @@
 import type { Cluster } from "../model/data";
 import { bytes, figure, seconds } from "../model/format";
 import { add, kernelsOf, placeWords } from "../model/program";
-import { type Figure, calls } from "../model/rates";
+import { type Figure, allExecutions, sum } from "../model/rates";
 import type { Store } from "../model/store";
 import { h } from "../ui/dom";
 import { chips } from "../ui/palette";
@@ -11,22 +11,7 @@ import { tag } from "../ui/selectable";
 
 const SHOWN = 100;
 
-/** Of all of them; null where that of one is not known. */
-function sum(kernels: readonly Cluster[], of: (kernel: Cluster) => number | null | undefined): number | null {
-  let all = 0;
-  for (const kernel of kernels) {
-    const one = of(kernel);
-    if (one === null || one === undefined) return null;
-    all += one;
-  }
-  return all;
-}
-
-const cost = (kernels: readonly Cluster[], name: Figure): number | null =>
-  sum(kernels, (kernel) => {
-    const [one, times] = [kernel.cost?.[name], calls(kernel)];
-    return typeof one === "number" && times !== null ? one * times : null;
-  });
+const cost = (kernels: readonly Cluster[], name: Figure): number | null => sum(kernels, (kernel) => allExecutions(name, kernel));
 
 /** Nothing where there is one line alone. */
 export function lineCosts(clusters: readonly Cluster[], store: Store): HTMLElement | null {

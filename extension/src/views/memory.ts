@@ -4,6 +4,7 @@ import type { Buffer, Memory } from "../model/data";
 import { fill, h, prose, s } from "../ui/dom";
 import { ABSENT, bytes, count, listed, ratio } from "../model/format";
 import { onAll } from "../model/program";
+import { entry } from "../ui/legend";
 import { moreButton } from "../ui/more";
 import { chips, colourOf } from "../ui/palette";
 import { light, reveal, tag } from "../ui/selectable";
@@ -88,8 +89,7 @@ export function memoryView({ store, signal }: Context): View {
       },
       { signal },
     );
-    const key = (kind: string, words: string) =>
-      h("span.entry", {}, h(`span.swatch.swatch-${kind}`, { "aria-hidden": "true" }), words);
+    const key = (kind: string, words: string) => entry(h(`span.swatch.swatch-${kind}`, { "aria-hidden": "true" }), words);
     const head = h(
       "div.toolbar.sub",
       {},
@@ -224,5 +224,5 @@ function profile(use: number[], memory: Memory): HTMLElement {
     h("b", {}, `${bytes(largest)} in use at most`),
     h("span.muted", { title: where }, where),
   );
-  return h("figure.range.profile-row", {}, words, svg as unknown as HTMLElement);
+  return h("figure.range.profile-row", {}, words, svg);
 }

@@ -112,12 +112,7 @@ export function rooflinePlot(clusters: readonly Cluster[], store: Store): HTMLEl
     unlabelled ? `${count(unlabelled, "point")} without a label, for want of room` : "",
   ];
   const words = said.filter(Boolean).map((one) => one!.replace(/\.?$/, "."));
-  return h(
-    "figure.roofline-holder",
-    {},
-    svg as unknown as HTMLElement,
-    words.length ? h("figcaption.muted", {}, words.join(" ")) : null,
-  );
+  return h("figure.roofline-holder", {}, svg, words.length ? h("figcaption.muted", {}, words.join(" ")) : null);
 }
 
 /** The roof of a chip that is not here. */

@@ -2,7 +2,7 @@
 
 import type { BrokenLine, Source, Timelines } from "../model/data";
 import { count, seconds } from "../model/format";
-import { add } from "../model/program";
+import { add, lineKey } from "../model/program";
 import { breakable, h } from "../ui/dom";
 import { bar, chips, kernelsIn } from "../ui/palette";
 import { breakEntry, stripeLegend } from "../ui/legend";
@@ -16,7 +16,7 @@ const MOST = 600;
 function breaksOf({ of }: Timelines): Map<string, BrokenLine[]> {
   const found = new Map<string, BrokenLine[]>();
   for (const row of (of.at(-1)?.rows ?? []).filter(({ asked }) => !asked))
-    if (row.place.source !== null) add(found, `${row.place.source}:${row.place.line}`, row);
+    if (row.place.source !== null) add(found, lineKey(row.place.source, row.place.line), row);
   return found;
 }
 
@@ -35,12 +35,12 @@ export function sourceView({ store }: Context): View {
   const line = (source: Source, at: number, text: string): HTMLElement => {
     const number = source.first + at;
     const index = data.sources.indexOf(source);
-    const nodes = relations.nodesOfLine.get(`${index}:${number}`) ?? [];
+    const nodes = relations.nodesOfLine.get(lineKey(index, number)) ?? [];
     const clusters = relations.clustersOfLine(index, number);
     const fates = new Set(nodes.map((id) => relations.fates.get(id)?.kind));
     const moves = nodes.flatMap((id) => relations.moves.get(id) ?? []);
     const sent = moves.some((move) => move.sent) ? ".sent" : "";
-    const broken = breaks.get(`${index}:${number}`);
+    const broken = breaks.get(lineKey(index, number));
     const gone = nodes.length && !clusters.length ? ([...fates].filter(isQuiet)[0] ?? "") : "";
     const made = h(
       "div.code-line",

@@ -3,7 +3,7 @@
 import { treemapSquarify } from "d3-hierarchy";
 import type { Buffer, Memory } from "../model/data";
 import { bytes, count, listed } from "../model/format";
-import { placeWords } from "../model/program";
+import { add, placeWords } from "../model/program";
 import type { Store } from "../model/store";
 import { fill, h } from "../ui/dom";
 import { colourOf } from "../ui/palette";
@@ -26,7 +26,7 @@ export function lyingAt({ buffers }: Memory, step: number): Lying[] {
   const allocations = new Map<number, Buffer[]>();
   for (const buffer of buffers) {
     if (buffer.start > step || buffer.end < step || buffer.kind === "constant" || buffer.space || !buffer.bytes) continue;
-    allocations.set(buffer.allocation, [...(allocations.get(buffer.allocation) ?? []), buffer]);
+    add(allocations, buffer.allocation, buffer);
   }
   const lying: Lying[] = [];
   for (const values of allocations.values()) {
@@ -65,6 +65,10 @@ function arranged(sizes: number[]): Rectangle[] {
   return children;
 }
 
+/** As a declaration of CSS. */
+const placeOf = ({ x0, y0, x1, y1 }: Rectangle): string =>
+  `left:${(100 * x0) / WIDTH}%;top:${(100 * y0) / HEIGHT}%;width:${(100 * (x1 - x0)) / WIDTH}%;height:${(100 * (y1 - y0)) / HEIGHT}%`;
+
 /** `changed` is told which step is shown. */
 export function memoryMap(
   memory: Memory,
@@ -85,7 +89,7 @@ export function memoryMap(
   });
   const toPeak = h("button.tool", { type: "button", title: "The step at which most is in use", onclick: () => go(peak) }, "Peak");
 
-  function tile({ buffer, bytes: own, with: others }: Lying, { x0, y0, x1, y1 }: Rectangle): HTMLElement {
+  function tile({ buffer, bytes: own, with: others }: Lying, place: Rectangle): HTMLElement {
     const cluster = buffer.cluster === null ? undefined : store.relations.clusters.get(buffer.cluster);
     const name = nameOf(buffer, store);
     const colour = cluster ? colourOf(cluster) : null;
@@ -102,10 +106,9 @@ export function memoryMap(
     ]
       .filter(Boolean)
       .join("\n");
-    const place = `left:${(100 * x0) / WIDTH}%;top:${(100 * y0) / HEIGHT}%;width:${(100 * (x1 - x0)) / WIDTH}%;height:${(100 * (y1 - y0)) / HEIGHT}%`;
     const made = h(
       `div.patch.patch-${buffer.kind}`,
-      { style: `${place}${colour ? `;--colour:${colour}` : ""}`, title: said, "aria-label": said },
+      { style: `${placeOf(place)}${colour ? `;--colour:${colour}` : ""}`, title: said, "aria-label": said },
       h("span.patch-name", {}, name),
       h("span.patch-bytes", {}, bytes(own)),
     );
@@ -120,8 +123,7 @@ export function memoryMap(
     const places = arranged([...shown.map((one) => one.bytes), ...(left ? [left] : [])]);
     const tiles = shown.map((one, i) => tile(one, places[i] as Rectangle));
     if (left) {
-      const { x0, y0, x1, y1 } = places[shown.length] as Rectangle;
-      const place = `left:${(100 * x0) / WIDTH}%;top:${(100 * y0) / HEIGHT}%;width:${(100 * (x1 - x0)) / WIDTH}%;height:${(100 * (y1 - y0)) / HEIGHT}%`;
+      const place = placeOf(places[shown.length] as Rectangle);
       const said = `${count(rest.length, "smaller value")}: ${bytes(left)}`;
       tiles.push(h("div.patch.patch-rest", { style: place, title: said }, h("span.patch-name", {}, said)));
     }
