@@ -38,6 +38,7 @@ export function fusionView(context: Context): View {
     },
   });
   let shown = PAGE;
+  let begun = false; // whether the map was seen
 
   const draw = () => {
     const clusters = store.data.clusters.filter((cluster) => cluster.program === store.program || store.data.programs.length < 2);
@@ -66,6 +67,16 @@ export function fusionView(context: Context): View {
     if (more) list.append(more);
     list.scrollTop = top;
     light(element, store);
+  };
+
+  /** The map begins where its first kernel stands, which others may be above. */
+  const beginMap = () => {
+    const first = map.querySelector(".lz-block");
+    if (begun || !first || !map.clientHeight) return;
+    begun = true;
+    const [outer, inner] = [map, first].map((one) => one.getBoundingClientRect()) as [DOMRect, DOMRect];
+    if (inner.bottom > outer.bottom || inner.top < outer.top)
+      map.scrollTop += (inner.top + inner.bottom) / 2 - (outer.top + outer.bottom) / 2;
   };
 
   const produced = (id: number): Boundary[] => (store.relations.boundariesOf.get(id) ?? []).filter((one) => one.producer === id);
@@ -235,6 +246,7 @@ export function fusionView(context: Context): View {
     },
     shown: () => {
       if (passes && !passes.element.hidden) passes.shown?.();
+      else beginMap();
     },
     dispose: () => passes?.dispose?.(),
     reveal: () => {

@@ -28,6 +28,13 @@ function linesOf(letters: number, width: number, wide: number): number {
   return 1 + Math.ceil(Math.max(0, letters - room) / (room - INDENT));
 }
 
+/** "what runs: 14 passes changed something, compiled in 20 ms" */
+function whatRuns(one: Program): string {
+  const changed = one.hlo.passes.length ? `${count(one.hlo.passes.length, "pass", "passes")} changed something` : ""; // or unknown
+  const said = [changed, came(one)].filter(Boolean).join(", ");
+  return said ? `what runs: ${said}` : "what runs";
+}
+
 export function hloView(context: Context): View {
   const { store, comm, questions, signal } = context;
   let position = Number.MAX_SAFE_INTEGER; // after all
@@ -127,13 +134,7 @@ export function hloView(context: Context): View {
     if (timed) drawTimes(one);
     else if (position === 0)
       drawStage(one, "before", "Before the passes", `what JAX gave to XLA${one.backend ? `, for ${one.backend}` : ""}`);
-    else if (position === last())
-      drawStage(
-        one,
-        "after",
-        "After all passes",
-        `what runs: ${count(passes().length, "pass", "passes")} changed something${came(one) ? `, ${came(one)}` : ""}`,
-      );
+    else if (position === last()) drawStage(one, "after", "After all passes", whatRuns(one));
     else drawPass(passes()[position - 1] as PassInfo);
     slider.setAttribute("aria-valuetext", title.textContent ?? "");
     search(false);
