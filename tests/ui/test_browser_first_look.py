@@ -111,6 +111,14 @@ def test_the_overview_stands_on_a_ground_of_its_own(show, training):
     assert ground != canvas and "rgba(0, 0, 0, 0)" not in (ground, canvas)
 
 
+def test_a_narrow_pane_is_the_graphs_alone(show, training):
+    page = show(training, width=340)
+    assert not page.locator(".lz-overview").is_visible()
+    room = "[...document.querySelectorAll('.lz-ground, .lz-canvas')].map((e) => e.clientWidth)"
+    ground, canvas = page.evaluate(room)
+    assert canvas == ground
+
+
 def test_passes_that_are_not_known_are_not_counted(show):
     made = small()
     made["programs"][0]["hlo"]["passes"] = []
@@ -120,13 +128,14 @@ def test_passes_that_are_not_known_are_not_counted(show):
     assert "what runs" in said and "0 passes" not in said
 
 
-@pytest.mark.parametrize("name", ["Code", "Cost"])
+@pytest.mark.parametrize("name", ["Graph", "Fusion", "HLO", "Code", "Cost", "Memory", "Cache", "Breaks"])
 def test_an_empty_session_has_a_sentence_and_nothing_else(show, name):
     page = show(empty())
     tab(page, name)
     panel = page.locator(".lz-panel")
-    assert panel.inner_text().strip() == "No kernel runs in this program."
-    bars = panel.locator(".lz-toolbar, .lz-code-head")
+    said = panel.inner_text().strip()
+    assert said.endswith(".") and "\n" not in said, said
+    bars = panel.locator(".lz-toolbar, .lz-code-head, .lz-stage-title")
     assert all(not bar.is_visible() for bar in bars.all()), "no lines around nothing"
 
 
