@@ -2,8 +2,12 @@
 
 import { h } from "./ui/dom";
 import { isCompared, mountCompared } from "./compared";
+import { type Inspector, addStyles, mountOne } from "./inspector";
 import { mountInspector } from "./switched";
+import { carried } from "./model/carried";
 import { type Model, commOf, noComm } from "./model/comm";
+import type { Thing } from "./model/selection";
+import type { Store } from "./model/store";
 
 /** Shows an inspection in an element, without a kernel. Returns a function that takes it away. */
 export function mount(el: HTMLElement, data: unknown): () => void {
@@ -11,35 +15,78 @@ export function mount(el: HTMLElement, data: unknown): () => void {
   return () => shown.dispose();
 }
 
-/** What stands there until the kernel, which first gives the value, has worked the rest out: how far it is. */
-function waiting(el: HTMLElement, model: Model): { renew(): boolean; tab(): undefined; dispose(): void } {
-  const shown = h("div.lazynb-inspector", { role: "status", style: "padding: .6em 1em; opacity: .75" });
-  const tell = () => void (shown.textContent = String(model.get("working") || "Reading what XLA did …"));
-  tell();
-  el.append(shown);
-  model.on("change:working", tell);
-  const dispose = () => {
-    model.off("change:working", tell);
-    shown.remove();
-  };
-  return { renew: () => false, tab: () => undefined, dispose };
+/** What a model shows, and what of it another takes over in its place. */
+interface Shown {
+  renew(given: unknown): boolean;
+  tab(): string | undefined;
+  dispose(): void;
+  store?: Store;
+  select?(thing: Thing): void;
 }
 
+const isEmpty = (given: unknown): boolean => Object.keys(given ?? {}).length === 0;
+
+/** What stands there until the kernel has worked the rest out: how far it is, above what was recorded if that is large. */
+function waiting(el: HTMLElement, model: Model): Shown {
+  const words = h("div.reading", { role: "status" });
+  const tell = () => void (words.textContent = String(model.get("working") || "Reading what XLA did …"));
+  const place = h("div", {});
+  place.className = "lazynb-inspector";
+  let graph: Inspector | null = null;
+  const draw = () => {
+    const recorded = model.get("recorded");
+    if (graph || isEmpty(recorded)) return;
+    graph = mountOne(el, recorded, noComm, "Graph", words);
+    place.remove();
+  };
+  addStyles(el);
+  tell();
+  place.append(words);
+  el.append(place);
+  draw();
+  model.on("change:working", tell);
+  model.on("change:recorded", draw);
+  return {
+    renew: () => false,
+    tab: () => undefined,
+    get store() {
+      return graph?.store;
+    },
+    dispose() {
+      model.off("change:working", tell);
+      model.off("change:recorded", draw);
+      graph?.dispose();
+      place.remove();
+    },
+  };
+}
+
+/** Whether the page has the state of the widgets and no kernel: the widget of the layout, which comes whole, tells. */
+const isSaved = (model: Model): boolean => (model.get("layout") as { comm_live?: unknown } | undefined)?.comm_live === false;
+
 function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
-  const comm = commOf(model);
+  const saved = isSaved(model);
+  const comm = saved ? noComm : commOf(model);
   const asked = model.get("show"); // `--show`: the first of these tabs is opened
   const first = Array.isArray(asked) && asked.length ? String(asked[0]) : undefined;
-  const show = (tab = first) => {
+  const given = () => {
     const data = model.get("data");
+    return saved && !isEmpty(data) ? { ...(data as object), live: false } : data;
+  };
+  const show = (tab = first): Shown => {
+    const data = given();
     if (isCompared(data)) return mountCompared(el, data, tab);
-    return Object.keys(data ?? {}).length ? mountInspector(el, data, comm, tab) : waiting(el, model);
+    return isEmpty(data) ? waiting(el, model) : mountInspector(el, data, comm, tab);
   };
   let shown = show();
   const renew = () => {
-    if (shown.renew(model.get("data"))) return;
+    if (shown.renew(given())) return;
+    const { store } = shown;
     const tab = shown.tab();
     shown.dispose();
     shown = show(tab);
+    const thing = store && shown.store ? carried(store, shown.store) : null;
+    if (thing) shown.select?.(thing);
   };
   model.on("change:data", renew);
   return () => {

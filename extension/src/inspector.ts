@@ -133,7 +133,7 @@ export function mountOne(
   });
   const context: Context = { store, comm, questions, signal };
   const views = new Map<string, View>();
-  const TABS = ALL.filter(({ given: has }) => !has || has(store.data));
+  const TABS = store.data.reading ? ALL.slice(0, 1) : ALL.filter(({ given: has }) => !has || has(store.data));
   let active = TABS.find((tab) => tab.name.toLowerCase() === firstTab.toLowerCase()) ?? (TABS[0] as Tab);
 
   const source = guarded("source", () => sourceView(context));

@@ -1,5 +1,6 @@
 /** What stands in the boxes of a graph, how much room it takes, and how kernels are listed. */
 
+import { fullest } from "../src/graph/sight";
 import { describe, expect, test } from "vitest";
 import type { Cluster, Node } from "../src/model/data";
 import { keptAs, partsOf, statementOf } from "../src/graph/parts";
@@ -91,4 +92,14 @@ describe("kernels", () => {
     expect(line(programs, (id) => (id < 3 ? 0 : 1))).toBe("in program 1, run 1×: c0–c2; program 2, run 11×: c3–c5");
     expect(line([{ number: 0, runs: 0 }], () => 0)).toBe("in c0–c5");
   });
+});
+
+test("a window shows where nearly the most boxes are, the highest of such", () => {
+  const box = { width: 10, height: 10 };
+  const row = (y: number, ...xs: number[]) => xs.map((x) => ({ x, y }));
+  const places = [...row(0, 500), ...row(200, 0, 20, 40, 50), ...row(400, 300, 310, 320, 330, 340)];
+  expect(fullest(places, box, { width: 60, height: 30 })).toEqual({ x: 0, y: 200 });
+  expect(fullest(places, box, { width: 600, height: 600 })).toEqual({ x: 0, y: 0 });
+  expect(fullest(row(7, 3), box, { width: 5, height: 20 })).toEqual({ x: 3, y: 7 });
+  expect(fullest([], box, { width: 60, height: 30 })).toBeNull();
 });

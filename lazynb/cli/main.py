@@ -14,9 +14,10 @@ from lazynb.cli.arguments import Plan, Unusable, parser, plan, split
 from lazynb.cli.diff import diff
 from lazynb.cli.inspect import inspect
 from lazynb.cli.notebook import run_notebook
-from lazynb.cli.outcome import Outcome
+from lazynb.cli.outcome import INTERRUPTED, Outcome
 from lazynb.cli.script import BadScript, run_script
 from lazynb.cli.summary import summary
+from lazynb.execute.leaving import leaving
 from lazynb.execute.observers import observe
 from lazynb.notebook.answers import machine
 from lazynb.reasons import REASONS, find
@@ -102,6 +103,8 @@ def run(asked: Plan) -> int:
         is_written = _said(events, asked) and is_written
     if asked.save is not None:
         is_written = _save(asked.save, programs, str(asked.program)) and is_written
+    if outcome.status == INTERRUPTED:
+        leaving.status = INTERRUPTED
     if outcome.status:
         return outcome.status
     if verdict:

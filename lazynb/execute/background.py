@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from lazynb.execute.leaving import leaving
+
 
 def in_background(work: Callable[[], Any]) -> concurrent.futures.Future[Any]:
     """Runs ``work`` in a thread that does not keep the process alive."""
@@ -76,4 +78,5 @@ def wait(future: concurrent.futures.Future[Any]) -> Any:
     except KeyboardInterrupt as interrupt:
         if future.done() and future.exception() is interrupt:  # it is the work's own
             raise
+        leaving.abandoned(future)
         raise interrupt.with_traceback(None) from None

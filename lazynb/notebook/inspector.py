@@ -17,6 +17,7 @@ from lazynb.notebook.page import lab
 from lazynb.view.graph.html import fill
 from lazynb.view.inspection.contents import countable, inspection
 from lazynb.view.inspection.page import BUNDLE
+from lazynb.view.inspection.recorded import recorded
 from lazynb.view.inspection.schema import Inspection
 from lazynb.xla.compilation import Compilation
 
@@ -31,6 +32,9 @@ _LATER = 0.3
 
 _REASONS = ("boundaries", "boundary")
 """The types of answers that say why there are boundaries."""
+
+_AT_ONCE = 500
+"""Nodes of a graph up to which all of it comes at once, in less than half a second."""
 
 _OFTEN = 0.2
 """Seconds between two words of how far it is."""
@@ -60,6 +64,7 @@ class Inspector(anywidget.AnyWidget):
 
     _esm = BUNDLE
     data = traitlets.Dict().tag(sync=True)
+    recorded = traitlets.Dict().tag(sync=True)  # what is known before the data of a large program
     show = traitlets.List(traitlets.Unicode()).tag(sync=True)
     working = traitlets.Unicode("").tag(sync=True)  # what is worked out, while there are no data
 
@@ -132,6 +137,7 @@ class Inspector(anywidget.AnyWidget):
 
     def _complete(self, make: _Make) -> None:
         try:
+            self._show_recorded()
             data, self._static = make(self._progress())
         except KeyboardInterrupt:
             self.working = INTERRUPTED
@@ -139,9 +145,16 @@ class Inspector(anywidget.AnyWidget):
                 self._beside.update({"text/plain": f"{self._static['text/plain']}\n{INTERRUPTED}"}, raw=True)
             raise
         self.data = data  # type: ignore[assignment]
+        self.recorded = {}
         if self._beside is not None:
             self._beside.update(_beside(self._static), raw=True)
         self.fill_in_later()
+
+    def _show_recorded(self) -> None:
+        """Sends what needs no analysis, if that takes so long that somebody waits for it."""
+        compilation = self._compilation
+        if compilation is not None and len(compilation.snapshot.nodes) > _AT_ONCE:
+            self.recorded = recorded(compilation)  # type: ignore[assignment]
 
     def _progress(self) -> Callable[[str], None]:
         """A function that tells the page which part is worked out, not too often."""

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 
 import pytest
@@ -116,6 +117,66 @@ def test_an_interrupt_ends_the_script(write, tmp_path, environment):
         and "lazynb/cli" not in stderr
     )
     assert "0 trace breaks" in stderr
+
+
+RUNNING = """
+x = jnp.ones((1000, 1000)) * 1e-4
+value = jax.lax.fori_loop(0, {turns}, lambda i, y: jnp.tanh(y @ y) + 0.001, x).sum()
+"""
+COMPILING = """
+def deep(x):
+    for i in range({turns}):
+        x = jnp.sin(x * 1.0001) @ x
+    return x
+
+value = jax.jit(deep)(jnp.ones((8, 8))).sum()
+"""
+READ = """
+print("ready", flush=True)
+float(value)
+"""
+
+
+def interrupted(process):
+    """What a process that said that it is ready writes to standard error after an interrupt."""
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(2.5)  # XLA is at work
+    process.send_signal(signal.SIGINT)
+    return process.communicate(timeout=60)[1]
+
+
+def started(path, by, environment):
+    command = [sys.executable, *(["-m", "lazynb", "run"] if by == "lazynb run" else []), path.name]
+    return subprocess.Popen(
+        command, cwd=path.parent, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "work", [RUNNING.format(turns=3000), COMPILING.format(turns=1500)], ids=["running", "compiling"]
+)
+@pytest.mark.parametrize("by", ["lazynb run", "python"])
+def test_an_interrupt_while_xla_works_ends_the_program_and_not_by_an_abort(write, environment, work, by):
+    body = work + READ
+    if by == "python":
+        body = "import lazynb\nwith lazynb.lazy():\n" + textwrap.indent(body, "    ")
+    path = write("works.py", f"import jax, jax.numpy as jnp\n{body}")
+    with started(path, by, environment) as process:
+        stderr = interrupted(process)
+    assert "terminate called" not in stderr and "FATAL" not in stderr
+    assert process.returncode == (130 if by == "lazynb run" else -signal.SIGINT)
+    assert "KeyboardInterrupt" in stderr and "float(value)" in stderr and "/lazynb/" not in stderr
+
+
+@pytest.mark.slow
+def test_a_program_that_catches_the_interrupt_ends_with_its_own_status(write, environment):
+    body = f"try:\n{textwrap.indent(READ, '    ')}except KeyboardInterrupt:\n    sys.exit(3)\n"
+    path = write("works.py", f"import jax, jax.numpy as jnp, sys\n{RUNNING.format(turns=300)}{body}")
+    with started(path, "lazynb run", environment) as process:
+        stderr = interrupted(process)
+    assert process.returncode == 3, stderr
+    assert "lazynb: XLA has not ended what was interrupted" in stderr and "terminate called" not in stderr
 
 
 TRAIN = """

@@ -31,16 +31,38 @@ def shown(notebook, monkeypatch):
     return run
 
 
-def test_it_says_what_it_works_out_and_is_whole_in_the_end(shown, monkeypatch):
-    monkeypatch.setattr(module, "_OFTEN", 0)
-    said = []
+@pytest.fixture
+def said(monkeypatch):
+    """What the page is told, in its order."""
+    told = []
     monkeypatch.setattr(
-        module.Inspector, "_notify_trait", lambda self, name, *_: said.append((name, getattr(self, name)))
+        module.Inspector, "_notify_trait", lambda self, name, *_: told.append((name, getattr(self, name)))
     )
+    monkeypatch.setattr(module, "_OFTEN", 0)
+    return told
+
+
+def test_it_says_what_it_works_out_and_is_whole_in_the_end(shown, said):
     _, inspector = shown()
     words = [value for name, value in said if name == "working"]
     assert "Reading what XLA did: fates …" in words and "Reading what XLA did: the stored form …" in words
     assert inspector.data["clusters"] and inspector.data["fates"]
+
+
+def test_what_was_recorded_is_shown_before_what_xla_did_is_read(shown, said, monkeypatch):
+    monkeypatch.setattr(module, "_AT_ONCE", 0)
+    _, inspector = shown()
+    names = [name for name, value in said if name in ("recorded", "data", "working") and value]
+    assert names[0] == "recorded" and set(names[1:-1]) == {"working"} and names[-1] == "data"
+    recorded = next(value for name, value in said if name == "recorded" and value)
+    for key in ("cell", "sources", "nodes", "groups"):
+        assert recorded[key] == inspector.data[key]
+    assert recorded["reading"] and not inspector.data["reading"] and not inspector.recorded
+
+
+def test_what_comes_at_once_is_not_sent_twice(shown, said):
+    shown()
+    assert all(name != "recorded" or not value for name, value in said)
 
 
 def test_an_interrupt_leaves_the_value_and_says_what_is_missing(shown, monkeypatch):
@@ -49,9 +71,11 @@ def test_an_interrupt_leaves_the_value_and_says_what_is_missing(shown, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr(showing, "inspection", interrupted)
+    monkeypatch.setattr(module, "_AT_ONCE", 0)
     outputs, inspector = shown(error=KeyboardInterrupt)
     assert "Array(" in outputs.stdout
     assert inspector.working == module.INTERRUPTED and not inspector.data
+    assert any(node["name"] == "tanh" for node in inspector.recorded["nodes"]), "the graph stays"
     monkeypatch.undo()
     import lazynb
 

@@ -37,14 +37,15 @@ window.unmount = null;
 const began = performance.now();
 if (kernel) {
   const listeners = {};
-  const state = { data, show: window.show };
+  const state = { data, show: window.show, layout: window.layout };
   const on = (name, f) => (listeners[name] ??= new Set()).add(f);
   const off = (name, f) => listeners[name]?.delete(f);
   const answer = (message) => listeners["msg:custom"]?.forEach((f) => f(message));
   const model = { get: (name) => state[name], on, off, send: (m) => { window.sent.push(m); kernel(m, answer); } };
   window.answer = answer;
   window.disconnect = () => listeners["comm_live_update"]?.forEach((f) => f());
-  window.replace = (next) => { state.data = next; listeners["change:data"]?.forEach((f) => f()); };
+  window.change = (name, value) => { state[name] = value; listeners[`change:${name}`]?.forEach((f) => f()); };
+  window.replace = (next) => window.change("data", next);
   window.listening = () => Object.values(listeners).reduce((n, set) => n + set.size, 0);
   window.unmount = widget.render({ model, el });
 } else window.unmount = mount(el, data);

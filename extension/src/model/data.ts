@@ -714,6 +714,19 @@ export interface Inspection {
   timelines: Timelines;
   /** Plain sentences: what is missing, and why. */
   notes: string[];
+  /** What XLA did is still read: there is what was recorded and nothing else. */
+  reading: boolean;
+}
+
+/** What of a compilation is known before what XLA did is read: keys of `Inspection`. */
+export interface Recorded {
+  version: 1;
+  /** True. */
+  reading: boolean;
+  cell: number | null;
+  sources: Source[];
+  nodes: Node[];
+  groups: (number | Group)[];
 }
 
 /** A line of one of two compilations that are compared, and the same one of the other. */

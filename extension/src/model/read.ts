@@ -542,6 +542,7 @@ export function read(given: unknown): Inspection {
       breaks: {},
       timelines: {},
       notes: [],
+      reading: false,
     } as Loose,
     given,
   );

@@ -11,7 +11,6 @@ export function header(store: Store): HTMLElement {
   const { data } = store;
   const operations = operationsOf(data);
   const dead = data.fates.filter(({ kind }) => kind === "dead").length;
-  const crossing = between(data.boundaries).length;
   return h(
     "header.header",
     {},
@@ -20,9 +19,7 @@ export function header(store: Store): HTMLElement {
       "p.counts",
       {},
       h("b", {}, count(operations, "operation")),
-      h("span.arrow", { "aria-label": "became" }, "→"),
-      h("b", {}, kernelWords(data.clusters)),
-      h("span.muted", {}, count(crossing, "boundary", "boundaries")),
+      ...(data.reading ? [] : became(data)),
       dead ? h("span.muted", {}, `${count(dead, "dead operation")} never computed`) : null,
     ),
     coverage(data),
@@ -31,6 +28,13 @@ export function header(store: Store): HTMLElement {
     data.apart ? earlier(data) : null,
   );
 }
+
+/** What XLA made of them. */
+const became = ({ clusters, boundaries }: Inspection): HTMLElement[] => [
+  h("span.arrow", { "aria-label": "became" }, "→"),
+  h("b", {}, kernelWords(clusters)),
+  h("span.muted", {}, count(between(boundaries).length, "boundary", "boundaries")),
+];
 
 /** What runs; what nobody needs is counted apart. */
 function operationsOf({ programs, coverage, nodes }: Inspection): number {

@@ -32,8 +32,8 @@ export function codeView({ store, comm, questions, signal }: Context): View {
     for (const one of kernels.children) one.setAttribute("tabindex", "0");
     note.textContent = shown?.code?.note ?? "";
     note.hidden = !note.textContent;
+    kernels.hidden = head.hidden = !shown;
     if (!shown) {
-      fill(head);
       return fill(texts, h("div.empty", {}, "No kernel runs in this program."));
     }
     const { code } = shown;

@@ -6,7 +6,7 @@ import { breakable, fill, h, prose } from "../ui/dom";
 import { executions } from "../ui/executions";
 import { ABSENT, bytes, count, figure, ratio, seconds } from "../model/format";
 import { moreButton } from "../ui/more";
-import { bar, chip, colourOf } from "../ui/palette";
+import { bar as stripe, chip, colourOf } from "../ui/palette";
 import { onAll, perDevice, placeTitle, placeWords } from "../model/program";
 import { type Figure, calls, intensity, speed, total as allOf } from "../model/rates";
 import { times as readTimes } from "../model/read";
@@ -191,7 +191,7 @@ export function costView({ store, comm, questions, signal }: Context): View {
     return tag(
       h(
         "tr",
-        { style: `--bar:${bar([cluster.id], store.relations)}` },
+        { style: `--bar:${stripe([cluster.id], store.relations)}` },
         h(
           "td.kernel",
           {},
@@ -286,7 +286,8 @@ export function costView({ store, comm, questions, signal }: Context): View {
       more,
       lineCosts(clusters, store),
     );
-    fill(plot, rooflinePlot(clusters, store));
+    fill(plot, clusters.length ? rooflinePlot(clusters, store) : null);
+    bar.hidden = !clusters.length;
     fill(notes, ...store.data.notes.map((note) => h("p", {}, ...prose(note))));
     light(element, store);
   };
@@ -298,12 +299,8 @@ export function costView({ store, comm, questions, signal }: Context): View {
     plot,
     notes,
   );
-  const element = h(
-    "div.pane.cost",
-    {},
-    h("div.toolbar", {}, summary, h("span.spring", {}), store.data.live && !target ? measure : null),
-    scroll,
-  );
+  const bar = h("div.toolbar", {}, summary, h("span.spring", {}), store.data.live && !target ? measure : null);
+  const element = h("div.pane.cost", {}, bar, scroll);
   draw();
   const off = [store.on("figures", draw), store.on("program", draw)];
   signal.addEventListener("abort", () => off.forEach((stop) => stop()));

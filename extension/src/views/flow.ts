@@ -25,6 +25,9 @@ const LINE = 14;
 /** What a letter takes, in the widest font of those that are likely. */
 const LETTER = 7.8;
 const SMALL = 6.9;
+/** What a letter of a kernel's number takes, and what is free beside the number. */
+const DIGIT = 7.6;
+const BESIDE = 8;
 /** Of what stands below a block's name. */
 const BELOW = 26;
 
@@ -108,7 +111,7 @@ export function flowMap(clusters: readonly Cluster[], store: Store): HTMLElement
   const links = pairs.map(([one]) => [at.get(one?.producer ?? -1) ?? 0, at.get(one?.consumer ?? -1) ?? 0] as const);
   const written = blocks.map(({ head }) => inLines(head));
   const size = {
-    width: Math.max(...blocks.map(({ words }, i) => room(written[i] ?? [], words))),
+    width: Math.max(...blocks.map((block, i) => room(written[i] ?? [], block))),
     height: FOOT + LINE * Math.max(...written.map(({ length }) => length)),
   };
   const laid = layOut(
@@ -151,13 +154,13 @@ export function flowMap(clusters: readonly Cluster[], store: Store): HTMLElement
 }
 
 /** The pattern of a kernel above and below its number. */
-function hatched({ ink, pattern }: Look, height: number): SVGElement[] {
+function hatched({ ink, pattern }: Look, chip: number, height: number): SVGElement[] {
   const band = height / 2 - 10;
   if (!pattern) return [];
   return [2, height - band - 2].map((y) =>
     s("path", {
       d: hatchPath(pattern, 12, band),
-      transform: `translate(${CHIP / 2 - 6},${y})`,
+      transform: `translate(${chip / 2 - 6},${y})`,
       stroke: ink,
       "stroke-width": pattern === 3 ? 6 : 1.5,
       fill: "none",
@@ -187,18 +190,22 @@ function inLines(head: string): string[] {
   return [...lines, clip(left, LETTERS)];
 }
 
-/** The width of a block with this text. */
-function room(lines: readonly string[], words: string): number {
-  const longest = Math.max(...lines.map(({ length }) => length * LETTER), Math.min(words.length, BELOW) * SMALL);
-  return Math.round(Math.max(120, CHIP + FREE + longest));
+/** The width of the colour at a block's left, which has the number of a single kernel. */
+function chipOf({ clusters }: Block): number {
+  const [first, ...others] = clusters;
+  return first && !others.length ? Math.max(CHIP, Math.round(first.label.length * DIGIT + BESIDE)) : CHIP;
 }
 
-function draw(
-  { clusters, thing, head, words, title }: Block,
-  lines: readonly string[],
-  { x, y }: Point,
-  { width, height }: Size,
-): SVGElement {
+/** The width of a block with this text. */
+function room(lines: readonly string[], block: Block): number {
+  const { words } = block;
+  const longest = Math.max(...lines.map(({ length }) => length * LETTER), Math.min(words.length, BELOW) * SMALL);
+  return Math.round(Math.max(120, chipOf(block) + FREE + longest));
+}
+
+function draw(block: Block, lines: readonly string[], { x, y }: Point, { width, height }: Size): SVGElement {
+  const { clusters, thing, head, words, title } = block;
+  const chip = chipOf(block);
   const [first] = clusters;
   const single = clusters.length === 1 && first;
   const top = (height - lines.length * LINE - 16) / 2 + 11;
@@ -212,18 +219,18 @@ function draw(
     s("rect.block-body", { width, height, rx: 6 }),
     ...(single
       ? [
-          s("path", { d: `M6,0H${CHIP}V${height}H6A6,6 0 0 1 0,${height - 6}V6A6,6 0 0 1 6,0Z`, fill: lookOf(first).colour }),
-          ...hatched(lookOf(first), height),
+          s("path", { d: `M6,0H${chip}V${height}H6A6,6 0 0 1 0,${height - 6}V6A6,6 0 0 1 6,0Z`, fill: lookOf(first).colour }),
+          ...hatched(lookOf(first), chip, height),
           s(
             "text.block-number",
-            { x: CHIP / 2, y: height / 2 + 4, "text-anchor": "middle", fill: lookOf(first).ink },
+            { x: chip / 2, y: height / 2 + 4, "text-anchor": "middle", fill: lookOf(first).ink },
             first.label,
           ),
         ]
       : stripes(clusters, height)),
     s(
       "svg",
-      { x: CHIP + 7, width: width - CHIP - 9, height },
+      { x: chip + 7, width: width - chip - 9, height },
       ...lines.map((line, i) => s("text.block-name", { y: top + i * LINE }, line)),
       s("text.block-kind", { y: top + lines.length * LINE + 2 }, clip(words, BELOW)),
     ),

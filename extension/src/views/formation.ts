@@ -15,8 +15,10 @@ import { changeList, changesQuestion } from "./changes";
 import { badge } from "./fates";
 import { FormedDrawing } from "./formed";
 import { BOX } from "../graph/formed";
+import { fullest } from "../graph/sight";
 import { drag } from "../ui/drag";
 
+const AROUND = 12; // room around the boxes of the first picture
 const LEAST = 0.75; // scale of the first picture
 const TELL = 90; // milliseconds that a stage stands before its changes are written: a slider is dragged over many
 
@@ -137,7 +139,7 @@ export function formationView(context: Context): View {
     zoom = 0;
     fit();
     show(control.position());
-    toTop();
+    toFullest();
   };
   /** What of the drawing can be seen. */
   const sight = () => {
@@ -149,16 +151,16 @@ export function formationView(context: Context): View {
       height: outer.height / zoom,
     };
   };
-  /** Scrolls to where the drawing begins, which may be far from the left of a wide one. */
-  const toTop = () => {
+  /** Scrolls to where the most boxes are: a wide drawing has much room between them. */
+  const toFullest = () => {
     const places = [...(drawing?.layout.frame(control.position()).places.values() ?? [])];
-    const first = places.reduce<(typeof places)[number] | null>(
-      (best, place) => (best && best.y <= place.y ? best : place),
-      null,
-    );
-    if (!first) return;
-    canvas.scrollLeft = (first.x + BOX.width / 2) * zoom - canvas.clientWidth / 2;
-    canvas.scrollTop = (first.y - 12) * zoom;
+    const sight = { width: canvas.clientWidth / zoom - 2 * AROUND, height: canvas.clientHeight / zoom - 2 * AROUND };
+    const corner = fullest(places, BOX, sight);
+    if (!corner) return;
+    const inside = places.filter(({ x }) => x >= corner.x && x + BOX.width <= corner.x + sight.width);
+    const right = Math.max(...inside.map(({ x }) => x + BOX.width));
+    canvas.scrollLeft = ((corner.x + right) / 2) * zoom - canvas.clientWidth / 2;
+    canvas.scrollTop = (corner.y - AROUND) * zoom;
   };
 
   const show = (at: number) => {
@@ -221,7 +223,7 @@ export function formationView(context: Context): View {
   const watch = new ResizeObserver(() => {
     if (zoom || !canvas.clientWidth) return;
     fit();
-    toTop();
+    toFullest();
   });
   watch.observe(canvas);
   const off = [store.on("program", draw), store.on("stage", draw)];
@@ -236,7 +238,7 @@ export function formationView(context: Context): View {
       draw();
       if (zoom) return;
       fit();
-      toTop();
+      toFullest();
     },
     reveal: () => {
       if (drawn && drawn.formation.boxes.length > MOST && store.stuck?.kind !== "instruction") lay();

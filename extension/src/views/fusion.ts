@@ -2,7 +2,7 @@
 
 import type { Boundary, Cluster, Value } from "../model/data";
 import { kindName, kindWords } from "../ui/describe";
-import { breakable, fill, h, prose } from "../ui/dom";
+import { breakable, fill, h, prose, put } from "../ui/dom";
 import { bytes, count, listed } from "../model/format";
 import { executions, inAll, turnWords } from "../ui/executions";
 import { moreButton } from "../ui/more";
@@ -23,6 +23,7 @@ export function fusionView(context: Context): View {
   const { store, comm, questions, signal } = context;
   const list = h("div.scroll.cards", { role: "region", "aria-label": "kernels and the boundaries between them", tabindex: 0 });
   const map = h("div.map-holder", {});
+  const toolbar = h("div.toolbar", {});
   const summary = h("span.muted", {});
   const ask = questions.button({
     key: "ask",
@@ -38,6 +39,7 @@ export function fusionView(context: Context): View {
     },
   });
   let shown = PAGE;
+  let begun = false; // whether the map was seen
 
   const draw = () => {
     const clusters = store.data.clusters.filter((cluster) => cluster.program === store.program || store.data.programs.length < 2);
@@ -46,6 +48,7 @@ export function fusionView(context: Context): View {
     summary.textContent = `${kernelWords(clusters)}, ${count(crossing, "boundary", "boundaries")}${perDevice(store.data.programs) && "; bytes per device"}`;
     fill(map, clusters.length > 1 ? flowMap(clusters, store) : null);
     fill(list);
+    toolbar.hidden = !store.data.programs.length;
     if (!clusters.length)
       list.append(
         h(
@@ -66,6 +69,16 @@ export function fusionView(context: Context): View {
     if (more) list.append(more);
     list.scrollTop = top;
     light(element, store);
+  };
+
+  /** The map begins where its first kernel stands, which others may be above. */
+  const beginMap = () => {
+    const first = map.querySelector(".lz-block");
+    if (begun || !first || !map.clientHeight) return;
+    begun = true;
+    const [outer, inner] = [map, first].map((one) => one.getBoundingClientRect()) as [DOMRect, DOMRect];
+    if (inner.bottom > outer.bottom || inner.top < outer.top)
+      map.scrollTop += (inner.top + inner.bottom) / 2 - (outer.top + outer.bottom) / 2;
   };
 
   const produced = (id: number): Boundary[] => (store.relations.boundariesOf.get(id) ?? []).filter((one) => one.producer === id);
@@ -196,20 +209,13 @@ export function fusionView(context: Context): View {
     mode("Kernels", "The kernels, and why they are not one", false),
     mode("Passes", "How the kernels came about, pass by pass", true),
   ];
-  const element = h(
-    "div.pane.fusion",
-    {},
-    h(
-      "div.toolbar",
-      {},
-      h("span.segments", { role: "group", "aria-label": "What to show of the kernels" }, ...modes),
-      summary,
-      h("span.spring", {}),
-      store.data.live ? ask : null,
-    ),
-    map,
-    list,
-  );
+  put(toolbar, [
+    h("span.segments", { role: "group", "aria-label": "What to show of the kernels" }, ...modes),
+    summary,
+    h("span.spring", {}),
+    store.data.live && ask,
+  ]);
+  const element = h("div.pane.fusion", {}, toolbar, map, list);
   const choose = (isPasses: boolean) => {
     modes.forEach((one, i) => one.setAttribute("aria-pressed", String(isPasses === (i === 1))));
     map.hidden = list.hidden = ask.hidden = isPasses;
@@ -235,6 +241,7 @@ export function fusionView(context: Context): View {
     },
     shown: () => {
       if (passes && !passes.element.hidden) passes.shown?.();
+      else beginMap();
     },
     dispose: () => passes?.dispose?.(),
     reveal: () => {

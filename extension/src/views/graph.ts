@@ -18,6 +18,8 @@ import { Scenes } from "../graph/scene";
 
 /** Smallest scale of the first picture: what does not fit at that is shown at 100 %, and scrolled to. */
 const LEAST = 0.9;
+/** Room above the highest box of the first picture. */
+const ABOVE = 12;
 
 export function graphView(context: Context): View {
   const { store, signal } = context;
@@ -85,7 +87,15 @@ export function graphView(context: Context): View {
     const running = all.filter((box) => !box.matches(".lz-quiet, .lz-kind-input"));
     const boxes = (running.length ? running : all).map((box) => box.getBoundingClientRect());
     const first = boxes.reduce<DOMRect | null>((best, box) => (best && best.top <= box.top ? best : box), null);
-    if (first) canvas.scrollLeft += (first.left + first.right) / 2 - canvas.getBoundingClientRect().left - canvas.clientWidth / 2;
+    if (!first) return;
+    const place = canvas.getBoundingClientRect();
+    canvas.scrollLeft += (first.left + first.right) / 2 - place.left - canvas.clientWidth / 2;
+    // What is higher may stand beside what is in sight: no room is left free for that.
+    const tops = [...stage.querySelectorAll(".lz-box:not(.lz-frame)")]
+      .map((box) => box.getBoundingClientRect())
+      .filter((box) => box.right > place.left && box.left < place.left + canvas.clientWidth)
+      .map((box) => box.top);
+    canvas.scrollTop += Math.min(...tops) - place.top - ABOVE;
   };
   /** The card goes to the first corner in which it hides nothing that is pointed at. */
   const stepAside = () => {

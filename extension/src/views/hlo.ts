@@ -1,7 +1,7 @@
 /** The module before, after each pass that changed something, and after all of them. */
 
 import type { HloLine, PassInfo, Program, Stage, Which } from "../model/data";
-import { fill, h, tool } from "../ui/dom";
+import { fill, h, put, tool } from "../ui/dom";
 import { count } from "../model/format";
 import { bar, chips } from "../ui/palette";
 import { stage as readStage } from "../model/read";
@@ -26,6 +26,13 @@ const INDENT = 4;
 function linesOf(letters: number, width: number, wide: number): number {
   const room = Math.max(12, Math.floor((width - BESIDE) / wide));
   return 1 + Math.ceil(Math.max(0, letters - room) / (room - INDENT));
+}
+
+/** "what runs: 14 passes changed something, compiled in 20 ms" */
+function whatRuns(one: Program): string {
+  const changed = one.hlo.passes.length ? `${count(one.hlo.passes.length, "pass", "passes")} changed something` : ""; // or unknown
+  const said = [changed, came(one)].filter(Boolean).join(", ");
+  return said ? `what runs: ${said}` : "what runs";
 }
 
 export function hloView(context: Context): View {
@@ -85,6 +92,7 @@ export function hloView(context: Context): View {
   const found = h("span.muted.found", { role: "status" });
   const slider = h("input.slider", { type: "range", min: 0, step: 1, "aria-label": "Stage of the compilation" });
   const play = tool("▶", "Play the passes", () => (timer === undefined ? start() : stop()));
+  const toolbar = h("div.toolbar", {});
   const title = h("div.stage-title", { role: "status" });
   const body = h("div.hlo-body", {});
 
@@ -123,17 +131,12 @@ export function hloView(context: Context): View {
     slider.value = String(position);
     const one = program();
     timing.setAttribute("aria-pressed", String(timed));
+    toolbar.hidden = title.hidden = !one;
     if (!one) return fill(body, h("div.empty", {}, "No program was compiled, so there is no HLO."));
     if (timed) drawTimes(one);
     else if (position === 0)
       drawStage(one, "before", "Before the passes", `what JAX gave to XLA${one.backend ? `, for ${one.backend}` : ""}`);
-    else if (position === last())
-      drawStage(
-        one,
-        "after",
-        "After all passes",
-        `what runs: ${count(passes().length, "pass", "passes")} changed something${came(one) ? `, ${came(one)}` : ""}`,
-      );
+    else if (position === last()) drawStage(one, "after", "After all passes", whatRuns(one));
     else drawPass(passes()[position - 1] as PassInfo);
     slider.setAttribute("aria-valuetext", title.textContent ?? "");
     search(false);
@@ -261,28 +264,21 @@ export function hloView(context: Context): View {
     stop();
     go(position + by);
   };
-  const element = h(
-    "div.pane.hlo",
-    {},
-    h(
-      "div.toolbar",
-      {},
-      play,
-      tool("‹", "Previous stage", manual(-1)),
-      h("span.end", {}, "before"),
-      slider,
-      h("span.end", {}, "after"),
-      tool("›", "Next stage", manual(1)),
-      timing,
-      h("span.spring", {}),
-      input,
-      tool("↑", "Previous hit (Shift+Enter)", () => step(-1)),
-      tool("↓", "Next hit (Enter)", () => step(1)),
-      found,
-    ),
-    title,
-    body,
-  );
+  put(toolbar, [
+    play,
+    tool("‹", "Previous stage", manual(-1)),
+    h("span.end", {}, "before"),
+    slider,
+    h("span.end", {}, "after"),
+    tool("›", "Next stage", manual(1)),
+    timing,
+    h("span.spring", {}),
+    input,
+    tool("↑", "Previous hit (Shift+Enter)", () => step(-1)),
+    tool("↓", "Next hit (Enter)", () => step(1)),
+    found,
+  ]);
+  const element = h("div.pane.hlo", {}, toolbar, title, body);
   draw();
   const off = [store.on("program", () => go(Number.MAX_SAFE_INTEGER)), store.on("stage", draw)];
   return {

@@ -8,6 +8,8 @@ const WIDEST = 150;
 /** Shares of the width and of the height of the canvas and it together. */
 const ACROSS = 0.25;
 const TALLEST = 0.8;
+/** Of both together; in less, the graph needs all of it. */
+const NARROWEST = 360;
 /** How far an arrow moves, in parts of what is in sight. */
 const STEP = 0.25;
 
@@ -65,8 +67,9 @@ export function overview(canvas: HTMLElement, store: Store, signal: AbortSignal)
   const follow = () => {
     const { x, y, width, height } = view();
     const fits = width > size.width - 4 && height > size.height - 4;
-    element.toggleAttribute("hidden", fits);
-    if (fits) return;
+    const isNarrow = (canvas.parentElement ?? canvas).clientWidth < NARROWEST;
+    element.toggleAttribute("hidden", fits || isNarrow);
+    if (fits || isNarrow) return;
     for (const [name, value] of Object.entries({ x, y, width, height })) sight.setAttribute(name, value.toFixed(0));
     const percent = (part: number, whole: number) => Math.round((100 * part) / Math.max(whole, 1));
     element.setAttribute("aria-valuenow", String(percent(y, Math.max(1, size.height - height))));

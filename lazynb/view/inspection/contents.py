@@ -13,17 +13,16 @@ from typing import Any
 from lazynb.execute.breaks import Breaks, breaks as all_breaks
 from lazynb.execute.records import Records
 from lazynb.plain import plain_data
-from lazynb.record.snapshot.snapshot import Node, Snapshot
+from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.session.cache_info import cache_info
 from lazynb.view.figures import figures
-from lazynb.view.graph.tree import groups
 from lazynb.view.inspection import clusters as parts, hlo, words
 from lazynb.view.inspection.findings import findings
 from lazynb.view.inspection.formation import KEPT, formation
-from lazynb.view.inspection.html import view_of
 from lazynb.view.inspection.index import Index, Notes
 from lazynb.view.inspection.layouts import layouts, reshardings
 from lazynb.view.inspection.leftovers import apart, leftovers
+from lazynb.view.inspection.recorded import groups_of, nodes_of
 from lazynb.view.inspection.schema import (
     VERSION,
     Cluster,
@@ -32,10 +31,8 @@ from lazynb.view.inspection.schema import (
     Fate as FateData,
     Formation,
     Inspection,
-    Node as NodeData,
     Other,
     PassInfo,
-    Place,
     Program,
     Stage,
     Table,
@@ -120,8 +117,8 @@ def inspection(
         "earlier": earlier,
         "apart": apart(earlier),
         "sources": sources.data,
-        "nodes": [_node(node, sources) for node in snapshot.nodes],
-        "groups": notes.attempt("The groups of the graph are missing", lambda: groups(view_of(snapshot)), []),
+        "nodes": nodes_of(snapshot, sources),
+        "groups": notes.attempt("The groups of the graph are missing", lambda: groups_of(snapshot), []),
         "fates": fates,
         "coverage": _coverage(index, fates, snapshot, notes),
         "programs": programs,
@@ -152,6 +149,7 @@ def inspection(
             "The timelines are missing", lambda: _timelines(breaks, sources, compilation.cell), NO_TIMELINES
         ),
         "notes": notes,
+        "reading": False,
     }
     if not live:
         notes.attempt("The code of the kernels is missing", lambda: _add_code(index, data, notes), None)
@@ -206,32 +204,7 @@ def _timelines(breaks: Records[Any], sources: Sources, cell: int | None) -> Time
     return timelines(breaks, sources.placed, cell)
 
 
-# ---- nodes and what became of them -------------------------------------------------------------------------
-
-
-def _node(node: Node, sources: Sources) -> NodeData:
-    return {
-        "id": node.id,
-        "kind": node.kind,  # type: ignore[typeddict-item]
-        "name": node.name,
-        "primitive": node.primitive,
-        "operands": list(node.operands),
-        "avals": list(node.avals),
-        "place": sources.place(node.place),
-        "callers": _callers(node, sources),
-        "call": node.call_id if node.call is not None else None,
-        "scope": node.scope,
-        "names": list(node.names),
-        "value": node.value,
-        "output": node.output,
-        "dead": node.dead,
-    }
-
-
-def _callers(node: Node, sources: Sources) -> list[Place]:
-    """The other lines that a node stands on."""
-    places = [sources.place(place) for place in node.lines if place != node.place]
-    return [place for place in places if place is not None]
+# ---- what became of the nodes -----------------------------------------------------------------------------
 
 
 def _fates(index: Index, snapshot: Snapshot, notes: Notes) -> list[FateData]:

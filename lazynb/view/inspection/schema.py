@@ -628,6 +628,18 @@ class Inspection(TypedDict):
     breaks: Table
     timelines: Timelines
     notes: list[str]  # plain sentences: what is missing, and why
+    reading: bool  # what XLA did is still read: there is what was recorded and nothing else
+
+
+class Recorded(TypedDict):
+    """What of a compilation is known before what XLA did is read: keys of ``Inspection``."""
+
+    version: Literal[1]
+    reading: bool  # true
+    cell: int | None
+    sources: list[Source]
+    nodes: list[Node]
+    groups: list[int | Group]
 
 
 class SameLine(TypedDict):
