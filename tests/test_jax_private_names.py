@@ -29,9 +29,16 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec as P, SingleDevi
 import lazynb
 from lazynb import _jax as jc
 from lazynb._jax import config, config_changes, names, running, substitution
+from lazynb.record.blocks import blocks
 from lazynb.record.fast.functions import MODULES
 from lazynb.record.trace import LazyTrace
 from lazynb.why.comparable import operation_name
+
+
+@pytest.fixture(autouse=True)
+def put_back():
+    """No substitute rests in the modules that are looked at."""
+    blocks.put_back()
 
 
 def test_traces():
@@ -443,7 +450,7 @@ def test_who_asks_for_the_top_level():
             assert module.core.trace_state_clean() and module.core.trace_ctx.is_top_level()
             assert module.core.trace_ctx.trace is jc.current_trace()
     finally:
-        patches.switch(False)
+        patches.put_back()
     assert substitution._stateful_rng.core is substitution._core
 
 
@@ -485,7 +492,7 @@ def test_substitutes_of_inherited_names_go_away_again():
     patches.substitute(Derived, {"name": lambda self: "other"})
     patches.switch(True)
     assert Derived().name() == "other" and "name" in vars(Derived)
-    patches.switch(False)
+    patches.put_back()
     assert Derived().name() == "base" and "name" not in vars(Derived)
 
 

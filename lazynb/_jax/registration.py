@@ -104,7 +104,8 @@ class DeviceGet:
 
     def done(self) -> None:
         """Notes that this thread has left ``jax.device_get``."""
-        self.ended(threading.get_ident())
+        if self._reading or _api._device_get is not self._plain:
+            self.ended(threading.get_ident())
 
     def ended(self, thread: int, token: object = None) -> None:
         """Notes that ``thread`` has left ``jax.device_get``, or the call of it that ``token`` stands for."""

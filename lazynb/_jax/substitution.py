@@ -24,6 +24,7 @@ from jax._src.random import stateful_rng as _stateful_rng
 from jax._src.state import indexing as _state_indexing
 
 from lazynb._jax.assembling import core_without_tracers
+from lazynb._jax.resting import LEEWAY, Guards, Rest, is_jax_module
 from lazynb._jax.tracing import Tracer, at_top_level, current_trace, eval_trace, is_eval, set_current_trace
 
 concretisation: tuple[Any, str] = (_core, "concrete_or_error")
@@ -91,9 +92,11 @@ class AmbientPatches:
     tracers. Both are right for a transformation and wrong for a lazy notebook.
 
     Attributes:
-      on: whether the substitutes are in place. It is None during a change, and after a change that an
-        interrupt ended, which the next change mends.
-      fast: whether those that serve speed alone are in place too.
+      on: whether the substitutes are in force. If not, those of JAX's names may still stand there, at rest
+        (:mod:`lazynb._jax.resting`). It is None during a change, and after a change that an interrupt ended,
+        which the next change mends.
+      fast: whether those that serve speed alone are in force too.
+      rest: whether they rest. Who has a lock for changes sets its ``end``.
     """
 
     def __init__(self, is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]):
@@ -101,6 +104,11 @@ class AmbientPatches:
         self._replaced: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []
         self._for_speed: list[bool] = []
         self._turn: object = None
+        self._guards: Guards | None = None
+        self._unresting: list[tuple[dict[str, Any], str, Any, Any]] = []
+        self.rest = Rest(self.put_back)
+        self._complete = False  # whether no other code had changed a name when the substitutes were put there
+        self._placed_fast = False  # whether those for speed are there too, in force or at rest
         self.on: bool | None = False
         self.fast = False
         self.substitute(_stages.Compiled, {"__call__": self._calling_concretely(_stages.Compiled.__call__)})
@@ -118,30 +126,79 @@ class AmbientPatches:
         self._replaced.append((owner, names, {name: vars(owner).get(name, _INHERITED) for name in names}))
 
     def switch(self, on: bool, fast: bool = True) -> None:
-        """Puts the substitutes in place, or JAX's own names back. What other code has changed stays.
+        """Puts the substitutes in force, or takes them out of it. What other code has changed stays.
 
         Arguments:
           fast: if not, JAX's own names go back where a substitute serves speed alone.
         """
+        was, at_rest = self.on, self.rest.on
         self._turn = turn = object()
-        self.on = None
-        for (owner, ours, plain), for_speed in zip(self._replaced, self._for_speed, strict=True):
-            now = vars(owner)
-            if on and (fast or not for_speed):
-                _assign(
-                    owner,
-                    {name: own for name, own in ours.items() if now.get(name, _INHERITED) is plain[name]},
-                )
-            else:
-                _assign(owner, {name: plain[name] for name, own in ours.items() if now.get(name) is own})
+        self.on, self.rest.on = None, False
+        if on and at_rest and self._placed_fast is fast:
+            self._wake()
+        elif on or not was or not self._lie_down():
+            self._place(on, fast)
         if self._turn is turn:
+            if was and not on and self._complete:
+                self.rest.left, self.rest.on = LEEWAY, True
             self.on, self.fast = on, on and fast
         else:  # another thread or a finalizer switched in between, so that neither change is complete
             self._turn = self.on = None
 
+    def put_back(self) -> None:
+        """Puts JAX's own names back; no substitute rests then. What other code has changed stays."""
+        self.on = None
+        self.switch(False)
+
+    def _place(self, on: bool, fast: bool) -> None:
+        """Puts the substitutes in place, or JAX's own names back, one by one."""
+        if self._guards is not None:
+            self._guards.lower()
+        self._complete, self._placed_fast = on, on and fast
+        for (owner, ours, plain), for_speed in zip(self._replaced, self._for_speed, strict=True):
+            self._place_at(owner, ours, plain, on and (fast or not for_speed))
+
+    def _place_at(self, owner: Any, ours: dict[str, Any], plain: dict[str, Any], on: bool) -> None:
+        now = vars(owner)
+        if on:
+            names = {name: own for name, own in ours.items() if now.get(name, _INHERITED) is plain[name]}
+            if len(names) < len(ours) and not all(
+                [name in names or now.get(name) is ours[name] for name in ours]
+            ):
+                self._complete = False
+        else:
+            names = {name: plain[name] for name, own in ours.items() if now.get(name) is own}
+        _assign(owner, names)
+
+    def _lie_down(self) -> bool:
+        """Leaves the substitutes at rest where they are; returns whether all of them may."""
+        if not self._complete:
+            return False
+        if self._guards is None:
+            self._guards = Guards(self._replaced, self.rest)
+            self._unresting = [
+                (vars(owner), name, ours[name], plain[name])
+                for owner, ours, plain in self._replaced
+                if isinstance(owner, types.ModuleType) and not is_jax_module(owner)
+                for name in ours
+            ]
+        self._complete = self._guards.raise_()
+        for names, name, ours, plain in self._unresting:
+            if names.get(name) is ours:
+                names[name] = plain
+        return self._complete
+
+    def _wake(self) -> None:
+        """Puts in force what rests."""
+        if self._guards is not None:
+            self._guards.lower()
+        for names, name, ours, plain in self._unresting:
+            if names.get(name) is plain:
+                names[name] = ours
+
     def _calling_concretely(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """An executable's ``__call__`` for arguments that may be lazy."""
-        concrete = self._concrete
+        concrete, own = self._concrete, self.rest.counted(call)
 
         def call_concrete(compiled: Any, /, *args: Any, **kwargs: Any) -> Any:
             if not is_eval(current_trace()):
@@ -149,7 +206,7 @@ class AmbientPatches:
                 if not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((args, kwargs))):
                     with set_current_trace(eval_trace):
                         return call(compiled, *args, **kwargs)
-            return call(compiled, *args, **kwargs)
+            return own(compiled, *args, **kwargs)
 
         return call_concrete
 

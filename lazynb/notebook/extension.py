@@ -145,6 +145,8 @@ class Extension:
         """
         self.enabled, self.strict = on, strict
         self._cells.switch(on, strict)
+        if not on:
+            blocks.put_back()
 
     def end_cluster(self) -> None:
         """Cells run in this process again. Does nothing without a cluster."""

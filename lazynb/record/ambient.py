@@ -16,8 +16,8 @@ operators.install()
 jc.register_own_files(OWN_ROOT)
 for _owner, _names in [
     *functions.substitutes(),
-    (jc.ArrayImpl, operators.of_arrays()),
-    (jc.LinearizeTracer, operators.of_linearized()),
+    (jc.ArrayImpl, operators.of_arrays(patches.rest.counted)),
+    (jc.LinearizeTracer, operators.of_linearized(patches.rest.counted)),
     *linearize.substitutes(),
     *transpose.substitutes(),
 ]:

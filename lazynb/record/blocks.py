@@ -2,7 +2,7 @@
 
 Everything else follows from the list of them:
 
-- JAX's names are substituted if a block of a living thread records.
+- JAX's names are substituted if a block of a living thread records. When none does, the substitutes rest.
 - When a block ends, the current trace of its thread is the one from before the block, or from before the
   blocks that ended in between.
 - The newest block that has the setting says whether trace breaks are errors.
@@ -16,6 +16,7 @@ block also completes an earlier one that was interrupted.
 from __future__ import annotations
 
 import atexit
+import itertools
 import sys
 import threading
 import weakref
@@ -52,6 +53,7 @@ class _Thread:
 class _Here(threading.local):
     def __init__(self) -> None:
         self.thread = _Thread()
+        self.reference = weakref.ref(self.thread)
         _threads.add(weakref.ref(self.thread, _ended))
 
 
@@ -67,7 +69,11 @@ _here = _Here()
 
 def here() -> weakref.ref[_Thread]:
     """A reference to this thread."""
-    return weakref.ref(_here.thread)
+    return _here.reference
+
+
+def _no_task() -> None:
+    return None
 
 
 class Block:
@@ -80,16 +86,18 @@ class Block:
       strict: whether trace breaks are errors in it; None to keep the setting around it.
       owner: the thread that entered it.
       task: gives asyncio's task that entered it, if any.
+      key: its key in the list; 0 if it was never entered.
     """
 
-    __slots__ = ("__weakref__", "before", "owner", "strict", "task", "trace")
+    __slots__ = ("__weakref__", "before", "key", "owner", "strict", "task", "trace")
 
     def __init__(self, trace: Any, strict: bool | None = None):
         self.trace = trace
         self.strict = strict
         self.before: Any = jc.eval_trace
-        self.owner = here()
-        self.task: Any = lambda: None
+        self.owner = _here.reference
+        self.task: Any = _no_task
+        self.key = 0
 
     def suspended(self) -> bool:
         """Whether it belongs to a task that waits and will continue in it."""
@@ -100,10 +108,9 @@ class Block:
 def current_task() -> Any:
     """The task of asyncio's that runs in this thread; returns None if no task runs."""
     asyncio = sys.modules.get("asyncio")
-    try:
-        return asyncio.current_task() if asyncio is not None else None
-    except RuntimeError:  # no loop is running
+    if asyncio is None or asyncio._get_running_loop() is None:
         return None
+    return asyncio.current_task()
 
 
 def _record(blocks: Sequence[Block]) -> bool:
@@ -126,11 +133,7 @@ class _Ref(weakref.ref[Block]):
     owner: weakref.ref[_Thread]
 
 
-def _ref(block: Block, callback: Any) -> _Ref:
-    ref = _Ref(block, callback)
-    ref.owner = block.owner
-    return ref
-
+_ambient = jc.ambient  # its value is the current trace
 
 _PATIENCE = 2.0
 """Seconds to wait while another thread switches names, which takes 0.1 ms."""
@@ -143,6 +146,7 @@ class Blocks:
         # No lock protects it, because a generator that is collected leaves its block at any time. Each change
         # is one call of C's. A thread whose state differs from what follows from the list corrects it.
         self._refs: dict[int, _Ref] = {}
+        self._keys = itertools.count(1)
         self._switching = threading.RLock()
         # Gives the blocks whose end was interrupted before it began; set by the module of the regions.
         self.missed: Callable[[], Sequence[Block]] = list
@@ -153,14 +157,16 @@ class Blocks:
         """Opens ``block``, in this thread."""
         if Hooks.entered is not None:
             Hooks.entered()
-        if jc.current_trace() is not jc.eval_trace or _here.thread.due:
+        if self._is_doubtful():
             self._mend()
         task = current_task()
         if task is not None:
             block.task = weakref.ref(task)
-        block.before = jc.current_trace()
-        ref = _ref(block, self._vanished)
-        self._refs[id(ref)] = ref
+        block.before = _ambient.value
+        ref = _Ref(block, self._vanished)
+        ref.owner = block.owner
+        block.key = next(self._keys)
+        self._refs[block.key] = ref
         self._follow()
         if block.trace is not None:
             jc.set_trace(block.trace)
@@ -170,10 +176,18 @@ class Blocks:
         owner = block.owner()
         if owner is not None:
             self._leave_trace(block, owner)
-        self._drop(block)
-        if owner is not None:
+        self._refs.pop(block.key, None)
+        if owner is not None and owner is not _here.thread:
             self._judge(owner)
-        self._mend()
+        self._settle()
+
+    def _is_doubtful(self) -> bool:
+        """Whether this thread may be in another state than what its open blocks say."""
+        trace, thread = _ambient.value, _here.thread
+        if trace is jc.eval_trace:
+            return thread.due
+        recorder = thread.recorder
+        return trace is not recorder or recorder.stray or thread.due or sys.exception() is not None
 
     def _leave_trace(self, block: Block, owner: _Thread) -> None:
         """Makes the trace from before ``block`` current, now or when the later blocks end."""
@@ -185,8 +199,10 @@ class Blocks:
             if later[0].before is block.trace:
                 later[0].before = block.before
         elif owner is _here.thread:
-            others = [other for other in mine if other is not block]
-            self._restore(self._sound(block.before, others))
+            before = block.before
+            if before is not jc.eval_trace:
+                before = self._sound(before, [other for other in mine if other is not block])
+            self._restore(before)
         else:
             owner.due = True
 
@@ -233,6 +249,7 @@ class Blocks:
             owner.due = True
             self._judge(owner)
         self._mend()
+        self.put_back()
 
     def _vanished(self, ref: _Ref) -> None:
         """Notes that a block was freed without its end.
@@ -250,36 +267,50 @@ class Blocks:
 
     def of(self, thread: Any) -> list[Block]:
         """The open blocks of a thread, in the order of entry."""
-        mine = []
-        for ref in list(self._refs.values()):
-            if ref.owner() is thread:
-                block = ref()
-                if block is not None:
-                    mine.append(block)
-        return mine
+        if not self._refs:
+            return []
+        refs = list(self._refs.values())
+        return [block for ref in refs if ref.owner() is thread and (block := ref()) is not None]
 
     def substitute(self) -> None:
-        """Substitutes JAX's names if some thread records, otherwise puts JAX's own back."""
-        if self._switching.acquire(timeout=_PATIENCE):
-            self._switching.release()
-        else:
-            self._switching = threading.RLock()  # an interrupt left it locked
-        with self._switching:
+        """Substitutes JAX's names if some thread records, otherwise JAX's own are there."""
+        lock = self._locked()
+        try:
             while True:
                 wanted = self._some_record()
                 fast = wanted and config.substitute_names
                 if patches.on is wanted and patches.fast is fast:
                     break
                 patches.switch(wanted, fast)
+        finally:
+            lock.release()
 
-    def _drop(self, ended: Block | None) -> None:
-        """Takes ``ended`` out of the list, and the blocks that were freed or whose thread has ended."""
+    def put_back(self) -> None:
+        """Puts JAX's own names back where substitutes rest, unless some thread records."""
+        lock = self._locked()
+        try:
+            if not self._some_record():
+                patches.put_back()
+        finally:
+            lock.release()
+
+    def _locked(self) -> Any:
+        """The lock under which names are switched, taken."""
+        lock = self._switching
+        if not lock.acquire(False) and not lock.acquire(timeout=_PATIENCE):
+            self._switching = lock = threading.RLock()  # an interrupt left the other one locked
+            lock.acquire()
+        return lock
+
+    def _drop_dead(self) -> None:
+        """Takes the blocks that were freed or whose thread has ended out of the list."""
         for key, ref in list(self._refs.items()):
-            block = ref()
-            if block is None or block is ended or ref.owner() is None:
+            if ref() is None or ref.owner() is None:
                 self._refs.pop(key, None)
 
     def _some_record(self) -> bool:
+        if not self._refs:
+            return False
         for ref in list(self._refs.values()):
             block = ref()
             if block is not None and block.trace.__class__ is LazyTrace and ref.owner() is not None:
@@ -287,23 +318,22 @@ class Blocks:
         return False
 
     def _mend(self) -> None:
+        """Drops what has ended, and settles the rest."""
+        self._drop_dead()
+        self._settle()
+
+    def _settle(self) -> None:
         """Makes the state of this thread, and that of JAX's names, follow from the list."""
         for block in self.missed():
             self.leave(block)
-        self._drop(None)
-        mine = self._follow()
-        if self._is_wrong(jc.current_trace(), mine):
+        mine, thread, trace = self._follow(), _here.thread, _ambient.value
+        if (
+            thread.due
+            or (trace is None and not jc.at_work())
+            or (trace.__class__ is LazyTrace and thread.recorder.stray)
+        ):
             self._restore(_trace_for(mine))
-            _here.thread.due = False
-
-    @staticmethod
-    def _is_wrong(trace: Any, mine: list[Block]) -> bool:
-        """Whether ``trace`` may not be current while the blocks ``mine`` of this thread are open."""
-        if _here.thread.due:
-            return True
-        if trace is None:
-            return not jc.at_work()
-        return trace.__class__ is LazyTrace and not _record(mine)
+            thread.due = False
 
     def _follow(self) -> list[Block]:
         """Substitutes names, and sets up this thread's recorder. Returns the open blocks of this thread."""
@@ -318,11 +348,13 @@ class Blocks:
         Returns the open blocks of the thread.
         """
         mine, recorder = self.of(thread), thread.recorder
-        strict = False
+        strict, stray = False, True
         for block in mine:
             if block.strict is not None:
                 strict = block.strict
-        recorder.stray, recorder.strict = not _record(mine), strict
+            if block.trace.__class__ is LazyTrace:
+                stray = False
+        recorder.stray, recorder.strict = stray, strict
         return mine
 
     @staticmethod
@@ -335,11 +367,12 @@ class Blocks:
     @staticmethod
     def _restore(trace: Any) -> None:
         """Makes ``trace`` current, unless a transformation of JAX's runs, which has its own."""
-        now = jc.current_trace()
-        if jc.is_eval(now) or now.__class__ is LazyTrace or not jc.at_work():
+        now = _ambient.value
+        if now.__class__ is LazyTrace or jc.is_eval(now) or not jc.at_work():
             jc.set_trace(trace)
 
 
 blocks = Blocks()
+patches.rest.end = blocks.put_back
 LazyTrace.make_current = staticmethod(blocks.make_current)
 atexit.register(blocks.end_all)

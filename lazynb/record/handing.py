@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
 from typing import Any
 
+from lazynb.record.blocks import patches
 from lazynb.source import STARTED, Spot, handed, here
 
 
@@ -49,7 +50,7 @@ def _handing(plain: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(plain)
     def hand(pool: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if args and callable(args[0]):
+        if args and callable(args[0]) and not patches.rest.on:
             args = (Work(args[0], _without_library(here(2))), *args[1:])
         return plain(pool, *args, **kwargs)
 
@@ -59,9 +60,10 @@ def _handing(plain: Callable[..., Any]) -> Callable[..., Any]:
 def _starting(plain: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(plain)
     def start(thread: threading.Thread) -> None:
-        spot = here(2)
-        if spot.library is None:  # what a library's own thread will do is not told by who started it
-            setattr(thread, STARTED, spot)
+        if not patches.rest.on:
+            spot = here(2)
+            if spot.library is None:  # what a library's own thread will do is not told by who started it
+                setattr(thread, STARTED, spot)
         plain(thread)
 
     return start

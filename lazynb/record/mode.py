@@ -25,6 +25,8 @@ class Region:
     in a block of its own, so the code that runs while it waits is outside of the block.
     """
 
+    __slots__ = ("__weakref__", "_make", "_missed", "_open")
+
     def __init__(self, make: Callable[[], Block]):
         self._make = make
         self._open: list[Block] = []
@@ -78,7 +80,8 @@ class Region:
         blocks.leave(block)
 
     def _forget(self, block: Block) -> None:
-        self._open = [other for other in self._open if other is not block]
+        if block in self._open:
+            self._open.remove(block)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return _decorated(function, lambda: Region(self._make))
@@ -101,7 +104,7 @@ def _missed() -> list[Block]:
 
     They are searched in the exception that is being handled, because its traceback keeps them alive.
     """
-    error, interrupted = sys.exc_info()[1], []
+    error, interrupted = sys.exception(), []
     while error is not None:
         traceback, error = error.__traceback__, error.__context__
         while traceback is not None:
@@ -138,12 +141,12 @@ def lazy(*, strict: bool | None = None) -> Region:
     hook.set()
 
     def block() -> Block:
-        now = jc.current_trace()
-        if not (jc.is_eval(now) or isinstance(now, LazyTrace)):
-            return Block(None, strict)
+        now, recorder = jc.ambient.value, thread_trace()
         if jc.is_eval(now):
-            thread_trace().cut()
-        return Block(thread_trace(), strict)
+            recorder.cut()
+        elif not isinstance(now, LazyTrace):
+            return Block(None, strict)
+        return Block(recorder, strict)
 
     return Region(block)
 

@@ -524,12 +524,16 @@ class LazyTrace(jc.Trace):
             self.sealed.append(self.pending)
         if self.sealed and (loop is None or len(self.sealed) >= 2 * self._swept):
             self._sweep()
+        count = jc.changes.count
         root = self._root()
         if loop is not None and root.loops.get(loop.content) is not loop:
             loop = None
-        self.pending = Pending(self, trie, root, self._raw, loop)
-        self.pending.cut_by = self.cut_by
-        return self.pending
+        pending = Pending(self, trie, root, self._raw, loop)
+        pending.cut_by = self.cut_by
+        if self._raw is not None and not self.stray and not jc.must_run_eagerly():
+            pending.epoch = count  # its context is the present one, as ``same_context`` would find
+        self.pending = pending
+        return pending
 
     def _sweep(self) -> None:
         """Closes the sealed traces without live tensors."""
@@ -764,11 +768,13 @@ class LazyTrace(jc.Trace):
         Notebook cells are cut from each other. So the programs of a cell depend on its own text and not on
         the cells that ran before it, and a cell that runs again is a cache hit.
         """
+        self.cut_by = None
+        if not self.sealed and (self.pending is None or self.pending.closed):
+            return
         with self.lock:
-            self.cut_by = None
             self._seal_opened()
             pending = self.pending
-            if pending is None:
+            if pending is None or pending.closed:
                 return
             # A new trace has the root of the present configuration, so that the same cell has the same root.
             configured = pending.root in trie.roots.values() and self._raw == jc.raw_context()

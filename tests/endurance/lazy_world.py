@@ -7,12 +7,14 @@ import io
 import os
 import sys
 import tempfile
+import types
 from collections.abc import Iterator
 from typing import Any
 
 import jax
 
 import lazynb
+from lazynb.record.blocks import blocks, patches
 
 from . import prelude
 from .interrupts import Aim, Interrupter
@@ -125,11 +127,16 @@ class LazyWorld(World):
             pass
 
     def _outside(self) -> str:
+        """As :meth:`mode`. Where substitutes rest, it looks at what a program finds in public modules."""
+        resting, uses = patches.rest.on, patches.rest.left
+        patches.rest.left = 10**9  # a look is no use
         left = [
             f"{getattr(owner, '__name__', owner)}.{name}"
             for owner, name, plain in self._patched
-            if vars(owner).get(name, _ABSENT) is not plain
+            if not resting or (isinstance(owner, types.ModuleType) and "._" not in owner.__name__)
+            if (getattr(owner, name, _ABSENT) if resting else vars(owner).get(name, _ABSENT)) is not plain
         ]
+        patches.rest.left = uses
         if prelude.recording():
             return "the thread still records" + (f", {len(left)} names are not JAX's own" if left else "")
         return f"{len(left)} names are not JAX's own: {', '.join(left[:3])}" if left else ""
@@ -137,6 +144,7 @@ class LazyWorld(World):
     def end(self) -> str:
         if self.style == "shell":
             self._shell.run_line_magic("unload_ext", "lazynb")
+        blocks.put_back()
         problem = self.mode(False)
         if self.style == "shell":
             for name in [one for one in self.variables if one not in self._plain]:

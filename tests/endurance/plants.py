@@ -77,7 +77,7 @@ def _modes() -> None:
     """What ends brings back what was current before it, though that have ended."""
 
     def leave(self: Any, block: Any) -> None:
-        self._drop(block)
+        self._refs.pop(block.key, None)
         jc.set_trace(block.before)
         self.substitute()
 

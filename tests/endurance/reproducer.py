@@ -59,11 +59,11 @@ def outside():
     """Nobody is lazy here."""
     if recording():
         raise Gone("the thread still records")
-    if jax.stages.Compiled.__call__ is not _call or jnp.add is not _add:
+    if jnp.sin is not _sin or jax.lax.full is not _full:
         raise Gone("names are not JAX's own")
 
 
-_call, _add = jax.stages.Compiled.__call__, jnp.add
+_sin, _full = jnp.sin, jax.lax.full
 '''
 
 SHELL = '''

@@ -10,6 +10,7 @@ from IPython.core.error import UsageError
 from jax._src import core, sharding_impls, stages
 
 import lazynb
+from lazynb.record.blocks import blocks, patches
 
 
 def html_of(captured, index=-1):
@@ -22,6 +23,7 @@ def test_cells_run_lazily(notebook):
 
 
 def test_unload_puts_everything_back(notebook):
+    blocks.put_back()
     call, clean_core = stages.Compiled.__call__, sharding_impls.core
     magics = set(notebook.shell.magics_manager.magics["line"]) | set(
         notebook.shell.magics_manager.magics["cell"]
@@ -41,6 +43,15 @@ def test_unload_puts_everything_back(notebook):
     notebook.run("%load_ext lazynb")
     notebook.run("w = z + 1")
     assert isinstance(notebook["w"], lazynb.LazyTensor)
+
+
+@pytest.mark.parametrize("cell", ["%lazy off", "%lazy off\nz = jnp.ones(3) + 1", "%unload_ext lazynb"])
+def test_off_leaves_no_substitute_at_rest(notebook, cell):
+    notebook.run("y = jnp.ones(3) + 1")
+    assert patches.rest.on
+    notebook.run(cell)
+    assert not patches.rest.on and sharding_impls.core is core and not patches.on
+    notebook.run("%load_ext lazynb\n%lazy on")
 
 
 def test_loading_twice_is_harmless(notebook):

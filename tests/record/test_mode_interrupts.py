@@ -26,12 +26,13 @@ MODULES = (
     "lazynb.record.mode",
     "lazynb.record.blocks",
     "lazynb._jax.config_changes",
+    "lazynb._jax.resting",
     "lazynb._jax.substitution",
     "lazynb._jax.tracing",
 )
 DENSE, STEP = 150, 151
 """An interrupt comes before each of the first instructions, then before every so manyth: most of a body's
-substitute names."""
+substitute names, where none rests."""
 
 
 def lazy():
@@ -88,14 +89,21 @@ def interrupted(body, number):
     return count >= number
 
 
+@pytest.mark.parametrize("rests, least", [(False, 3000), (True, 600)], ids=["put back", "at rest"])
 @pytest.mark.parametrize("body", [lazy, nested, waiting])
-def test_at_any_instruction(body):
+def test_at_any_instruction(body, rests, least):
+    """Where the substitutes rest, there are few instructions, and an interrupt comes before each."""
     assert_own()
     number = 1
-    while interrupted(body, number):
+    while True:
+        blocks.put_back()
+        if rests:
+            lazy()
+        if not interrupted(body, number):
+            break
         assert not changed(), (number, changed()[:3])
-        number += 1 if number < DENSE else STEP
-    assert number > 3000
+        number += 1 if number < DENSE or rests else STEP
+    assert number > least
     lazy()
     other = threading.Thread(target=lazy, daemon=True)  # no lock is left locked
     other.start()

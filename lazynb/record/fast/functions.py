@@ -14,6 +14,7 @@ import jax
 
 from lazynb import _jax as jc
 from lazynb._jax.names import COMPARED_BY_IDENTITY, MONOIDS, NOT_FASTER, NOT_REMEMBERED, NUMBERS_ALIKE, PLACED
+from lazynb.record.blocks import patches
 from lazynb.record.fast.operators import remembered
 from lazynb.record.stand_in import JITTED, stand_in
 from lazynb.record.tensor import LazyTensor
@@ -90,7 +91,7 @@ def remembered_names() -> dict[str, dict[str, Any]]:
 
 def _remembering_ufuncs() -> Callable[..., Any]:
     """The substitute for the ``__call__`` of ``jax.numpy``'s ufuncs, which themselves stay as they are."""
-    own = jax.numpy.ufunc.__call__
+    own = patches.rest.counted(jax.numpy.ufunc.__call__)
     calls = {
         id(ufunc): remembered(f"ufunc.{name}", types.MethodType(own, ufunc), name in NUMBERS_ALIKE, 1)
         for name, ufunc in vars(jax.numpy).items()
@@ -98,7 +99,7 @@ def _remembering_ufuncs() -> Callable[..., Any]:
     }
     find = calls.get
 
-    @functools.wraps(own)
+    @functools.wraps(jax.numpy.ufunc.__call__)
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
         call = find(id(self))
         return own(self, *args, **kwargs) if call is None else call(*args, **kwargs)

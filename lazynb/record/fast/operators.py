@@ -210,26 +210,35 @@ def install() -> None:
         setattr(LazyTensor, name, _named(function, name, plain))
 
 
-def of_linearized() -> dict[str, Callable[..., Any]]:
+Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def of_linearized(counted: Wrapper) -> dict[str, Callable[..., Any]]:
     """The operators and methods that values under ``jax.grad`` have while a thread is lazy.
 
     A call that is not remembered uses the method of JAX's tracer, which depends on its type: a reference
     (``jax.new_ref``) is no array, and ``ref[...]`` reads it.
+
+    Arguments:
+      counted: gives JAX's method as it is to be called.
     """
     return {
-        name: _named(remembered(name, getattr(jc.Tracer, name), alike), name, plain)
+        name: _named(remembered(name, counted(getattr(jc.Tracer, name)), alike), name, plain)
         for name, (plain, alike) in _table().items()
     }
 
 
-def of_arrays() -> dict[str, Callable[..., Any]]:
+def of_arrays(counted: Wrapper) -> dict[str, Callable[..., Any]]:
     """The operators and methods that concrete arrays have while a thread is lazy.
 
     An operator with a concrete array on the left must be recorded too. Only lazy threads use the memory.
+
+    Arguments:
+      counted: gives JAX's method as it is to be called.
     """
     methods, functions = vars(jc.ArrayImpl), {}
     for name, (_, alike) in _table().items():
         if name in methods:
-            function = remembered(f"array.{name}", methods[name], alike)
+            function = remembered(f"array.{name}", counted(methods[name]), alike)
             functions[name] = _named(function, name, methods[name])
     return functions
