@@ -2,8 +2,9 @@
 
     python3 scripts/environment.py FOLDER EXTRA
 
-Standard library only. Does nothing, quickly, when neither pyproject.toml nor the JupyterLab extension has
-changed since the last time: an editable install has a copy of the extension.
+Standard library only. Does nothing, quickly, when neither pyproject.toml nor the JupyterLab extension nor the
+accelerator's source has changed since the last time: an editable install has a copy of the extension, and
+builds the accelerator.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST = (3, 11)
 LABEXTENSION = Path("extension/labextension/package.json")  # names the built files by their content
+ACCELERATOR = Path("lazynb/record/_fast.c")
 # Not compiling every module beforehand saves a third of the time; Python compiles those that are imported.
 OPTIONS = ("-qq", "--no-compile", "--disable-pip-version-check")
 
@@ -64,11 +66,10 @@ def is_too_old() -> bool:
 
 
 def _fingerprint(extra: str, folder: Path) -> str:
-    """Changes when the environment has to be made again: other dependencies, another extension, extra or
-    place."""
-    read = b"".join(
-        file.read_bytes() for file in (ROOT / "pyproject.toml", ROOT / LABEXTENSION) if file.is_file()
-    )
+    """Changes when the environment has to be made again: other dependencies, another extension, accelerator,
+    extra or place."""
+    files = (ROOT / "pyproject.toml", ROOT / LABEXTENSION, ROOT / ACCELERATOR)
+    read = b"".join(file.read_bytes() for file in files if file.is_file())
     return f"{extra} {folder.resolve()} {hashlib.sha256(read).hexdigest()}\n"
 
 

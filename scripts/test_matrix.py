@@ -9,6 +9,8 @@ on one and another seventh on the other, those marked once on the first; another
 seen takes a sixteenth of what is quick. Tests marked long are left out (tests/parts.py). LAZYNB_REST=1 runs
 instead a third of what this leaves out, which one by the commit (LAZYNB_TURN=0/3, 1/3 and 2/3 name them),
 and LAZYNB_REST=1 LAZYNB_TURN=0/1 all of it, so that each test has had one JAX at least.
+Of the Pythons every other one records without the accelerator (LAZYNB_PURE=1), which ones by the commit and
+the other way round for the rest; LAZYNB_PURE=1 or LAZYNB_PURE=0 says so for all.
 LAZYNB_FULL=1 runs everything everywhere, and every sample of each of JAX's functions (else one of each).
 LAZYNB_TORCH=1 puts the CPU build of PyTorch into the first environment of each JAX, where it can be had;
 without it, the tests of PyTorch code are skipped.
@@ -104,8 +106,21 @@ def turn() -> str:
     """Which third of what `make test` leaves out is tested now: the commits take turns."""
     if asked := os.environ.get("LAZYNB_TURN"):
         return asked
+    return f"{_commit() % 3}/3"
+
+
+def pure(version: str) -> str:
+    """LAZYNB_PURE for the tests on `version`: not empty if they are to record without the accelerator."""
+    if asked := os.environ.get("LAZYNB_PURE"):
+        return "" if asked == "0" else asked
+    number = SUPPORTED.index(version) if version in SUPPORTED else 0
+    return "1" if (_commit() + number + bool(os.environ.get("LAZYNB_REST"))) % 2 else ""
+
+
+def _commit() -> int:
+    """The commit as a number; 0 where there is none."""
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    return f"{int(head.stdout, 16) % 3}/3" if head.returncode == 0 else "0/3"
+    return int(head.stdout, 16) if head.returncode == 0 else 0
 
 
 def run_tests(version: str, python: Path, seen: dict[str, str], arguments: list[str]) -> Outcome:
@@ -131,9 +146,12 @@ def run_tests(version: str, python: Path, seen: dict[str, str], arguments: list[
     if left_out:
         options += ["-m", " and ".join(f"not {mark}" for mark in left_out)]
     seen.setdefault(jax, version)
+    without = pure(version)
+    scope += ", without the accelerator" if without else ""
     print(f"== Python {version}, JAX {jax}: {scope}", flush=True)
     command = [str(inside), "-m", "pytest", *options, *arguments]
-    status, closing = _pass_through(command, {**part, **chip_compilers.variables()})
+    variables = {**part, "LAZYNB_PURE": without, **chip_compilers.variables()}
+    status, closing = _pass_through(command, variables)
     return Outcome(f"Python {version}, JAX {jax}", status, closing, time.monotonic() - began)
 
 

@@ -108,7 +108,7 @@ def test_the_pages_show_what_the_cells_showed(site):
     first = (target / "guide" / "first-notebook.html").read_text()
     assert "12 operations pending" in first and "data:image/svg+xml;base64," in first and "LNB101" in first
     fusion = (target / "notebooks" / "02-fusion.html").read_text()
-    assert "you expected" in fusion and "Your lines, and the kernels they went to" in fusion
+    assert "You expected" in fusion and "Your lines, and the kernels they went to" in fusion
 
 
 def test_docstrings_arrive_whole(site):

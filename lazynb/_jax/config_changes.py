@@ -27,7 +27,10 @@ class Changes:
       count: grows with each change, by any thread.
     """
 
-    count = 0
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
 
 
 changes = Changes()

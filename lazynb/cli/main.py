@@ -21,6 +21,7 @@ from lazynb.execute.leaving import leaving
 from lazynb.execute.observers import observe
 from lazynb.notebook.answers import machine
 from lazynb.reasons import REASONS, find
+from lazynb.record.fast.accelerator import describe
 from lazynb.record.mode import eager
 from lazynb.session.budget import Account, Used
 from lazynb.session.budget_report import explain
@@ -37,7 +38,8 @@ FAILED, UNUSABLE, OVER = 1, 2, 3
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command that ``arguments`` (by default the process's) give, and returns its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    top = parser(f"lazynb {lazynb.__version__} (JAX {jax.__version__}, Python {sys.version.split()[0]})")
+    versions = f"JAX {jax.__version__}, Python {sys.version.split()[0]}, {describe()}"
+    top = parser(f"lazynb {lazynb.__version__} ({versions})")
     script: list[str] = []
     if words[:1] == ["run"]:
         own, script = split(words[1:])

@@ -13,6 +13,7 @@ from lazynb.notebook.compile_options import targets_of
 from lazynb.notebook.shell_magics import ShellMagics
 from lazynb.notebook.status import status
 from lazynb.reasons import find
+from lazynb.record.fast.accelerator import describe
 from lazynb.session.cache_info import cache_info, clear_cache
 from lazynb.view.graph.pending import graph_of
 from lazynb.view.reports.miss_report import explained_miss
@@ -54,7 +55,8 @@ class StateMagics(ShellMagics):
     )
     @line_magic
     def lazy(self, line: str) -> None:
-        """Says in one line what is pending, compiled, hit, missed and broken; or switches lazy mode.
+        """Says in one line whether recording is accelerated, what is pending, compiled, hit, missed and
+        broken; or switches lazy mode.
 
         With ``strict`` the first trace break raises and says what to write instead; nothing is run and
         nothing lost. Barriers that were asked for (``lazynb.sync()``, ``block_until_ready()``, ``%%compile``)
@@ -62,7 +64,8 @@ class StateMagics(ShellMagics):
 
         While lazy mode is on, functions such as ``jax.numpy.tanh`` are ones that remember what they recorded.
         They are equal to JAX's own. ``lazynb.config.substitute_names = False`` leaves JAX's own in place:
-        everything still works, and takes longer to record.
+        everything still works, and takes longer to record. Where lazynb's accelerator was built, calls are
+        remembered in C; ``LAZYNB_PURE=1`` in the environment turns it off.
 
         ``%lazy cluster 4`` starts four processes of this machine with ``jax.distributed`` set up. Cells then
         run in all of them, and rank 0's output is shown, with what others print that differs. Cells that
@@ -80,7 +83,7 @@ class StateMagics(ShellMagics):
             self._extension.targets = targets_of(options.targets)
         if switch is not None:
             self._extension.switch(switch != "off", switch == "strict")
-        print(status())
+        print(status(recorder=describe()))
 
     @line_magic
     def graph(self, line: str) -> Any:

@@ -12,10 +12,11 @@ from lazynb.session.recording import recording_share
 from lazynb.units import duration
 
 
-def status(on: bool | None = None, strict: bool | None = None) -> str:
+def status(on: bool | None = None, strict: bool | None = None, recorder: str = "") -> str:
     """How things stand, in one line.
 
     Arguments:
+      recorder: what is said of the recorder, after the mode.
       on: whether lazy mode is; None: whether it is in force now, which it never is between two cells.
       strict: whether a trace break is an error; None: whether it is now.
     """
@@ -26,6 +27,8 @@ def status(on: bool | None = None, strict: bool | None = None) -> str:
     mode = "lazy mode is off"
     if on:
         mode = "lazy mode is on (strict)" if strict else "lazy mode is on"
+    if recorder:
+        mode += f", {recorder}"
     info, broken = cache_info(), breaks()
     executables = plural(len(info), "executable")
     if info and info.memory:

@@ -83,6 +83,8 @@ class State:
         inputs.
       large: the inputs that are worth donating, by the wanted slots.
       edges: the user's calls that were recorded from here before, see :mod:`lazynb.record.fast.recall`.
+      recent: the last of them that was made, for the accelerator: the edge and the parts of its key. None if
+        the edges have changed since.
       arrivals: states from which an edge leads here.
       numbers: the constants that were seen here, by the place at which they are written; None at a place
         where a second value was seen, which is an input from then on. None if there are none.
@@ -111,6 +113,7 @@ class State:
         "operations",
         "parent",
         "program",
+        "recent",
         "slots",
         "twin",
     )
@@ -143,6 +146,7 @@ class State:
         self.executables: dict[tuple[Any, ...], Any] = {}
         self.large: dict[tuple[int, ...], tuple[int, ...]] = {}
         self.edges: dict[Hashable, Any] = {}
+        self.recent: tuple[Any, ...] | None = None
         self.arrivals: set[State] = set()
         self.numbers: dict[Hashable, Constant | None] | None = None
         self.twin: weakref.ref[State] | None = None
@@ -174,6 +178,7 @@ class State:
 
     def remember(self, key: Hashable, edge: Any, end: State | None) -> None:
         """Keeps ``edge`` under ``key`` until its ``end`` is pruned."""
+        self.recent = None
         if len(self.edges) >= MAX_EDGES:
             self.edges.clear()
         self.edges[key] = edge
@@ -182,6 +187,7 @@ class State:
 
     def forget(self, end: State) -> None:
         """Removes the edges that lead to ``end``."""
+        self.recent = None
         for key, edge in list(self.edges.items()):
             left = (None if edge[1] is end else edge) if type(edge) is tuple else edge.without(end)
             if left is None:

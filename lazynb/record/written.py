@@ -120,6 +120,8 @@ _FOLDERS_OF_JAX = (OWN_ROOT, os.path.join(os.path.dirname(jax.__file__), ""))
 
 
 _TORCH = os.path.join(OWN_ROOT, "torch", "")
+_REMEMBERED = os.path.join(OWN_ROOT, "record", "fast", "")
+"""Where calls are remembered: their functions may take a call of the user's as ``args`` and ``kwargs``."""
 
 
 def _is_passed_to_torch(instruction: Instruction) -> bool:
@@ -132,9 +134,12 @@ def _given(frame: FrameType) -> list[Any]:
     code, local = frame.f_code, frame.f_locals
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & _VARARGS) + bool(code.co_flags & _VARKEYWORDS)
+    names = code.co_varnames[:count]
+    if code.co_filename.startswith(_REMEMBERED):  # its other arguments are lazynb's own
+        names = tuple([name for name in names if name in ("args", "kwargs")]) or names
     defaults = _defaults(frame)
     arguments = []
-    for name in code.co_varnames[:count]:
+    for name in names:
         if name in local and not (name in defaults and local[name] is defaults[name]):
             arguments.append(local[name])
     return list(_numbers(arguments))

@@ -13,6 +13,7 @@ from lazynb.cli import main as module
 from lazynb.cli.arguments import split
 from lazynb.cli.main import main
 from lazynb.reasons import REASONS
+from lazynb.record.fast.accelerator import describe
 
 
 @pytest.fixture
@@ -170,7 +171,9 @@ def test_without_a_command_help_is_shown(capsys):
 def test_version(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
-    assert ended.value.code == 0 and capsys.readouterr().out.startswith(f"lazynb {lazynb.__version__} (JAX ")
+    said = capsys.readouterr().out
+    assert ended.value.code == 0 and said.startswith(f"lazynb {lazynb.__version__} (JAX ")
+    assert said.endswith(f", {describe()})\n")
 
 
 @pytest.mark.parametrize("name", ["LNB103", "lnb103", "float"])

@@ -11,6 +11,7 @@ from jax._src import core, sharding_impls, stages
 
 import lazynb
 from lazynb.record.blocks import blocks, patches
+from lazynb.record.fast.accelerator import describe
 
 
 def html_of(captured, index=-1):
@@ -66,12 +67,12 @@ def test_lazy_says_how_things_stand(notebook):
     said = notebook.run("%lazy").stdout
     assert (
         said
-        == "lazy mode is on · 3 operations pending · 0 executables · 0 hits · 0 misses · 0 trace breaks\n"
+        == f"lazy mode is on, {describe()} · 3 operations pending · 0 executables · 0 hits · 0 misses · 0 trace breaks\n"
     )
     notebook.run("float(y.sum())")
     said = notebook.run("%lazy").stdout
     assert re.fullmatch(
-        r"lazy mode is on · 0 operations pending · 2 executables( \([\d.]+ [KM]iB of heap, measured\))? · 0 hits · "
+        rf"lazy mode is on, {re.escape(describe())} · 0 operations pending · 2 executables( \([\d.]+ [KM]iB of heap, measured\))? · 0 hits · "
         r"2 misses · 1 trace break \([\d.]+ m?s lost\)\n",
         said,
     )

@@ -15,7 +15,7 @@ import jax
 from lazynb import _jax as jc
 from lazynb._jax.names import COMPARED_BY_IDENTITY, MONOIDS, NOT_FASTER, NOT_REMEMBERED, NUMBERS_ALIKE, PLACED
 from lazynb.record.blocks import patches
-from lazynb.record.fast.operators import remembered
+from lazynb.record.fast.accelerator import remembered
 from lazynb.record.stand_in import JITTED, stand_in
 from lazynb.record.tensor import LazyTensor
 

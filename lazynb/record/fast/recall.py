@@ -171,22 +171,9 @@ def recall(
       scalars_alike: whether all numbers of one type are recorded in the same way.
       depth: number of frames from this one to the user's.
     """
-    pending = trace.pending
-    if pending is None or pending.tip is None:
-        with trace.lock:
-            pending = trace.open()
-    if pending.epoch != jc.changes.count and not pending.same_context():
-        if pending.tip is not pending.root:
-            return call(*args, **kwargs)
-        with trace.lock:  # nothing is recorded yet, so that it may begin under another configuration
-            pending = trace.open()
-        if not pending.same_context():
-            return call(*args, **kwargs)
-    if jc.has_several_devices():
-        with trace.lock:
-            pending = trace.home(args)
-        if pending.epoch != jc.changes.count and not pending.same_context():
-            return call(*args, **kwargs)
+    pending = opened(trace, args)
+    if pending is None:
+        return call(*args, **kwargs)
     scalars: list[Any] | None = [] if scalars_alike else None
     try:
         tip, key, edge = look_up(pending, name, args, kwargs, scalars)
@@ -201,6 +188,30 @@ def recall(
         if results is not None:
             return results
     return call(*args, **kwargs)
+
+
+def opened(trace: Any, args: Sequence[Any]) -> Pending | None:
+    """The pending trace that a call on ``args`` is appended to, opened if there is none.
+
+    Returns None if JAX's configuration is another one than that under which it was opened.
+    """
+    pending: Pending | None = trace.pending
+    if pending is None or pending.tip is None:
+        with trace.lock:
+            pending = trace.open()
+    if pending.epoch != jc.changes.count and not pending.same_context():
+        if pending.tip is not pending.root:
+            return None
+        with trace.lock:  # nothing is recorded yet, so that it may begin under another configuration
+            pending = trace.open()
+        if not pending.same_context():
+            return None
+    if jc.has_several_devices():
+        with trace.lock:
+            pending = trace.home(args)
+        if pending.epoch != jc.changes.count and not pending.same_context():
+            return None
+    return pending
 
 
 def look_up(

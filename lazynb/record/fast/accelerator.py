@@ -1,0 +1,113 @@
+"""The accelerator: recorded calls are remembered in C (lazynb/record/_fast.c), where that was built.
+
+Without it :mod:`lazynb.record.fast.remembered` does the same in Python. The environment variable
+``LAZYNB_PURE=1`` asks for that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import platform
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lazynb import _jax as jc
+from lazynb.record.fast import remembered as pure
+from lazynb.record.fast.linearize import linearized_call
+from lazynb.record.fast.recall import KINDS, Edge, opened, recall
+from lazynb.record.pending import Pending
+from lazynb.record.tensor import LazyTensor
+from lazynb.record.trace import LazyTrace
+from lazynb.record.trie import State
+from lazynb.source import is_user_code
+
+SOURCE = Path(__file__).parents[1] / "_fast.c"
+"""The source, where lazynb is used from a checkout; an installed package has none."""
+
+
+def digest(source: bytes) -> str:
+    """What the accelerator that was built from ``source`` has as its ``source_digest``; a name in C."""
+    return "d" + hashlib.sha256(source.replace(b"\r\n", b"\n")).hexdigest()[:16]
+
+
+def _loaded() -> tuple[Any, str | None]:
+    """The accelerator and None, or None and why there is none."""
+    if os.environ.get("LAZYNB_PURE", "0") not in ("", "0"):
+        return None, "LAZYNB_PURE is set"
+    if platform.python_implementation() != "CPython":
+        return None, f"it is for CPython, and this is {platform.python_implementation()}"
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return None, "this Python has no GIL, and it relies on that"
+    try:
+        fast = importlib.import_module("lazynb.record._fast")
+    except ModuleNotFoundError:
+        return None, "it was not built: with a C compiler, installing lazynb from its sources builds it"
+    except ImportError as error:
+        return None, f"it cannot be loaded: {error}"
+    if SOURCE.is_file() and fast.source_digest != digest(SOURCE.read_bytes()):
+        return (
+            None,
+            f"it was built from another {SOURCE.name}: install this checkout again (pip install -e .)",
+        )
+    try:
+        fast.configure(_parts())
+    except (KeyError, TypeError) as error:
+        return None, f"it does not fit this version of JAX or lazynb: {error}"
+    return fast, None
+
+
+def _parts() -> dict[str, Any]:
+    """What the accelerator works with, by the names that it asks for."""
+    return {
+        "LazyTensor": LazyTensor,
+        "Pending": Pending,
+        "State": State,
+        "Edge": Edge,
+        "Changes": type(jc.changes),
+        "LazyTrace": LazyTrace,
+        "LinearizeTrace": jc.LinearizeTrace,
+        "ArrayImpl": jc.ArrayImpl,
+        "dtype": np.dtype,
+        "KINDS": KINDS,
+        "ambient": jc.ambient,
+        "changes": jc.changes,
+        "scopes": jc.scopes,
+        "opened": opened,
+        "recall": recall,
+        "linearized_call": linearized_call,
+        "make_current": pure.make_current,
+        "is_user_code": is_user_code,
+    }
+
+
+_fast, why_not = _loaded()
+"""The accelerator, or None and the reason in words."""
+
+
+def remembered(
+    name: str, plain: Callable[..., Any], scalars_alike: bool, between: int = 0
+) -> Callable[..., Any]:
+    """See :func:`lazynb.record.fast.remembered.remembered`."""
+    if _fast is None:
+        return pure.remembered(name, plain, scalars_alike, between)
+    call: Callable[..., Any] = _fast.Call(name, plain, scalars_alike, between)
+    return call
+
+
+def binary(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    """See :func:`lazynb.record.fast.remembered.binary`."""
+    if _fast is None:
+        return pure.binary(name, plain)
+    call: Callable[..., Any] = _fast.Call(name, plain, True, pair=True)
+    return call
+
+
+def describe() -> str:
+    """``accelerated``, or that it is not and why."""
+    return "accelerated" if _fast is not None else f"not accelerated: {why_not}"

@@ -1,0 +1,167 @@
+"""Calls with a memory, in Python: the specification of the accelerator (lazynb/record/_fast.c), and what runs
+where that was not built.
+
+The memory is that of :mod:`lazynb.record.fast.recall`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from lazynb import _jax as jc
+from lazynb.record.fast.linearize import linearized_call
+from lazynb.record.fast.recall import KINDS, recall, take
+from lazynb.record.tensor import LazyTensor
+from lazynb.record.trace import LazyTrace
+from lazynb.source import is_user_code
+
+LinearizeTrace = jc.LinearizeTrace
+
+
+def binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..., Any]:
+    """``plain`` for a tensor and another operand, with a memory; the user's frame is ``depth`` above."""
+    # Written flat, because a loop of small operations spends its time here. ``Pending`` explains the order of
+    # the last three statements.
+    ambient, changes, scopes = jc.ambient, jc.changes, jc.scopes
+    new, getframe, kinds, array = LazyTensor.__new__, sys._getframe, KINDS, jc.ArrayImpl
+
+    def operator(self: LazyTensor, other: Any) -> Any:
+        pending = self._pending
+        if pending is not None and (tip := pending.tip) is not None:
+            cls = other.__class__
+            if cls is LazyTensor and other._pending is pending:
+                part = other._slot
+            elif cls is array:
+                part = pending.slots_of.get(id(other))
+                if part is None or other.is_deleted():
+                    part = pending.array(other, True)
+                    tip = pending.tip or tip  # the array may have become an input just now
+            elif cls is LazyTensor:
+                part = pending.array(other._value, other._trace is not pending.trace)
+                tip = pending.tip or tip
+            else:
+                part = kinds.get(cls)
+            edge = tip.edges.get((name, self._slot, part)) if part is not None else None
+            if (
+                edge is not None
+                and edge.plain
+                and ambient.value is pending.trace
+                and (pending.epoch == changes.count or pending.same_context())
+            ):
+                inputs = None
+                if edge.convert is not None:
+                    if edge.scalar is other:
+                        inputs = edge.converted
+                    else:
+                        try:
+                            inputs = (edge.convert(other),)
+                        except OverflowError:  # for JAX's own error, or another edge
+                            return recall(pending.trace, name, plain, (self, other), {}, True, depth + 1)
+                        edge.converted, edge.scalar = inputs, other
+                tensor = new(LazyTensor)
+                tensor._trace = trace = pending.trace
+                tensor.aval = edge.aval
+                tensor._pending = pending
+                tensor._slot = edge.slot
+                tensor._value = None
+                frame = getframe(depth)
+                tensor._code = code = frame.f_code
+                if code is trace.user_code or is_user_code(code):
+                    trace.user_code = code
+                    tensor._edge = edge
+                    tensor._lasti = frame.f_lasti
+                    tensor._scope = scopes.context
+                else:
+                    tensor._edge = edge.end
+                    tensor._code = trace.origin_of(frame)
+                append = pending.append
+                if pending.tip is tip:
+                    if inputs is not None:
+                        pending.inputs[tip.inputs :] = inputs
+                    pending.tip = edge.end
+                    append(tensor)
+                    return tensor
+        trace = ambient.value
+        if trace.__class__ is LazyTrace:
+            return recall(trace, name, plain, (self, other), {}, True, depth + 1)
+        if trace.__class__ is LinearizeTrace and trace.parent_trace.__class__ is LazyTrace:
+            return linearized_call(trace, name, plain, (self, other), {}, True)
+        if trace is None:
+            make_current()
+        return plain(self, other)
+
+    return operator
+
+
+def remembered(
+    name: str, plain: Callable[..., Any], scalars_alike: bool, between: int = 0
+) -> Callable[..., Any]:
+    """``plain`` with a memory, for use while a thread is lazy; in other threads ``plain`` itself runs.
+
+    Arguments:
+      scalars_alike: whether all numbers of one type are recorded in the same way.
+      between: number of frames between the user's and that of the call.
+    """
+    ambient, changes, getframe = jc.ambient, jc.changes, sys._getframe
+    array, kinds = jc.ArrayImpl, KINDS
+    pair = binary(name, plain, 2 + between)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        trace = ambient.value
+        if trace.__class__ is not LazyTrace:
+            if trace.__class__ is LinearizeTrace and trace.parent_trace.__class__ is LazyTrace:
+                return linearized_call(trace, name, plain, args, kwargs, scalars_alike)
+            if trace is None:
+                make_current()
+            return plain(*args, **kwargs)
+        if scalars_alike and len(args) == 2 and not kwargs and args[0].__class__ is LazyTensor:
+            return pair(*args)
+        pending = trace.pending
+        if (
+            not kwargs
+            and pending is not None
+            and pending.tip is not None
+            and (pending.epoch == changes.count or pending.same_context())
+        ):
+            # The most common types of arguments, without a call of ``recall``, which knows all types.
+            parts: list[Any] = [name]
+            scalars = []
+            for arg in args:
+                cls = arg.__class__
+                if cls is LazyTensor:
+                    part = (
+                        arg._slot
+                        if arg._pending is pending
+                        else pending.array(arg._value, arg._trace is not trace)
+                    )
+                elif cls is array:
+                    part = pending.array(arg, True)
+                elif scalars_alike:
+                    part = kinds.get(cls)
+                    scalars.append(arg)
+                else:
+                    part = (int, arg) if cls is int else None
+                if part is None:
+                    break
+                parts.append(part)
+            else:
+                tip = pending.tip
+                if (
+                    tip is not None
+                    and (edge := tip.edges.get(tuple(parts))) is not None
+                    and edge.end is not None
+                ):
+                    result = take(pending, tip, edge, scalars, getframe(1 + between))
+                    if result is not None:
+                        return result
+        return recall(trace, name, plain, args, kwargs, scalars_alike, 2 + between)
+
+    return call
+
+
+def make_current() -> None:
+    """To be called if no trace is current: in an operation of JAX, or after an interrupt of one."""
+    if not jc.at_work():
+        LazyTrace.make_current()

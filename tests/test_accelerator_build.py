@@ -1,0 +1,117 @@
+"""What an install builds: the accelerator where a compiler is found, and a pure package, silently, where none is."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not all(map(importlib.util.find_spec, ("hatchling", "setuptools"))),
+        reason="hatchling or setuptools is not installed here",
+    ),
+]
+needs_compiler = pytest.mark.skipif(
+    not any(map(shutil.which, (sysconfig.get_config_var("CC") or "cc").split()[:1])),
+    reason="no C compiler here",
+)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of what a wheel is built from."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in (
+        "pyproject.toml",
+        "hatch_build.py",
+        "README.md",
+        "LICENSE",
+        "pytest_lazynb.py",
+        ".gitignore",
+    ):
+        shutil.copy(ROOT / name, folder)
+    ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.pyd")
+    shutil.copytree(ROOT / "lazynb", folder / "lazynb", ignore=ignored)
+    return folder
+
+
+def build(call, checkout, out, **environment):
+    """The file that hatchling makes, and what was said."""
+    code = f"import hatchling.build as b; print(b.{call}({str(out)!r}))"
+    environment = {**os.environ, "LAZYNB_PURE": "", **environment}
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=checkout, env=environment
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    return out / run.stdout.split()[-1], run.stdout + run.stderr
+
+
+def described(wheel, folder):
+    """What lazynb out of a wheel says of its accelerator."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    code = "import lazynb; from lazynb.record.fast.accelerator import describe; print(lazynb.__file__); print(describe())"
+    environment = {**os.environ, "PYTHONPATH": str(folder), "LAZYNB_PURE": ""}
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, env=environment
+    )
+    assert run.returncode == 0 and str(folder) in run.stdout, run.stdout + run.stderr
+    return run.stdout.splitlines()[-1]
+
+
+@needs_compiler
+def test_a_wheel_has_it_where_a_compiler_is(checkout, tmp_path):
+    wheel, _ = build("build_wheel", checkout, tmp_path)
+    assert f"cp{sys.version_info.major}{sys.version_info.minor}" in wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert f"lazynb/record/_fast{SUFFIX}" in names and "lazynb/record/_fast.c" not in names
+    assert described(wheel, tmp_path / "installed") == "accelerated"
+    assert not list(checkout.rglob(f"*{SUFFIX}")), "the checkout stays as it is"
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"PATH": "", "CC": ""}, {"CC": "false"}, {"LAZYNB_PURE": "1"}],
+    ids=["none", "one that fails", "not wanted"],
+)
+def test_a_wheel_is_pure_where_none_is(checkout, tmp_path, environment):
+    wheel, said = build("build_wheel", checkout, tmp_path, **environment)
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert "compiler" not in said and "rror" not in said
+    assert "was not built: with a C compiler" in described(wheel, tmp_path / "installed")
+
+
+@needs_compiler
+def test_an_editable_install_has_it_in_the_checkout(checkout, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    import hatch_build
+
+    monkeypatch.delenv("LAZYNB_PURE", raising=False)
+    place = checkout / "lazynb" / "record" / f"_fast{SUFFIX}"
+    hatch_build.put(hatch_build.accelerator(checkout, tmp_path / "one"), checkout)
+    assert place.is_file()
+    monkeypatch.setenv("CC", "false")
+    hatch_build.put(hatch_build.accelerator(checkout, tmp_path / "other"), checkout)
+    assert not place.exists(), "one that an earlier install built may not fit"
+
+
+def test_both_know_the_source_by_the_same_name(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    import hatch_build
+    from lazynb.record.fast.accelerator import SOURCE, digest
+
+    source = SOURCE.read_bytes()
+    assert hatch_build.digest(source) == digest(source) == digest(source.replace(b"\n", b"\r\n"))
