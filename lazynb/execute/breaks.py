@@ -199,16 +199,25 @@ class BreakLog:
     def tallies(self) -> list[Tally]:
         """One tally for each kind, detail and place, ordered by the first break."""
         new, self._new = self._new, []
+        found: dict[Any, tuple[Tally, list[Sums]]] = {}  # a loop breaks again and again at one place
         for kind, spot, detail, run, costs in new:
-            tally = self._tally(kind, spot, detail)
+            if len(self._tallies) >= _PLACES:
+                found.clear()  # the oldest make room
+            code, lasti, _, running, library, callers = spot
+            key = kind, detail, id(code), lasti, running, id(library), id(callers)  # ``new`` keeps them alive
+            tally, called = found.get(key) or found.setdefault(
+                key, self._tally_with_callers(kind, spot, detail)
+            )
             tally.add(*costs)
-            for caller in spot.callers:
-                sums = tally.called_from(caller)
-                if sums is not None:
-                    sums.add(*costs)
+            for sums in called:
+                sums.add(*costs)
             if run is not None:
                 tally.cells[cell_runs.cell(run)] = run
         return list(self._tallies.values())
+
+    def _tally_with_callers(self, kind: str, spot: Spot, detail: str) -> tuple[Tally, list[Sums]]:
+        tally = self._tally(kind, spot, detail)
+        return tally, [sums for caller in spot.callers if (sums := tally.called_from(caller)) is not None]
 
     def _tally(self, kind: str, spot: Spot, detail: str) -> Tally:
         key = identity_of(kind, detail, spot)
