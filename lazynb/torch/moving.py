@@ -236,6 +236,8 @@ def _filled(value: Any) -> Any:
 
 def _one_hot(x: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
     """``one_hot``, of which PyTorch checks the values on the CPU alone."""
+    if x.dtype != torch.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     classes = num_classes
     if classes < 0:
         classes = int(x.max()) + 1
