@@ -175,6 +175,7 @@ MIXED = {
     "written to real numbers": lambda d: torch.ones(2, device=d).add_(torch.ones(2, device=d) + 1j),
     "out": lambda d: torch.add(torch.ones(1, device=d), 1, out=number(d, 1)),
     "eigenvalues of integers": lambda d: torch.linalg.eigvalsh(number(d, 1, 0, 0, 1).reshape(2, 2)),
+    "a determinant of small floats": lambda d: torch.eye(2, device=d).bfloat16().det(),
     "index_select by a matrix": lambda d: torch.ones(3, 4, device=d).index_select(0, number(d, 1)[None]),
     "select_scatter": lambda d: torch.ones(3, 4, device=d).select_scatter(torch.ones(3, device=d), 1, 4),
     "slice_scatter": lambda d: torch.ones(3, 4, device=d).slice_scatter(torch.ones(1, 4, device=d), 0, 1),
