@@ -51,6 +51,10 @@ BAD = {
     "inv of several": lambda d: torch.linalg.inv(torch.stack([torch.eye(2), torch.zeros(2, 2)]).to(d) * 1),
     "solve": lambda d: torch.linalg.solve(torch.zeros(2, 2, device=d) * 1, torch.ones(2, device=d)),
     "cholesky": lambda d: torch.linalg.cholesky(-torch.eye(2, device=d)),
+    "cholesky_inverse": lambda d: torch.cholesky_inverse(torch.zeros(2, 2, device=d) * 1),
+    "cholesky_inverse of several": lambda d: torch.cholesky_inverse(
+        torch.stack([torch.eye(2), torch.zeros(2, 2)]).to(d) * 1
+    ),
     "index_add to a matrix": lambda d: torch.ones(3, 4, device=d).index_add(
         0, number(d, -1), torch.ones(1, 4, device=d)
     ),

@@ -15,8 +15,11 @@ import numpy as np
 import torch
 
 from lazynb.torch.dispatch import dispatch as d
+from lazynb.torch.dispatch.demands import checker
+from lazynb.torch.dispatch.layout import contiguous
 from lazynb.torch.dispatch.registry import lowering
 from lazynb.torch.dispatch.shortcut import wrapped
+from lazynb.torch.tensor import wrap
 
 aten = torch.ops.aten
 lax = jax.lax
@@ -156,6 +159,14 @@ def cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
     lower = jnp.conj(jnp.swapaxes(factor, -1, -2)) if upper else factor
     solve = functools.partial(lax.linalg.triangular_solve, lower, left_side=True, lower=True)
     return solve(solve(b), transpose_a=True, conjugate_a=True)
+
+
+@checker(aten.cholesky_inverse.default)
+def _invertible(bound: dict[str, Any]) -> None:
+    """A factor with a zero on its diagonal is of a singular matrix."""
+    factor = bound["self"]
+    info = wrap(_zero_pivot(factor._elem), contiguous(tuple(factor.shape[:-2]), torch.int32))
+    aten._linalg_check_errors.default(info, "cholesky_inverse", is_matrix=factor.dim() == 2)
 
 
 def _sign_of_order(pivots: Any) -> Any:
