@@ -7,12 +7,11 @@ even for ``cpu=True``. So it does not see the name then. Its module is changed w
 from __future__ import annotations
 
 import functools
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import os
 import sys
 from typing import Any
+
+from lazynb.torch.imported import Finder
 
 NAME = "ACCELERATE_TORCH_DEVICE"
 _MODULE = "accelerate.state"
@@ -35,41 +34,18 @@ def _change(module: Any) -> None:
     module.PartialState.__init__ = init
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Changes the module once it was imported."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != _MODULE:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is None or spec.loader is None:
-            return None
-        run = spec.loader.exec_module
-
-        def and_change(module: Any) -> None:
-            run(module)
-            _change(module)
-
-        spec.loader.exec_module = and_change  # type: ignore[method-assign]
-        return spec
-
-
-_finder = _Finder()
+_finder = Finder((_MODULE,), _change)
 
 
 def install() -> None:
     """Lets ``cpu=True`` mean the CPU."""
-    if _MODULE in sys.modules:
-        _change(sys.modules[_MODULE])
-    else:
-        sys.meta_path.insert(0, _finder)
+    _finder.install()
 
 
 def uninstall() -> None:
     """Undoes :func:`install`."""
     global _original
-    if _finder in sys.meta_path:
-        sys.meta_path.remove(_finder)
+    _finder.uninstall()
     if _original is not None:
         sys.modules[_MODULE].PartialState.__init__ = _original  # type: ignore[attr-defined]
         _original = None

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import torch
 
-from lazynb.torch import accelerate_state
+from lazynb.torch import accelerate_state, lightning_device
 from lazynb.torch.accelerate_state import NAME
 from lazynb.torch.backend import Module
 
@@ -61,6 +61,7 @@ def install() -> None:
     if _named:
         os.environ[NAME] = "jax"
     accelerate_state.install()
+    lightning_device.install()
 
 
 def uninstall() -> None:
@@ -71,3 +72,4 @@ def uninstall() -> None:
     if _named:
         os.environ.pop(NAME, None)
     accelerate_state.uninstall()
+    lightning_device.uninstall()

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from lazynb.torch import flex
+
 _LEFT_ALONE = ("lazynb", "torchax", "jax", "jaxlib", "ml_dtypes", "opt_einsum")
 _original: Any = None
 _is_ready = False
@@ -38,7 +40,8 @@ def _as_it_is(module: torch.fx.GraphModule, inputs: Any) -> Any:
 def _compile(*args: Any, **kwargs: Any) -> Any:
     """``torch.compile``, for which Dynamo, which takes a second to import, is told about lazynb first."""
     _prepare()
-    return _original(*args, **kwargs)
+    compiled = _original(*args, **kwargs)
+    return flex.recorded(compiled) if args and flex.is_attention(args[0]) else compiled
 
 
 def install() -> None:
@@ -47,6 +50,7 @@ def install() -> None:
     _original = torch.compile
     _compile.__doc__ = _original.__doc__
     torch.compile = _compile  # type: ignore[assignment]
+    flex.install()
     if "torch._dynamo" in sys.modules:  # code may be compiled already, to run later
         _prepare()
 
@@ -54,3 +58,4 @@ def install() -> None:
 def uninstall() -> None:
     """Undoes :func:`install`. What Dynamo was told stays."""
     torch.compile = _original
+    flex.uninstall()

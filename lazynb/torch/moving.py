@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from lazynb.torch import memory
 from lazynb.torch.dispatch import demands, dispatch as d, layout as layouts
 from lazynb.torch.dispatch.keys import key_and_row
 from lazynb.torch.dispatch.known import is_small
@@ -168,6 +169,7 @@ d.special.update(
         aten.equal.default: _equal,
         aten.allclose.default: _allclose,
         aten.is_same_size.default: _is_same_size,
+        aten._has_same_storage_numel.default: memory.have_same_size,
         aten.one_hot.default: lambda func, args, kwargs: _one_hot(*args, **kwargs),
         aten._fused_sdp_choice.default: _attention_choice,
         aten.record_stream.default: lambda func, args, kwargs: None,
@@ -236,6 +238,8 @@ def _filled(value: Any) -> Any:
 
 def _one_hot(x: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
     """``one_hot``, of which PyTorch checks the values on the CPU alone."""
+    if x.dtype != torch.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     classes = num_classes
     if classes < 0:
         classes = int(x.max()) + 1

@@ -23,7 +23,7 @@ from lazynb.torch import (
     tensor,
 )
 from lazynb.torch.backend import register
-from lazynb.torch.dispatch import dispatch, made_on_host, trees  # noqa: F401  # it registers operations
+from lazynb.torch.dispatch import dispatch, made_on_host, masks, trees  # noqa: F401  # it registers operations
 from lazynb.torch.ops import (  # noqa: F401  # they register their operations
     bags,
     chances,
@@ -34,6 +34,7 @@ from lazynb.torch.ops import (  # noqa: F401  # they register their operations
     drawing,
     elementwise,
     factories,
+    fourier,
     fused,
     gradients,
     grids,

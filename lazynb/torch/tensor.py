@@ -280,15 +280,14 @@ class Tensor(_Base):
                 "the moment.  If you were attempting to deepcopy a module, this may be because of a "
                 "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001"
             )
-        with torch.no_grad():
-            new: Any = self.detach().clone()
-        if isinstance(self, torch.nn.Parameter):
-            new = torch.nn.Parameter(new, self.requires_grad)
-        else:
-            new.requires_grad_(self.requires_grad)
+        if isinstance(self, torch.nn.Parameter):  # PyTorch gives it memory of its own, and no gradient
+            with torch.no_grad():
+                memo[id(self)] = torch.nn.Parameter(self.detach().clone(), self.requires_grad)
+            return memo[id(self)]
+        new: Any = Tensor.__new__(type(self), _copied(self._storage, memo), self._layout, self._steps)
+        memo[id(self)] = new.requires_grad_(self.requires_grad)
         if self.grad is not None:
             new.grad = self.grad.__deepcopy__(memo)
-        memo[id(self)] = new
         return new
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
@@ -316,6 +315,15 @@ class Tensor(_Base):
     def torch(self) -> Any:  # the last method, as its name hides the module from those after it
         """The values as a tensor on the CPU; a trace break while they are pending."""
         return to_cpu(self, "asarray", "Tensor.torch")
+
+
+def _copied(storage: Storage, memo: Any) -> Storage:
+    """A copy of ``storage``, the same one for all tensors of one ``copy.deepcopy`` that share it."""
+    copy = memo.get(id(storage))
+    if copy is None:
+        copy = memo[id(storage)] = storage.copied()
+        memo.setdefault(id(memo), []).append(storage)  # what the memo knows by its id has to stay alive
+    return copy
 
 
 def wrap(value: Any, layout: Layout) -> Tensor:

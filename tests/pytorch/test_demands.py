@@ -51,10 +51,22 @@ BAD = {
     "inv of several": lambda d: torch.linalg.inv(torch.stack([torch.eye(2), torch.zeros(2, 2)]).to(d) * 1),
     "solve": lambda d: torch.linalg.solve(torch.zeros(2, 2, device=d) * 1, torch.ones(2, device=d)),
     "cholesky": lambda d: torch.linalg.cholesky(-torch.eye(2, device=d)),
+    "cholesky_inverse": lambda d: torch.cholesky_inverse(torch.zeros(2, 2, device=d) * 1),
+    "cholesky_inverse of several": lambda d: torch.cholesky_inverse(
+        torch.stack([torch.eye(2), torch.zeros(2, 2)]).to(d) * 1
+    ),
     "index_add to a matrix": lambda d: torch.ones(3, 4, device=d).index_add(
         0, number(d, -1), torch.ones(1, 4, device=d)
     ),
     "max_unpool": lambda d: F.max_unpool1d(torch.ones(1, 2, device=d), number(d, 0, 9)[None], 2),
+    "index_select of columns": lambda d: torch.ones(3, 4, device=d).index_select(1, number(d, 7)),
+    "index_select of rows": lambda d: torch.ones(3, 4, device=d).index_select(0, number(d, 7)),
+    "bags": lambda d: F.embedding_bag(number(d, 0, 7, 1), torch.ones(3, 2, device=d), number(d, 0, 2)),
+    "bags, negative": lambda d: F.embedding_bag(number(d, -1)[None], torch.ones(3, 2, device=d)),
+    "largest of bags": lambda d: F.embedding_bag(number(d, 7)[None], torch.ones(3, 2, device=d), mode="max"),
+    "first bag": lambda d: F.embedding_bag(number(d, 0, 1), torch.ones(3, 2, device=d), number(d, 1)),
+    "last bag": lambda d: F.embedding_bag(number(d, 0, 1), torch.ones(3, 2, device=d), number(d, 0, 3)),
+    "renormalised": lambda d: F.embedding(number(d, 7), torch.ones(3, 2, device=d), max_norm=1.0),
     "labels": lambda d: F.multilabel_margin_loss(torch.ones(3, device=d), number(d, 3, 0, 0)),
     "binary cross entropy": lambda d: F.binary_cross_entropy(number(d, 2).float(), torch.ones(1, device=d)),
     "its target": lambda d: F.binary_cross_entropy(torch.ones(1, device=d), number(d, 2).float()),
@@ -122,6 +134,7 @@ def test_sound_indices_give_what_they_give_on_the_cpu_without_a_break():
             F.embedding(at, x),
             F.cross_entropy(x, number(d, 1, -100, 3)),
             x.index_fill(1, -at - 1, 9.0),
+            x.index_fill(1, -at - 1, torch.tensor(9.0, device=d, dtype=torch.float64)),
             number(d, 7, -7) // number(d, 2, 3),
         ]
 
@@ -166,8 +179,12 @@ MIXED = {
     "written to real numbers": lambda d: torch.ones(2, device=d).add_(torch.ones(2, device=d) + 1j),
     "out": lambda d: torch.add(torch.ones(1, device=d), 1, out=number(d, 1)),
     "eigenvalues of integers": lambda d: torch.linalg.eigvalsh(number(d, 1, 0, 0, 1).reshape(2, 2)),
+    "a determinant of small floats": lambda d: torch.eye(2, device=d).bfloat16().det(),
     "index_select by a matrix": lambda d: torch.ones(3, 4, device=d).index_select(0, number(d, 1)[None]),
     "select_scatter": lambda d: torch.ones(3, 4, device=d).select_scatter(torch.ones(3, device=d), 1, 4),
+    "slice_scatter": lambda d: torch.ones(3, 4, device=d).slice_scatter(torch.ones(1, 4, device=d), 0, 1),
+    "diagonal_scatter": lambda d: torch.ones(3, 4, device=d).diagonal_scatter(torch.ones(1, device=d)),
+    "one_hot": lambda d: F.one_hot(number(d, 1).int(), 3),
     "alpha": lambda d: torch.add(number(d, 1), number(d, 1), alpha=0.5),
 }
 

@@ -150,6 +150,10 @@ NOTHING = float("nan")
 
 # Each takes numbers, and has no gradient that is compared.
 NUMBERS = {
+    "inverse of real transforms": (
+        lambda x: torch.fft.irfft2(torch.fft.rfft2(x), (3, 5), norm="ortho") + torch.fft.hfftn(x, (3, 5)),
+        torch.tensor([[1.0, 2.0, 4.0], [0.5, -1.0, 7.0], [2.0, 2.0, 3.0]]),
+    ),
     "max_pool of 64 bits": (lambda x: F.max_pool2d(x[None, None], 2, 1), WHOLE),
     "avg_pool of whole numbers": (lambda x: F.avg_pool2d(x[None, None], 2, 1), -WHOLE % 7 - 3),
     "power of one whole number": (lambda x: x[0] ** x[0, 0] + x[0, 0] ** x[0, 2], WHOLE),

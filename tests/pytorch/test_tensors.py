@@ -395,6 +395,29 @@ def test_another_thread_records_its_own():
     assert found == [[3, 3]]
 
 
+def test_a_deep_copy_shares_among_itself_what_was_shared():
+    def program(device):
+        x = torch.arange(12.0, device=device).reshape(3, 4)
+        count = torch.arange(3, device=device)
+        leaf = (x * 1).requires_grad_()
+        leaf.grad = x * 2
+        whole, row, turned, number, several = copy.deepcopy([x, x[1:], x.t(), count[1:], [count, leaf]])
+        row += 10
+        turned[0, 0] = 7
+        number[0] = 9
+        again = several[1].grad
+        parameter = torch.nn.Parameter(leaf.detach())
+        parameter.grad = x * 2
+        assert copy.deepcopy(parameter).grad is None
+        return [x, whole, row, turned, number, several[0], count, several[1].detach(), again, leaf.grad]
+
+    with lazynb.lazy():
+        got = program("jax")
+    for a, b in zip(got, program("cpu"), strict=True):
+        assert a.stride() == b.stride()
+        torch.testing.assert_close(a.cpu(), b)
+
+
 def test_lists_of_tensors_at_once():
     with lazynb.lazy():
         many = [torch.full((2,), float(n), device="jax") for n in range(3)]

@@ -60,6 +60,26 @@ def test_a_data_loader_with_workers_and_pinned_memory():
         assert torch.cat(found).tolist() == torch.cat([x for x, _ in batches()]).tolist()
 
 
+@pytest.mark.parametrize("largest", [1.0, torch.inf])
+def test_gradients_that_were_scaled_are_unscaled_in_the_program(largest):
+    def run(device):
+        x = torch.tensor([0.5, largest], device=device).requires_grad_()
+        optimizer = torch.optim.SGD([x], 0.1)
+        scaler = torch.amp.GradScaler(device)
+        scaler.scale((x * x).sum()).backward()
+        scaler.unscale_(optimizer)
+        unscaled = not lazynb.breaks()
+        scaler.step(optimizer)
+        scaler.update()
+        return unscaled, x.detach().cpu(), x.grad.cpu(), scaler.get_scale()
+
+    with lazynb.lazy():
+        got = run("jax")
+    wanted = run("cpu")
+    assert got[0] and got[3] == wanted[3]
+    torch.testing.assert_close(got[1:3], wanted[1:3])
+
+
 @pytest.fixture
 def accelerate():
     """The package, which decides upon a device once in a process."""

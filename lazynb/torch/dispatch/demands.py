@@ -32,11 +32,23 @@ aten = torch.ops.aten
 MakeError = Callable[[Any], Exception]
 
 
+class Offender(int):
+    """A number out of range; ``place`` is where it is among all numbers of the tensor."""
+
+    place: int
+
+
+def _offender_at(value: int, place: int) -> Offender:
+    found = Offender(value)
+    found.place = place
+    return found
+
+
 class Within(NamedTuple):
     """The demand that the numbers of an argument are at least ``low`` and less than ``high``.
 
     Attributes:
-      error: makes PyTorch's error from the first number that is not.
+      error: makes PyTorch's error from the first number that is not, an :class:`Offender`.
       ignored: a number that is allowed all the same, or None.
     """
 
@@ -61,7 +73,7 @@ def within(x: Any, demand: Within) -> Any:
         return x
     limits = demand.low, demand.high, demand.ignored
     safe, report = recalled((check_range, limits), lambda values: check_range(values, *limits), (x._elem,))
-    expect(report, lambda found: demand.error(int(found[1])) if found[0] else None)
+    expect(report, lambda found: demand.error(_offender_at(*map(int, found[1:]))) if found[0] else None)
     new = wrap(safe, contiguous(tuple(x.shape), x.dtype))
     if demand.ignored is None:
         new._storage.bounds = demand.low, demand.high - 1
@@ -70,13 +82,14 @@ def within(x: Any, demand: Within) -> Any:
 
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
 def check_range(x: Any, low: int, high: int, ignored: int | None) -> tuple[Any, Any]:
-    """``x`` without numbers out of range, and the report: whether there were any, and the first."""
+    """``x`` without numbers out of range, and the report: whether there were any, the first, its place."""
     bad = (x < low) | (x >= high)
     if ignored is not None:
         bad &= x != ignored
     safe = jnp.where(bad, jnp.asarray(max(low, 0), x.dtype), x)
-    first = x.reshape(-1)[jnp.argmax(bad.reshape(-1))]
-    return safe, jnp.stack([bad.any().astype(np.int64), first.astype(np.int64)])
+    place = jnp.argmax(bad.reshape(-1))
+    first = x.reshape(-1)[place]
+    return safe, jnp.stack([one.astype(np.int64) for one in (bad.any(), first, place)])
 
 
 @jax.jit
@@ -100,12 +113,14 @@ def demand_probabilities(p: Any) -> None:
     demand_true(~((p >= 0) & (p <= 1)).all(), lambda _: RuntimeError(text))
 
 
-def _offender(values: np.ndarray, demand: Within) -> int | None:
+def _offender(values: np.ndarray, demand: Within) -> Offender | None:
     bad = (values < demand.low) | (values >= demand.high)
     if demand.ignored is not None:
         bad &= values != demand.ignored
     places = np.flatnonzero(bad)
-    return int(values.reshape(-1)[places[0]]) if places.size else None
+    if not places.size:
+        return None
+    return _offender_at(int(values.reshape(-1)[places[0]]), int(places[0]))
 
 
 # ---- what is known without a run ---------------------------------------------------------------------------

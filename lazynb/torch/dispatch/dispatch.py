@@ -38,6 +38,9 @@ quick: dict[int, Callable[[Any, tuple[Any, ...], dict[str, Any], FrameType], Any
 
 # What comes before the handler of an operation, by overload. Filled by :mod:`lazynb.torch.dispatch.on_host`.
 befores: dict[Any, Callable[[Any, Handler], Handler]] = {}
+# What puts other arguments in place of those of an operation before PyTorch is asked for its results, by
+# overload.
+rewrites: dict[Any, Callable[[Any, tuple[Any, ...]], tuple[Any, ...]]] = {}
 # Operations on whole tensors: func -> handler. Filled by :mod:`lazynb.torch.moving` and others.
 special: dict[Any, Handler] = {}
 # Operations as functions of arrays, by overload or by packet. Filled by
@@ -297,6 +300,8 @@ _asker = layouts.Asker(
 
 
 def _compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if func in rewrites:
+        args = rewrites[func](func, args)
     try:
         known = expected(func, args, kwargs)
     except Unknown:
@@ -652,6 +657,8 @@ def _write(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not isinstance(target, Tensor):
         return _write_elsewhere(func, args, kwargs)
     _check_devices(func, args)
+    if func in rewrites:
+        args = rewrites[func](func, args)
     if torch.Tag.inplace_view in func.tags:  # ``t_``, ``squeeze_``: the same memory, looked at in another way
         replace(target, _view(_twin(func), args, kwargs))
         return target

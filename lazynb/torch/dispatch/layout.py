@@ -281,6 +281,8 @@ _LAX = {
     torch.ops.aten.index_copy,
     torch.ops.aten.index_select,
     torch.ops.aten.select_scatter,
+    torch.ops.aten.slice_scatter,
+    torch.ops.aten.diagonal_scatter,
     torch.ops.aten.multinomial,
 }
 # Operations that refuse the values which the CPU is asked with: zeros.

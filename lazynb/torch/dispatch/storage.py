@@ -58,6 +58,12 @@ class Storage:
         self.version += 1
         self.bounds = None
 
+    def copied(self) -> Storage:
+        """Other memory with the same array, which nobody writes to."""
+        new = Storage(self.value, self.layout)
+        new.host, new.bounds = self.host, self.bounds
+        return new
+
     def know(self, host: Any) -> None:
         """Replaces the array by values that the host has or will work out."""
         self.write(None)

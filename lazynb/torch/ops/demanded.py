@@ -13,6 +13,7 @@ import torch
 from lazynb.record.checks import expect
 from lazynb.torch.dispatch.demands import (
     MakeError,
+    Offender,
     Within,
     bounds_of,
     check_divisor,
@@ -26,6 +27,7 @@ from lazynb.torch.dispatch.room import check_room
 from lazynb.torch.tensor import Tensor, wrap
 
 aten = torch.ops.aten
+_LARGEST = 2  # the mode of bags of which the largest elements are wanted
 
 
 def _overloads(*packets: Any) -> list[Any]:
@@ -47,6 +49,51 @@ def _embedding(bound: dict[str, Any]) -> None:
     bound["indices"] = within(bound["indices"], Within(0, bound["weight"].shape[0], _out_of_range))
 
 
+@checker(aten.embedding_renorm.default)
+def _renormed(bound: dict[str, Any]) -> None:
+    """PyTorch selects each row, for which a number may count from the end."""
+    shape = list(bound["self"].shape)
+    text = f"select(): index {{}} out of range for tensor of size {shape} at dimension 0"
+    demand = Within(-shape[0], shape[0], lambda at: IndexError(text.format(at)))
+    bound["indices"] = within(bound["indices"], demand)
+
+
+@checker(aten._embedding_bag.default, aten._embedding_bag_forward_only.default)
+def _bags(bound: dict[str, Any]) -> None:
+    _bounds_of_bags(bound["offsets"], bound["indices"].shape[0])
+    rows, is_quick = bound["weight"].shape[0], _is_quick(bound)
+
+    def error(at: Offender) -> Exception:
+        if is_quick:
+            text = f"Index {at.place} of input takes value {at} which is not in the valid range [0, {rows})"
+        else:
+            text = f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {at}"
+        return RuntimeError(text)
+
+    bound["indices"] = within(bound["indices"], Within(0, rows, error))
+
+
+def _is_quick(bound: dict[str, Any]) -> bool:
+    """Whether PyTorch's CPU has FBGEMM look the bags up, which has an error of its own."""
+    weight, has_padding = bound["weight"], bound.get("padding_idx", -1) >= 0
+    is_small = weight.dtype in (torch.float32, torch.float16, torch.bfloat16)
+    return is_small and weight.stride(1) == 1 and not has_padding and bound.get("mode", 0) != _LARGEST
+
+
+def _bounds_of_bags(offsets: Any, words: int) -> None:
+    """The first bag begins with the first word, and the last not behind the last word."""
+    if not offsets.numel():
+        return
+    first = (
+        "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
+        "However, got {}"
+    )
+    within(offsets[:1], Within(0, 1, lambda at: RuntimeError(first.format(at))))
+    last = f"offsets[-1] can not be greater than input's length {words} but got offsets[-1] of {{}}"
+    least = torch.iinfo(offsets.dtype).min
+    within(offsets[-1:], Within(least, words + 1, lambda at: RuntimeError(last.format(at))))
+
+
 def _out_of_bounds(kind: type[Exception], size: int, dim: int, lead: str = "") -> MakeError:
     return lambda at: kind(f"{lead}index {at} is out of bounds for dimension {dim} with size {size}")
 
@@ -64,7 +111,7 @@ def _index_select(bound: dict[str, Any]) -> None:
     size = _size(source, dim)
 
     def error(at: Any) -> Exception:
-        if source.dim() <= 1:
+        if source.dim() <= 1 or dim != 1:  # PyTorch has a loop of its own for columns
             return IndexError("index out of range in self")
         return RuntimeError(f"INDICES element is out of DATA bounds, id={at} axis_dim={size}")
 
@@ -283,5 +330,5 @@ def _finite(bound: dict[str, Any]) -> None:
     text = (
         "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
     )
-    bad = ~jnp.isfinite(bound["A"]._elem).all()
+    bad = jnp.isnan(bound["A"]._elem).any()  # LAPACK makes NaN of infinity
     demand_true(bad, lambda _: torch.linalg.LinAlgError(text))

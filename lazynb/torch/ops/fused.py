@@ -108,3 +108,14 @@ for _packet, _step in (
     (aten._fused_sgd_, _sgd),
 ):
     d.special[_packet] = _step
+
+
+def _unscale(func: Any, args: Any, kwargs: Any) -> None:
+    """What ``GradScaler`` does to gradients: divides them by the scale, and notes what is not finite."""
+    gradients, found_inf, inverse_scale = args
+    for gradient in gradients:
+        found_inf.copy_(torch.maximum(found_inf, (~gradient.isfinite()).any().to(found_inf.dtype)))
+        gradient.mul_(inverse_scale)
+
+
+d.special[aten._amp_foreach_non_finite_check_and_unscale_.default] = _unscale

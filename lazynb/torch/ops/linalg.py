@@ -15,8 +15,11 @@ import numpy as np
 import torch
 
 from lazynb.torch.dispatch import dispatch as d
+from lazynb.torch.dispatch.demands import checker
+from lazynb.torch.dispatch.layout import contiguous
 from lazynb.torch.dispatch.registry import lowering
 from lazynb.torch.dispatch.shortcut import wrapped
+from lazynb.torch.tensor import wrap
 
 aten = torch.ops.aten
 lax = jax.lax
@@ -158,6 +161,14 @@ def cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
     return solve(solve(b), transpose_a=True, conjugate_a=True)
 
 
+@checker(aten.cholesky_inverse.default)
+def _invertible(bound: dict[str, Any]) -> None:
+    """A factor with a zero on its diagonal is of a singular matrix."""
+    factor = bound["self"]
+    info = wrap(_zero_pivot(factor._elem), contiguous(tuple(factor.shape[:-2]), torch.int32))
+    aten._linalg_check_errors.default(info, "cholesky_inverse", is_matrix=factor.dim() == 2)
+
+
 def _sign_of_order(pivots: Any) -> Any:
     """1 or -1: whether an even number of rows was exchanged. ``pivots`` count from 0."""
     moved = pivots != jnp.arange(pivots.shape[-1])
@@ -187,7 +198,11 @@ def _of_rows_or_columns(function: Any) -> Any:
         value = x._elem
         if x.is_contiguous() and not x.is_complex():
             value = jnp.swapaxes(value, -1, -2)
-        return wrapped(d.fitted(function(value), known.tree), known.tree)
+        try:
+            values = function(value)
+        except NotImplementedError:  # small floats, which LAPACK has not and PyTorch's CPU refuses
+            return d.FAILED.through(func, args, kwargs)
+        return wrapped(d.fitted(values, known.tree), known.tree)
 
     return handler
 

@@ -46,6 +46,15 @@ def index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, include
     return jnp.moveaxis(_reduced_at(front, (index.reshape(-1),), rows, reduce, include_self), 0, dim)
 
 
+@lowering(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
+def index_fill(x: Any, dim: int, index: Any, value: Any) -> Any:
+    """``x`` with its rows ``index`` overwritten by a number, which may be of another dtype."""
+    if not x.ndim:
+        return index_fill(x[None], 0, index, value)[0]
+    front = jnp.moveaxis(x, dim, 0)
+    return jnp.moveaxis(front.at[index.reshape(-1)].set(jnp.asarray(value).astype(x.dtype)), 0, dim)
+
+
 def _reduced_at(x: Any, places: tuple[Any, ...], source: Any, reduce: str, include_self: bool) -> Any:
     start = x if include_self else x.at[places].set(_identity(reduce, x.dtype))
     place = start.at[places]
