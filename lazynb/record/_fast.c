@@ -670,8 +670,7 @@ static int call_traverse(Call *self, visitproc visit, void *arg)
 
 static int call_clear(Call *self)
 {
-    Py_CLEAR(self->plain);
-    Py_CLEAR(self->dict);
+    Py_CLEAR(self->dict); /* `plain` stays: what is freed with this may still call it */
     return 0;
 }
 
@@ -681,6 +680,7 @@ static void call_dealloc(Call *self)
     if (self->weakrefs != NULL)
         PyObject_ClearWeakRefs((PyObject *)self);
     call_clear(self);
+    Py_CLEAR(self->plain);
     Py_CLEAR(self->name);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
@@ -693,7 +693,7 @@ static PyObject *call_get(PyObject *self, PyObject *instance, PyObject *owner)
 
 static PyObject *call_repr(Call *self)
 {
-    return PyUnicode_FromFormat("<remembered call of %R>", self->plain == NULL ? Py_None : self->plain);
+    return PyUnicode_FromFormat("<remembered call of %R>", self->plain);
 }
 
 static PyGetSetDef call_attributes[] = {

@@ -119,7 +119,7 @@ def test_entering_and_leaving_takes_few_calls(enter, most):
     assert calls(enter) <= most
 
 
-def test_entering_and_leaving_in_a_task_takes_few_calls():
+def test_entering_and_leaving_in_a_task_takes_few_calls(no_other_loop):
     assert asyncio.run(entering()) <= 110
 
 
