@@ -18,6 +18,8 @@ from test_browser_switch import both
 import lazynb
 from lazynb.view.inspection.show import bundle
 
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+
 KERNEL = "(message, answer) => {}"
 DARK = {"light": ("#fff", "#111"), "dark": ("#111", "#e6e6e6")}
 SEVERE = """async (within) => {
