@@ -362,10 +362,12 @@ static int append(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *in
     return done;
 }
 
-/* The inputs that the numbers of a call become: a new reference; NULL with no error if another edge, or JAX with
-   an error of its own, is for the number. */
+/* The inputs that a call adds, of which `scalars` are the numbers: a new reference; NULL with no error if another
+   edge, or JAX with an error of its own, is for the number. */
 static PyObject *inputs_of(PyObject *edge, PyObject *scalars)
 {
+    if (PyTuple_GET_SIZE(SLOT(edge, EDGE_CONVERTERS)) == 0)
+        return Py_NewRef(SLOT(edge, EDGE_VALUES));
     PyObject *args[] = {edge, scalars};
     PyObject *inputs = PyObject_VectorcallMethod(str_inputs, args, 2, NULL);
     if (inputs == NULL &&
@@ -375,47 +377,44 @@ static PyObject *inputs_of(PyObject *edge, PyObject *scalars)
     return inputs;
 }
 
-/* `recall.take`: 1 with the results, 0 if the edge cannot be appended, -1 for an error. */
-static int take(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *scalars, int between,
+/* The tensors of an edge's results: a list, or NULL with an error. */
+static PyObject *new_tensors(PyObject *pending, PyObject *edge)
+{
+    PyObject *results = SLOT(edge, EDGE_RESULTS), *tensors = PyList_New(0); /* a list of pairs */
+    for (Py_ssize_t at = 0; tensors != NULL && at < PyList_GET_SIZE(results); at++) {
+        PyObject *pair = PyList_GET_ITEM(results, at);
+        PyObject *one = new_tensor(pending, PyTuple_GET_ITEM(pair, 1), PyTuple_GET_ITEM(pair, 0));
+        if (one == NULL || PyList_Append(tensors, one) < 0)
+            Py_CLEAR(tensors);
+        Py_XDECREF(one);
+    }
+    return tensors;
+}
+
+/* `recall.take`: 1 with the results, 0 if the edge cannot be appended, -1 for an error. `inputs` is a tuple or
+   NULL. */
+static int take(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *inputs, int between,
                 PyObject **result)
 {
-    PyObject *inputs, *container = SLOT(edge, EDGE_CONTAINER), *tensors = NULL, *first = NULL;
+    PyObject *container = SLOT(edge, EDGE_CONTAINER), *tensors = NULL, *first;
     int taken = -1;
-    if (PyTuple_GET_SIZE(SLOT(edge, EDGE_CONVERTERS)) > 0) {
-        inputs = inputs_of(edge, scalars);
-        if (inputs == NULL)
-            return PyErr_Occurred() ? -1 : 0;
-    } else
-        inputs = Py_NewRef(SLOT(edge, EDGE_VALUES));
     if (container == Py_None)
         first = new_tensor(pending, SLOT(edge, EDGE_AVAL), SLOT(edge, EDGE_SLOT));
     else {
-        PyObject *results = SLOT(edge, EDGE_RESULTS); /* a list of pairs */
-        tensors = PyList_New(0);
-        for (Py_ssize_t at = 0; tensors != NULL && at < PyList_GET_SIZE(results); at++) {
-            PyObject *pair = PyList_GET_ITEM(results, at);
-            PyObject *one = new_tensor(pending, PyTuple_GET_ITEM(pair, 1), PyTuple_GET_ITEM(pair, 0));
-            if (one == NULL || PyList_Append(tensors, one) < 0)
-                Py_CLEAR(tensors);
-            Py_XDECREF(one);
-        }
+        tensors = new_tensors(pending, edge);
         first = tensors == NULL ? NULL : Py_NewRef(PyList_GET_ITEM(tensors, 0));
     }
-    if (first == NULL || note_line(first, edge, between) < 0)
-        goto end;
-    if (tensors == NULL) {
-        taken = append(pending, tip, edge, inputs, &first, 1);
-        *result = taken == 1 ? Py_NewRef(first) : NULL;
-    } else {
-        taken = append(pending, tip, edge, inputs, ((PyListObject *)tensors)->ob_item, PyList_GET_SIZE(tensors));
-        *result = taken != 1                             ? NULL
+    if (first != NULL && note_line(first, edge, between) == 0) {
+        PyObject *const *all = tensors == NULL ? &first : ((PyListObject *)tensors)->ob_item;
+        taken = append(pending, tip, edge, inputs, all, tensors == NULL ? 1 : PyList_GET_SIZE(tensors));
+    }
+    if (taken == 1) {
+        *result = tensors == NULL                         ? Py_NewRef(first)
                   : container == (PyObject *)&PyList_Type ? Py_NewRef(tensors)
                                                           : PyList_AsTuple(tensors);
-        if (taken == 1 && *result == NULL)
+        if (*result == NULL)
             taken = -1;
     }
-end:
-    Py_DECREF(inputs);
     Py_XDECREF(first);
     Py_XDECREF(tensors);
     return taken;
@@ -435,7 +434,7 @@ typedef struct {
 /* `operator` of `binary`: 1 with the result, 0 if it is no plain repetition, -1 for an error. */
 static int binary(Call *self, PyObject *tensor, PyObject *other, PyObject **result)
 {
-    PyObject *pending = SLOT(tensor, TENSOR_PENDING), *tip = NULL, *part, *edge = NULL, *first = NULL;
+    PyObject *pending = SLOT(tensor, TENSOR_PENDING), *tip = NULL, *part, *edge = NULL;
     PyObject *inputs = NULL;
     int taken = 0;
     if (pending == NULL || !IS_A(pending, PENDING) || SLOT(pending, PENDING_TIP) == Py_None)
@@ -476,14 +475,8 @@ static int binary(Call *self, PyObject *tensor, PyObject *other, PyObject **resu
         }
         inputs = Py_NewRef(SLOT(edge, EDGE_CONVERTED));
     }
-    first = new_tensor(pending, SLOT(edge, EDGE_AVAL), SLOT(edge, EDGE_SLOT));
-    if (first == NULL || note_line(first, edge, self->between) < 0)
-        goto end;
-    taken = append(pending, tip, edge, inputs, &first, 1);
-    if (taken == 1)
-        *result = Py_NewRef(first);
+    taken = take(pending, tip, edge, inputs, self->between, result);
 end:
-    Py_XDECREF(first);
     Py_XDECREF(inputs);
     Py_XDECREF(edge);
     Py_XDECREF(part);
@@ -499,7 +492,7 @@ static int general(Call *self, PyObject *pending, PyObject *const *args, Py_ssiz
                    PyObject **result)
 {
     Py_ssize_t named = words == NULL ? 0 : PyTuple_GET_SIZE(words), filled = 0;
-    PyObject *parts[MOST + 1], *tip = NULL, *edge = NULL, *scalars = NULL;
+    PyObject *parts[MOST + 1], *tip = NULL, *edge = NULL, *scalars = NULL, *inputs = NULL;
     int taken = 0;
     if (count + named > MOST || (taken = same_context(pending)) <= 0)
         return taken;
@@ -534,11 +527,12 @@ static int general(Call *self, PyObject *pending, PyObject *const *args, Py_ssiz
     if (argument != Py_None) {
         *result = Py_NewRef(args[PyLong_AsSsize_t(argument)]);
         taken = 1;
-    } else if (SLOT(edge, EDGE_END) != Py_None)
-        taken = take(pending, tip, edge, scalars, self->between, result);
+    } else if (SLOT(edge, EDGE_END) != Py_None && (inputs = inputs_of(edge, scalars)) != NULL)
+        taken = take(pending, tip, edge, inputs, self->between, result);
 end:
     while (filled > 0)
         Py_DECREF(parts[--filled]);
+    Py_XDECREF(inputs);
     Py_XDECREF(scalars);
     Py_XDECREF(edge);
     Py_XDECREF(tip);
