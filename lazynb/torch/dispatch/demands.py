@@ -37,11 +37,10 @@ class Offender(int):
 
     place: int
 
-
-def _offender_at(value: int, place: int) -> Offender:
-    found = Offender(value)
-    found.place = place
-    return found
+    def __new__(cls, value: int, place: int) -> Offender:
+        found = super().__new__(cls, value)
+        found.place = place
+        return found
 
 
 class Within(NamedTuple):
@@ -73,7 +72,7 @@ def within(x: Any, demand: Within) -> Any:
         return x
     limits = demand.low, demand.high, demand.ignored
     safe, report = recalled((check_range, limits), lambda values: check_range(values, *limits), (x._elem,))
-    expect(report, lambda found: demand.error(_offender_at(*map(int, found[1:]))) if found[0] else None)
+    expect(report, lambda found: demand.error(Offender(*map(int, found[1:]))) if found[0] else None)
     new = wrap(safe, contiguous(tuple(x.shape), x.dtype))
     if demand.ignored is None:
         new._storage.bounds = demand.low, demand.high - 1
@@ -120,7 +119,7 @@ def _offender(values: np.ndarray, demand: Within) -> Offender | None:
     places = np.flatnonzero(bad)
     if not places.size:
         return None
-    return _offender_at(int(values.reshape(-1)[places[0]]), int(places[0]))
+    return Offender(int(values.reshape(-1)[places[0]]), int(places[0]))
 
 
 # ---- what is known without a run ---------------------------------------------------------------------------

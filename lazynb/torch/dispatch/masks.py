@@ -14,8 +14,7 @@ import torch
 
 from lazynb.torch.dispatch import dispatch as d
 from lazynb.torch.dispatch.demands import known_values
-from lazynb.torch.dispatch.known import is_small
-from lazynb.torch.dispatch.on_host import tensor_of
+from lazynb.torch.dispatch.on_host import up
 from lazynb.torch.tensor import Tensor, to_cpu
 
 aten = torch.ops.aten
@@ -47,12 +46,8 @@ def _places(func: Any, shape: tuple[int, ...], indices: Any) -> list[Any] | None
             continue
         if tuple(index.shape) != shape[at : at + index.dim()]:
             return None
-        found += [_on_device(torch.from_numpy(place)) for place in np.nonzero(_values(func, index))]
+        found += up([torch.from_numpy(place) for place in np.nonzero(_values(func, index))])
     return found
-
-
-def _on_device(place: torch.Tensor) -> Tensor:
-    return tensor_of(place) if is_small(place) else d.on_device(place)
 
 
 def _picked(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
