@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from wheels import checkout_without_extension, hatch
 
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
@@ -32,30 +33,12 @@ needs_compiler = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
     """A copy of what a wheel is built from."""
-    folder = tmp_path_factory.mktemp("checkout")
-    for name in (
-        "pyproject.toml",
-        "hatch_build.py",
-        "README.md",
-        "LICENSE",
-        "pytest_lazynb.py",
-        ".gitignore",
-    ):
-        shutil.copy(ROOT / name, folder)
-    ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.pyd")
-    shutil.copytree(ROOT / "lazynb", folder / "lazynb", ignore=ignored)
-    return folder
+    return checkout_without_extension(tmp_path_factory.mktemp("checkout"))
 
 
-def build(call, checkout, out, **environment):
-    """The file that hatchling makes, and what was said."""
-    code = f"import hatchling.build as b; print(b.{call}({str(out)!r}))"
-    environment = {**os.environ, "LAZYNB_PURE": "", **environment}
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=checkout, env=environment
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
-    return out / run.stdout.split()[-1], run.stdout + run.stderr
+def build(checkout, out, **environment):
+    """The wheel that hatchling makes, and what was said."""
+    return hatch("build_wheel", checkout, out, **{"LAZYNB_PURE": "", **environment})
 
 
 def described(wheel, folder):
@@ -73,7 +56,7 @@ def described(wheel, folder):
 
 @needs_compiler
 def test_a_wheel_has_it_where_a_compiler_is(checkout, tmp_path):
-    wheel, _ = build("build_wheel", checkout, tmp_path)
+    wheel, _ = build(checkout, tmp_path)
     assert f"cp{sys.version_info.major}{sys.version_info.minor}" in wheel.name
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -88,7 +71,7 @@ def test_a_wheel_has_it_where_a_compiler_is(checkout, tmp_path):
     ids=["none", "one that fails", "not wanted"],
 )
 def test_a_wheel_is_pure_where_none_is(checkout, tmp_path, environment):
-    wheel, said = build("build_wheel", checkout, tmp_path, **environment)
+    wheel, said = build(checkout, tmp_path, **environment)
     assert wheel.name.endswith("-py3-none-any.whl")
     assert "compiler" not in said and "rror" not in said
     assert "was not built: with a C compiler" in described(wheel, tmp_path / "installed")

@@ -15,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from wheels import checkout_without_extension, hatch
 
 from lazynb.notebook.lab import messages as lab_messages
 
@@ -36,14 +37,6 @@ def files(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-
-
-def hatch(call: str, folder: Path, out: Path) -> tuple[Path, str]:
-    """Builds from ``folder`` into ``out``; gives the file, and what was said."""
-    code = f"import hatchling.build as b; print(b.{call}({str(out)!r}))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder)
-    assert run.returncode == 0, run.stdout + run.stderr
-    return out / run.stdout.split()[-1], run.stdout + run.stderr
 
 
 def shared(wheel: Path) -> dict[str, bytes]:
@@ -144,10 +137,7 @@ def test_wheel_from_the_source_distribution(tmp_path):
 def test_wheel_without_the_extension_says_so_and_works(tmp_path):
     copy = tmp_path / "copy"
     copy.mkdir()
-    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "pytest_lazynb.py"):
-        shutil.copy(ROOT / name, copy)
-    shutil.copytree(ROOT / "lazynb", copy / "lazynb", ignore=shutil.ignore_patterns("__pycache__"))
-    wheel, said = hatch("build_wheel", copy, tmp_path)
+    wheel, said = hatch("build_wheel", checkout_without_extension(copy), tmp_path)
     assert shared(wheel) == {}
     assert "extension/labextension is absent" in said and "%load_ext lazynb works" in said
     with zipfile.ZipFile(wheel) as archive:

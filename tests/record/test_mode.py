@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax._src import api, core
+from lazy_thread import lazy_thread
 from record.ownership import DEVICE_GET, assert_own, changed
 
 import lazynb
@@ -157,23 +158,12 @@ def test_an_eager_body_left_in_another_thread():
 
 
 def test_threads_have_their_own():
-    inside, leave = threading.Event(), threading.Event()
-
-    def work():
-        with lazynb.lazy():
-            inside.set()
-            leave.wait(10)
-            return records()
-
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(work)
-        inside.wait(10)
+    with lazy_thread(records) as ended:
         assert patches.on and not records()
         with lazynb.lazy():
             assert records() and not in_another_thread(records)
         assert patches.on
-        leave.set()
-        assert future.result()
+        assert ended()
     assert patches.on is False
 
 

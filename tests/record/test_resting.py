@@ -10,7 +10,6 @@ import inspect
 import pickle
 import subprocess
 import sys
-import threading
 import types
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
@@ -20,6 +19,7 @@ import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from lazy_thread import lazy_thread
 from record.ownership import assert_own, assert_put_back, may_rest
 
 import lazynb
@@ -356,23 +356,12 @@ def test_after_many_uses_everything_is_put_back(use):
 
 
 def test_uses_beside_a_lazy_thread_put_nothing_back():
-    inside, leave = threading.Event(), threading.Event()
-
-    def work():
-        with lazynb.lazy():
-            inside.set()
-            leave.wait(10)
-            return jnp.sin, isinstance(jnp.ones(2) + 1, lazynb.LazyTensor)
-
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(work)
-        inside.wait(10)
+    with lazy_thread(lambda: (jnp.sin, isinstance(jnp.ones(2) + 1, lazynb.LazyTensor))) as ended:
         for _ in range(2 * LEEWAY):
             for use in ("name", "operator"):
                 USES[use]()
         assert patches.on and not patches.rest.on
-        leave.set()
-        found, lazily = future.result()
+        found, lazily = ended()
     assert lazily and found is not OWN[jnp]["sin"] and jnp.sin is OWN[jnp]["sin"]
 
 
