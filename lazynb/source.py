@@ -107,6 +107,7 @@ _cells: dict[str, tuple[int, str]] = {}
 def register_cell(file: str, number: int, source: str) -> None:
     """Notes that the code compiled as ``file`` is notebook cell ``number``; the newest run counts."""
     _cells[file] = (number, source)
+    known_places.clear()  # they say which run of the cell they are of
     history.add(file, number, source)
 
 
@@ -133,6 +134,9 @@ def file_text(file: str) -> str:
     linecache.checkcache(file)
     return "".join(linecache.getlines(file))
 
+
+known_places: dict[bytes, tuple[Any, ...]] = {}
+"""What :func:`here` gave, with the code, by the instructions of the stack: the accelerator's."""
 
 _current_cell: int | None = None
 
@@ -544,6 +548,17 @@ def is_ours(code: CodeType) -> bool:
         jax_own = PACKAGE_FOLDER in code.co_filename or code.co_filename.startswith("<frozen")
         known = _ours[id(code)] = (code.co_filename.startswith(OWN_ROOT) or jax_own), code
     return known[0]
+
+
+USERS, OURS, MODULE, EXAMPLE = 1, 2, 4, 8
+
+
+def code_kind(code: CodeType) -> int:
+    """What :func:`here` asks of code: the sum of ``USERS``, ``OURS`` (lazynb's or JAX's), ``MODULE`` (not in a
+    function) and ``EXAMPLE`` (of a docstring)."""
+    kind = USERS if is_user_code(code) else OURS if is_ours(code) else 0
+    kind += MODULE if code.co_name == "<module>" else 0
+    return kind + (EXAMPLE if generated.is_example(code.co_filename) else 0)
 
 
 class CallCounter:

@@ -40,13 +40,15 @@ from lazynb.execute.request import Request
 from lazynb.execute.steps import log as step_log
 from lazynb.execute.verdict import judge, with_reports
 from lazynb.reasons import ASKED_FOR, REASONS
+from lazynb.record.fast import accelerator
+from lazynb.record.fast.accelerator import here
 from lazynb.record.pending import Pending, closure
 from lazynb.record.runtime import Hooks
 from lazynb.record.snapshot.names import names_of, user_namespace
 from lazynb.record.snapshot.trace_summary import summarise
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace, thread_trace, trie
-from lazynb.source import Spot, here
+from lazynb.source import Spot
 
 executables = ExecutableCache(trie)
 
@@ -223,6 +225,11 @@ class Execution:
           tensors: the tensors to compute; None for all that wait.
           awaited: whether Python needs a value of ``pending`` at once.
         """
+        if tensors is None and _hand_over is not None and jc.coordination() is None:
+            usual = _hand_over(pending, kind, spot, awaited)
+            if usual is not None:
+                runs.append(usual)
+                return
         if pending.landing is not None:
             self.finish(pending)
             if tensors is not None:
@@ -263,11 +270,7 @@ class Execution:
             executable.start(list(map(values.__getitem__, binding.inputs)), awaited, landing)
             landing.seconds = time.perf_counter() - start
         except BaseException as error:
-            if landing is not None:
-                add_note(error, Request(pending, _slots(tensors), values), running=True)
-            if landing is None or not landing.arrived():
-                pending.landing = None
-                pending.trace.resume(pending)
+            _not_started(pending, tensors, landing, error)
             raise
         finally:
             if interrupts.holder is not None:
@@ -566,6 +569,18 @@ def _settle_sound(pending: Pending, landing: Landing) -> None:
             pending.trouble.reported.add(tensor._slot)
 
 
+def _not_started(
+    pending: Pending, tensors: Sequence[LazyTensor], landing: Landing | None, error: BaseException
+) -> None:
+    """Lets recording go on in ``pending``, whose run raised ``error``, unless XLA has given the results."""
+    if landing is not None:
+        values = [value._value if value.__class__ is LazyTensor else value for value in pending.inputs]
+        add_note(error, Request(pending, _slots(tensors), values), running=True)
+    if landing is None or not landing.arrived():
+        pending.landing = None
+        pending.trace.resume(pending)
+
+
 def _tell_of_run(run: Run, pending: Pending, landing: Landing, values: Sequence[Any]) -> None:
     event = Ran(run, pending, landing.tensors, values, landing.placed())
     tell(pending.trace, lambda observer: observer.ran(event))
@@ -709,6 +724,17 @@ def _begun() -> None:
 
 
 execution = Execution()
+_hand_over = accelerator.hand_over(
+    {
+        "Landing": Landing,
+        "Run": Run,
+        "for_all": for_all,
+        "perf_counter": time.perf_counter,
+        "use": executables._use,
+        "note": execution._note,
+        "not_started": _not_started,
+    }
+)
 Hooks.runtime = execution
 Hooks.entered = presence.begin
 presence.at_exit = ending.end

@@ -29,8 +29,10 @@
 enum {
     TENSOR_TRACE, TENSOR_AVAL, TENSOR_PENDING, TENSOR_SLOT, TENSOR_EDGE, TENSOR_CODE, TENSOR_LASTI, TENSOR_SCOPE,
     TENSOR_VALUE, PENDING_TRACE, PENDING_TIP, PENDING_EPOCH, PENDING_SLOTS_OF, PENDING_INPUTS, PENDING_RECORDS,
-    STATE_EDGES, STATE_INPUTS, STATE_RECENT, EDGE_END, EDGE_RESULTS, EDGE_CONTAINER, EDGE_SLOT, EDGE_AVAL,
-    EDGE_VALUES, EDGE_CONVERTERS, EDGE_CONVERT, EDGE_SCALAR, EDGE_CONVERTED, EDGE_ARGUMENT, EDGE_PLAIN,
+    PENDING_END, PENDING_BEGAN, PENDING_ENDED, PENDING_GUARDS, PENDING_COPIES, PENDING_SOURCES, PENDING_UNSETTLED,
+    PENDING_CHECKS, PENDING_DOOMED, PENDING_CLOSED, PENDING_APPEND, PENDING_LANDING, PENDING_TROUBLE, PENDING_ROOT,
+    PENDING_OWNERS, STATE_EXECUTABLES, STATE_LARGE, STATE_SLOTS, STATE_EDGES, STATE_INPUTS, STATE_RECENT, EDGE_END,
+    EDGE_RESULTS, EDGE_CONTAINER, EDGE_SLOT, EDGE_AVAL, EDGE_VALUES, EDGE_CONVERTERS, EDGE_CONVERT, EDGE_SCALAR, EDGE_CONVERTED, EDGE_ARGUMENT, EDGE_PLAIN,
     CHANGES_COUNT, OFFSETS
 };
 
@@ -38,7 +40,11 @@ static const struct { const char *owner, *name; } slots[OFFSETS] = {
     {"LazyTensor", "_trace"}, {"LazyTensor", "aval"}, {"LazyTensor", "_pending"}, {"LazyTensor", "_slot"},
     {"LazyTensor", "_edge"}, {"LazyTensor", "_code"}, {"LazyTensor", "_lasti"}, {"LazyTensor", "_scope"},
     {"LazyTensor", "_value"}, {"Pending", "trace"}, {"Pending", "tip"}, {"Pending", "epoch"},
-    {"Pending", "slots_of"}, {"Pending", "inputs"}, {"Pending", "records"}, {"State", "edges"},
+    {"Pending", "slots_of"}, {"Pending", "inputs"}, {"Pending", "records"}, {"Pending", "_end"},
+    {"Pending", "began"}, {"Pending", "ended"}, {"Pending", "guards"}, {"Pending", "_copies"}, {"Pending", "sources"},
+    {"Pending", "unsettled"}, {"Pending", "checks"}, {"Pending", "doomed"}, {"Pending", "closed"},
+    {"Pending", "append"}, {"Pending", "landing"}, {"Pending", "trouble"}, {"Pending", "root"},
+    {"Pending", "_owners"}, {"State", "executables"}, {"State", "large"}, {"State", "slots"}, {"State", "edges"},
     {"State", "inputs"}, {"State", "recent"}, {"Edge", "end"}, {"Edge", "results"}, {"Edge", "container"},
     {"Edge", "slot"}, {"Edge", "aval"}, {"Edge", "values"}, {"Edge", "converters"}, {"Edge", "convert"},
     {"Edge", "scalar"}, {"Edge", "converted"}, {"Edge", "argument"}, {"Edge", "plain"}, {"Changes", "count"},
@@ -51,20 +57,23 @@ static Py_ssize_t offsets[OFFSETS];
 /* Classes and functions of lazynb and JAX, by the names that `configure` takes. */
 enum {
     LAZY_TENSOR, PENDING, STATE, EDGE, CHANGES, LAZY_TRACE, LINEARIZE_TRACE, ARRAY, DTYPE, KINDS, AMBIENT,
-    CHANGES_OBJECT, SCOPES, OPENED, RECALL, LINEARIZED_CALL, MAKE_CURRENT, IS_USER_CODE, NAMES
+    CHANGES_OBJECT, SCOPES, OPENED, RECALL, LINEARIZED_CALL, MAKE_CURRENT, IS_USER_CODE, BORROWED, HELD_OUTSIDE,
+    PLACES, PLACE, CODE_KIND, NAMES
 };
 
 static const char *const names[NAMES] = {
     "LazyTensor", "Pending", "State", "Edge", "Changes", "LazyTrace", "LinearizeTrace", "ArrayImpl", "dtype",
     "KINDS", "ambient", "changes", "scopes", "opened", "recall", "linearized_call", "make_current", "is_user_code",
+    "borrowed", "held_outside", "places", "here", "code_kind",
 };
 
 static PyObject *known[NAMES];
 
 #define IS_A(object, which) ((PyObject *)Py_TYPE(object) == known[which])
 
-static PyObject *str_array, *str_context, *str_dict, *str_inputs, *str_is_deleted, *str_origin_of,
-    *str_parent_trace, *str_pending, *str_same_context, *str_value;
+static PyObject *str_append, *str_array, *str_aval, *str_committed, *str_context, *str_dict, *str_inputs, *str_is_deleted, *str_origin_of,
+    *str_name, *str_observers, *str_placed, *str_seconds, *str_start,
+    *str_tensors, *str_parent_trace, *str_pending, *str_pointer, *str_same_context, *str_value;
 
 static PyObject *user_code; /* the code from which the last call was recalled, known to be the user's */
 
@@ -115,6 +124,76 @@ static int same_context(PyObject *pending)
     return same;
 }
 
+/* `Pending._secured(value)`, the usual case: 1 with the guard kept, 0 if Python is to look, -1 for an error. */
+static int guard(PyObject *pending, PyObject *value, PyObject *id)
+{
+    PyObject *view = PyMemoryView_FromObject(value);
+    if (view == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    int done = 1;
+    if (PyDict_GET_SIZE(known[BORROWED]) > 0) {
+        PyObject *address = PyObject_CallMethodNoArgs(value, str_pointer);
+        done = address == NULL ? -1 : !PyDict_Contains(known[BORROWED], address);
+        Py_XDECREF(address);
+    }
+    if (done == 1 && PyDict_SetItem(SLOT(pending, PENDING_GUARDS), id, view) < 0)
+        done = -1;
+    Py_DECREF(view);
+    return done;
+}
+
+/* The state to which an uncommitted array leads, that was an input there before: a new reference, or NULL, with an
+   error or without. */
+static PyObject *state_after(PyObject *tip, PyObject *value)
+{
+    PyObject *aval = PyObject_GetAttr(value, str_aval), *id = NULL, *key = NULL, *state = NULL, *committed;
+    if (aval != NULL && (id = PyLong_FromVoidPtr(aval)) != NULL && (key = PyTuple_Pack(2, id, Py_None)) != NULL) {
+        PyObject *found = PyDict_GetItemWithError(SLOT(tip, STATE_EDGES), key);
+        if (found != NULL && PyTuple_CheckExact(found) && PyTuple_GET_ITEM(found, 0) == aval) {
+            state = Py_NewRef(PyTuple_GET_ITEM(found, 1));
+            committed = PyObject_GetAttr(value, str_committed);
+            if (committed != Py_False)
+                Py_CLEAR(state);
+            Py_XDECREF(committed);
+        }
+    }
+    Py_XDECREF(key);
+    Py_XDECREF(id);
+    Py_XDECREF(aval);
+    return state;
+}
+
+/* The rest of `Pending.array`, for an array that is no input yet: its slot, or None; NULL with no error if Python is
+   to look. The order is that of `append`. */
+static PyObject *new_input(PyObject *pending, PyObject *value, PyObject *id, int outside)
+{
+    PyObject *tip = SLOT(pending, PENDING_TIP), *state, *slot = NULL;
+    int held = outside ? 1 : PyDict_Contains(known[HELD_OUTSIDE], id);
+    if (tip == Py_None || held < 0 || (held && guard(pending, value, id) != 1))
+        return NULL;
+    Py_INCREF(tip);
+    if ((state = state_after(tip, value)) == NULL || SLOT(pending, PENDING_TIP) != tip) {
+        slot = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+        goto end;
+    }
+    Py_ssize_t before = PyLong_AsSsize_t(SLOT(tip, STATE_INPUTS));
+    PyObject *entry = PyTuple_Pack(1, value);
+    if (entry == NULL || PyList_SetSlice(SLOT(pending, PENDING_INPUTS), before, PY_SSIZE_T_MAX, entry) < 0) {
+        Py_XDECREF(entry);
+        goto end;
+    }
+    Py_DECREF(entry);
+    Py_SETREF(SLOT(pending, PENDING_TIP), Py_NewRef(state));
+    if (PyDict_SetItem(SLOT(pending, PENDING_SLOTS_OF), id, SLOT(tip, STATE_SLOTS)) == 0)
+        slot = Py_NewRef(SLOT(tip, STATE_SLOTS));
+end:
+    Py_XDECREF(state);
+    Py_DECREF(tip);
+    return slot;
+}
+
 /* `Pending.array(value, outside)`: the slot of a concrete array, or None. */
 static PyObject *slot_of_array(PyObject *pending, PyObject *value, int outside)
 {
@@ -124,13 +203,14 @@ static PyObject *slot_of_array(PyObject *pending, PyObject *value, int outside)
             return NULL;
         PyObject *slot = PyDict_GetItemWithError(SLOT(pending, PENDING_SLOTS_OF), id);
         Py_XINCREF(slot);
+        int gone = PyErr_Occurred() ? -1 : slot == NULL || outside ? is_deleted(value) : 0;
+        if (slot == NULL && gone == 0)
+            slot = new_input(pending, value, id, outside);
+        else if (gone != 0)
+            Py_CLEAR(slot);
         Py_DECREF(id);
-        int usable = slot == NULL ? 0 : outside ? is_deleted(value) : 0;
-        if (slot != NULL && usable == 0)
+        if (slot != NULL || PyErr_Occurred())
             return slot;
-        Py_XDECREF(slot);
-        if (usable < 0 || PyErr_Occurred())
-            return NULL;
     }
     PyObject *args[] = {pending, value, outside ? Py_True : Py_False};
     return PyObject_VectorcallMethod(str_array, args, 3, NULL);
@@ -629,6 +709,413 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, 
     return result;
 }
 
+/* ---- places ----------------------------------------------------------------------------------------------- */
+
+enum { USERS = 1, OURS = 2, MODULE = 4, EXAMPLE = 8 }; /* the kinds of code that `source.code_kind` tells */
+
+/* The kind of `code`, which is asked for once as long as its place in the table is its own; -1 is an error. */
+static long kind_of(PyObject *code)
+{
+    static struct { PyObject *code; long kind; } table[1024];
+    size_t at = ((uintptr_t)code >> 5) % 1024;
+    if (table[at].code != code) {
+        PyObject *answer = PyObject_CallOneArg(known[CODE_KIND], code);
+        long kind = answer == NULL ? -1 : PyLong_AsLong(answer);
+        Py_XDECREF(answer);
+        if (kind < 0)
+            return -1;
+        table[at].kind = kind;
+        Py_XSETREF(table[at].code, Py_NewRef(code));
+    }
+    return table[at].kind;
+}
+
+/* Whether `frame`, whose code is of `kind`, is the cell, script or example that nothing of the user's calls. */
+static int is_main(PyFrameObject *frame, long kind)
+{
+    if (!(kind & MODULE) || (kind & EXAMPLE))
+        return (kind & MODULE) != 0;
+    PyObject *globals = PyFrame_GetGlobals(frame), *name = PyDict_GetItemWithError(globals, str_name);
+    int is = name != NULL && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__main__") == 0;
+    Py_DECREF(globals);
+    return is;
+}
+
+#define STACK 64 /* instructions of a stack that is remembered; a longer one is Python's */
+
+typedef struct {
+    PyObject *code[STACK];
+    int lasti[STACK];
+    int count;
+} Stack;
+
+static void drop(Stack *stack)
+{
+    while (stack->count > 0)
+        Py_DECREF(stack->code[--stack->count]);
+}
+
+/* The instructions by which `source.here` tells a place: the user's from the lowest outwards, after that of the
+   library that asks, if there is one. 1 if they are all, 0 if Python is to look, -1 for an error. */
+static int read_stack(PyFrameObject *frame, Stack *stack)
+{
+    int users = 0, all = 0;
+    Py_XINCREF(frame);
+    while (frame != NULL && all == 0) {
+        PyObject *code = (PyObject *)PyFrame_GetCode(frame);
+        long kind = kind_of(code);
+        int wanted = kind >= 0 && ((kind & USERS) || (users == 0 && stack->count == 0 && !(kind & OURS)));
+        if (kind < 0)
+            all = -1;
+        else if (wanted && stack->count == STACK)
+            all = 2;
+        else if (wanted) {
+            stack->lasti[stack->count] = PyFrame_GetLasti(frame);
+            stack->code[stack->count++] = Py_NewRef(code);
+            users += (kind & USERS) != 0;
+            if ((kind & USERS) && is_main(frame, kind))
+                all = 1;
+        }
+        Py_DECREF(code);
+        PyFrameObject *back = PyFrame_GetBack(frame);
+        Py_DECREF(frame);
+        frame = back;
+    }
+    Py_XDECREF(frame);
+    return all == 2 ? 0 : all == 0 ? users > 0 : all;
+}
+
+/* `here(depth)`: as source.here, which is asked once for each stack. */
+static PyObject *here(PyObject *module, PyObject *depth)
+{
+    (void)module;
+    long frames = PyLong_AsLong(depth);
+    if (frames < 1 && PyErr_Occurred())
+        return NULL;
+    PyFrameObject *frame = caller((int)frames - 1);
+    if (frame == NULL)
+        return NULL;
+    Stack stack = {.count = 0};
+    int found = read_stack(frame, &stack);
+    Py_DECREF(frame);
+    PyObject *key = NULL, *spot = NULL, *kept = NULL;
+    if (found < 0)
+        goto end;
+    if (found == 0) {
+        spot = PyObject_CallOneArg(known[PLACE], depth);
+        goto end;
+    }
+    uintptr_t parts[2 * STACK];
+    for (int at = 0; at < stack.count; at++) {
+        parts[2 * at] = (uintptr_t)stack.code[at];
+        parts[2 * at + 1] = (uintptr_t)stack.lasti[at];
+    }
+    key = PyBytes_FromStringAndSize((char *)parts, (Py_ssize_t)(2 * stack.count * sizeof *parts));
+    if (key == NULL)
+        goto end;
+    kept = Py_XNewRef(PyDict_GetItemWithError(known[PLACES], key));
+    if (kept != NULL)
+        spot = Py_NewRef(PyTuple_GET_ITEM(kept, 0));
+    else if (!PyErr_Occurred() && (spot = PyObject_CallOneArg(known[PLACE], depth)) != NULL) {
+        kept = PyTuple_New(1 + stack.count); /* the code is kept, so that its address stays its own */
+        if (kept != NULL) {
+            PyTuple_SET_ITEM(kept, 0, Py_NewRef(spot));
+            for (int at = 0; at < stack.count; at++)
+                PyTuple_SET_ITEM(kept, at + 1, Py_NewRef(stack.code[at]));
+            if (PyDict_GET_SIZE(known[PLACES]) > 10000)
+                PyDict_Clear(known[PLACES]);
+        }
+        if (kept == NULL || PyDict_SetItem(known[PLACES], key, kept) < 0)
+            Py_CLEAR(spot);
+    }
+end:
+    Py_XDECREF(kept);
+    Py_XDECREF(key);
+    drop(&stack);
+    return spot;
+}
+
+/* ---- the hand-over ---------------------------------------------------------------------------------------- */
+
+/* What lazynb.execute tells, by the names that `configure_hand_over` takes. */
+enum { LANDING, RUN, FOR_ALL, TIME, USE, NOTE, NOT_STARTED, PARTS };
+
+static const char *const part_names[PARTS] = {"Landing", "Run", "for_all", "perf_counter", "use", "note", "not_started"};
+
+static PyObject *parts[PARTS];
+
+/* Whether nothing is to be done for a trace but to run it: `Execution._run_one` is for the others. */
+static int is_usual(PyObject *pending)
+{
+    if (!IS_A(pending, PENDING) || SLOT(pending, PENDING_LANDING) != Py_None || SLOT(pending, PENDING_TROUBLE) != Py_None ||
+        PyObject_Size(SLOT(pending, PENDING_CHECKS)) || PyObject_Size(SLOT(pending, PENDING_DOOMED)) ||
+        PyObject_Size(SLOT(pending, PENDING_UNSETTLED)) || PyList_GET_SIZE(parts[FOR_ALL]) > 0)
+        return 0;
+    PyObject *observers = PyObject_GetAttr(SLOT(pending, PENDING_TRACE), str_observers);
+    int none = observers == NULL ? -1 : PyObject_Size(observers) == 0;
+    Py_XDECREF(observers);
+    return none;
+}
+
+/* `Pending.live`, if the tensors stand in the order of their slots, and their slots; 0 otherwise, or if there are
+   none. */
+static int live(PyObject *pending, PyObject **tensors, PyObject **wanted)
+{
+    PyObject *records = SLOT(pending, PENDING_RECORDS);
+    long last = -1;
+    *tensors = PyList_New(0);
+    *wanted = NULL;
+    for (Py_ssize_t at = 0; *tensors != NULL && at < PyList_GET_SIZE(records); at++) {
+        PyObject *tensor = PyList_GET_ITEM(records, at);
+        if (Py_REFCNT(tensor) == 1 || SLOT(tensor, TENSOR_PENDING) != pending)
+            continue; /* only `records` holds it; or it has its value */
+        long slot = PyLong_AsLong(SLOT(tensor, TENSOR_SLOT));
+        if (slot <= last)
+            return 0;
+        last = slot;
+        if (PyList_Append(*tensors, tensor) < 0)
+            return -1;
+    }
+    if (*tensors == NULL || (*wanted = PyTuple_New(PyList_GET_SIZE(*tensors))) == NULL)
+        return -1;
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(*tensors); at++)
+        PyTuple_SET_ITEM(*wanted, at, Py_NewRef(SLOT(PyList_GET_ITEM(*tensors, at), TENSOR_SLOT)));
+    return last >= 0;
+}
+
+/* The binding with which a trace that ends at `state` ran before, where it has no memory to give away; NULL, with an
+   error or without. A borrowed reference. */
+static PyObject *binding_of(PyObject *state, PyObject *wanted)
+{
+    PyObject *large = PyDict_GetItemWithError(SLOT(state, STATE_LARGE), wanted);
+    if (large == NULL || !PyTuple_CheckExact(large) || PyTuple_GET_SIZE(large) > 0)
+        return NULL;
+    PyObject *binding = PyDict_GetItemWithError(SLOT(state, STATE_EXECUTABLES), wanted);
+    return binding != NULL && PyTuple_Check(binding) && PyTuple_GET_SIZE(binding) == 2 ? binding : NULL;
+}
+
+/* Whether each input that other code holds is there: `Pending.restore` is for those that are deleted. */
+static int inputs_are_there(PyObject *pending)
+{
+    PyObject *key, *view;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(SLOT(pending, PENDING_GUARDS), &at, &key, &view)) {
+        PyObject *array = PyMemoryView_Check(view) ? PyMemoryView_GET_BUFFER(view)->obj : NULL;
+        if (array == NULL || !IS_A(array, ARRAY))
+            return 0;
+        int gone = is_deleted(array);
+        if (gone != 0)
+            return gone < 0 ? -1 : 0;
+    }
+    return 1;
+}
+
+/* The values of the inputs that a program takes: a list; NULL, with an error or without, if one has none. */
+static PyObject *values_of(PyObject *pending, PyObject *numbers)
+{
+    PyObject *inputs = SLOT(pending, PENDING_INPUTS), *values = PyList_New(0);
+    for (Py_ssize_t at = 0; values != NULL && at < PyList_GET_SIZE(numbers); at++) {
+        Py_ssize_t number = PyLong_AsSsize_t(PyList_GET_ITEM(numbers, at));
+        PyObject *value = number >= 0 && number < PyList_GET_SIZE(inputs) ? PyList_GET_ITEM(inputs, number) : NULL;
+        if (value != NULL && IS_A(value, LAZY_TENSOR))
+            value = SLOT(value, TENSOR_VALUE);
+        if (value == NULL || value == Py_None || PyList_Append(values, value) < 0)
+            Py_CLEAR(values);
+    }
+    return values;
+}
+
+static double seconds(PyObject *number) { return PyFloat_AsDouble(number); }
+
+static PyObject *now(void) { return PyObject_CallNoArgs(parts[TIME]); }
+
+static int seal(PyObject *pending)
+{
+    if (SLOT(pending, PENDING_TIP) == Py_None)
+        return 0;
+    PyObject *ended = now();
+    if (ended == NULL)
+        return -1;
+    PyObject *tip = SLOT(pending, PENDING_TIP);
+    Py_XSETREF(SLOT(pending, PENDING_END), Py_NewRef(tip));
+    SLOT(pending, PENDING_TIP) = Py_NewRef(Py_None);
+    Py_DECREF(tip);
+    Py_XSETREF(SLOT(pending, PENDING_ENDED), ended);
+    return 0;
+}
+
+/* Puts `value`, a new reference, into a slot of a trace, and what was there into `freed`. */
+static void put(PyObject *pending, int which, PyObject *value, PyObject **freed)
+{
+    *freed = SLOT(pending, which);
+    SLOT(pending, which) = value;
+}
+
+/* `Pending.close` of a trace that has run as a whole, whose last state has an executable. */
+static int close_trace(PyObject *pending)
+{
+    PyObject *records = PyList_New(0), *inputs = PyList_New(0), *slots_of = PyDict_New(), *owners = PyList_New(0),
+             *guards = PyDict_New(), *copies = PyDict_New(), *sources = PySet_New(NULL),
+             *append = records == NULL ? NULL : PyObject_GetAttr(records, str_append), *freed[9];
+    if (!inputs || !slots_of || !owners || !guards || !copies || !sources || !append)
+        return -1;
+    put(pending, PENDING_END, Py_XNewRef(SLOT(pending, PENDING_ROOT)), &freed[0]);
+    put(pending, PENDING_INPUTS, inputs, &freed[1]);
+    put(pending, PENDING_RECORDS, records, &freed[2]);
+    put(pending, PENDING_SLOTS_OF, slots_of, &freed[3]);
+    put(pending, PENDING_OWNERS, owners, &freed[4]);
+    put(pending, PENDING_GUARDS, guards, &freed[5]);
+    put(pending, PENDING_COPIES, copies, &freed[6]);
+    put(pending, PENDING_SOURCES, sources, &freed[7]);
+    put(pending, PENDING_APPEND, append, &freed[8]);
+    Py_XSETREF(SLOT(pending, PENDING_CLOSED), Py_NewRef(Py_True));
+    for (size_t at = 0; at < sizeof freed / sizeof *freed; at++)
+        Py_XDECREF(freed[at]);
+    return 0;
+}
+
+/* `Execution._deliver`, of a trace without checks and trouble. */
+static int deliver(PyObject *pending, PyObject *landing, PyObject *tensors)
+{
+    PyObject *values = PyObject_CallMethodNoArgs(landing, str_placed);
+    if (values == NULL)
+        return -1;
+    if (!PyList_Check(values) || PyList_GET_SIZE(values) != PyList_GET_SIZE(tensors)) {
+        PyErr_SetString(PyExc_ValueError, "a program gave another number of results than was asked for");
+        Py_DECREF(values);
+        return -1;
+    }
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(tensors); at++) {
+        PyObject *tensor = PyList_GET_ITEM(tensors, at);
+        Py_XSETREF(SLOT(tensor, TENSOR_VALUE), Py_NewRef(PyList_GET_ITEM(values, at)));
+        Py_XSETREF(SLOT(tensor, TENSOR_PENDING), Py_NewRef(Py_None));
+        Py_XSETREF(SLOT(tensor, TENSOR_EDGE), Py_NewRef(Py_None));
+        Py_XSETREF(SLOT(tensor, TENSOR_CODE), Py_NewRef(Py_None));
+    }
+    Py_DECREF(values);
+    PyObject *none = PyTuple_New(0);
+    int failed = none == NULL || PyObject_SetAttr(landing, str_tensors, none) < 0;
+    Py_XDECREF(none);
+    if (failed)
+        return -1;
+    Py_XSETREF(SLOT(pending, PENDING_LANDING), Py_NewRef(Py_None));
+    return close_trace(pending);
+}
+
+/* The exception that was raised, in place of which another one may come. */
+static void tell_not_started(PyObject *pending, PyObject *tensors, PyObject *landing)
+{
+    PyObject *type, *error, *traceback;
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    if (traceback != NULL)
+        PyException_SetTraceback(error, traceback);
+    PyObject *args[] = {pending, tensors, landing, error};
+    PyObject *nothing = PyObject_Vectorcall(parts[NOT_STARTED], args, 4, NULL);
+    if (nothing == NULL) {
+        Py_XDECREF(type);
+        Py_XDECREF(error);
+        Py_XDECREF(traceback);
+        return;
+    }
+    Py_DECREF(nothing);
+    PyErr_Restore(type, error, traceback);
+}
+
+/* Starts the program of `landing`, and notes what that took; -1 is an error. */
+static int start(PyObject *pending, PyObject *executable, PyObject *values, PyObject *awaited, PyObject *tensors,
+                 PyObject *landing)
+{
+    PyObject *began = now(), *ended = NULL, *took = NULL, *args[] = {executable, values, awaited, landing};
+    PyObject *nothing = began == NULL ? NULL : PyObject_VectorcallMethod(str_start, args, 4, NULL);
+    int done = -1;
+    if (nothing == NULL)
+        tell_not_started(pending, tensors, landing);
+    else if ((ended = now()) != NULL && (took = PyFloat_FromDouble(seconds(ended) - seconds(began))) != NULL)
+        done = PyObject_SetAttr(landing, str_seconds, took);
+    Py_XDECREF(nothing);
+    Py_XDECREF(began);
+    Py_XDECREF(ended);
+    Py_XDECREF(took);
+    return done;
+}
+
+/* A `Run`: a tuple with the fields in their order. */
+static PyObject *run_of(PyObject *binding, PyObject *landing, PyObject *recorded, PyObject *began)
+{
+    PyTypeObject *type = (PyTypeObject *)parts[RUN];
+    PyObject *took = PyObject_GetAttr(landing, str_seconds), *run = took == NULL ? NULL : type->tp_alloc(type, 5);
+    if (run == NULL) {
+        Py_XDECREF(took);
+        return NULL;
+    }
+    PyTuple_SET_ITEM(run, 0, Py_NewRef(binding));
+    PyTuple_SET_ITEM(run, 1, Py_NewRef(Py_None));
+    PyTuple_SET_ITEM(run, 2, took);
+    PyTuple_SET_ITEM(run, 3, Py_NewRef(recorded));
+    PyTuple_SET_ITEM(run, 4, Py_NewRef(began));
+    return run;
+}
+
+/* Runs a sealed trace with `binding`: a Run, or NULL with an error. */
+static PyObject *run_with(PyObject *pending, PyObject *binding, PyObject *tensors, PyObject *values, PyObject *const *args)
+{
+    PyObject *began = Py_NewRef(SLOT(pending, PENDING_BEGAN)), *executable = PyTuple_GET_ITEM(binding, 0);
+    PyObject *recorded = PyFloat_FromDouble(seconds(SLOT(pending, PENDING_ENDED)) - seconds(began));
+    PyObject *landing = NULL, *run = NULL, *nothing = NULL;
+    if (recorded != NULL) {
+        PyObject *fields[] = {binding, tensors, args[1], args[2], Py_None, recorded};
+        landing = PyObject_Vectorcall(parts[LANDING], fields, 6, NULL);
+    }
+    if (landing == NULL)
+        goto end;
+    Py_XSETREF(SLOT(pending, PENDING_LANDING), Py_NewRef(landing));
+    if (start(pending, executable, values, args[3], tensors, landing) < 0)
+        goto end;
+    PyObject *both[] = {pending, landing};
+    if ((nothing = PyObject_Vectorcall(parts[NOTE], both, 2, NULL)) == NULL)
+        goto end;
+    run = run_of(binding, landing, recorded, began);
+    if (run != NULL && deliver(pending, landing, tensors) < 0)
+        Py_CLEAR(run);
+end:
+    Py_XDECREF(nothing);
+    Py_XDECREF(landing);
+    Py_XDECREF(recorded);
+    Py_DECREF(began);
+    return run;
+}
+
+/* `hand_over(pending, kind, spot, awaited)`: what `Execution._run_one` does with a trace that ran before, if nothing
+   else is to be done: a Run. Otherwise None, and nothing has changed. */
+static PyObject *hand_over(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    if (count != 4 || parts[PARTS - 1] == NULL)
+        return PyErr_Format(PyExc_TypeError, "hand_over takes a trace, a kind, a place, and whether it is awaited");
+    PyObject *pending = args[0], *tensors = NULL, *wanted = NULL, *binding = NULL, *values = NULL, *run = NULL;
+    int usual = is_usual(pending);
+    if (usual == 1 && (usual = live(pending, &tensors, &wanted)) == 1) {
+        PyObject *tip = SLOT(pending, PENDING_TIP);
+        binding = Py_XNewRef(binding_of(tip != Py_None ? tip : SLOT(pending, PENDING_END), wanted));
+        if (binding != NULL && (usual = inputs_are_there(pending)) == 1)
+            values = values_of(pending, PyTuple_GET_ITEM(binding, 1));
+    }
+    if (values == NULL)
+        run = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    else {
+        PyObject *nothing = PyObject_CallOneArg(parts[USE], PyTuple_GET_ITEM(binding, 0));
+        if (nothing != NULL && seal(pending) == 0)
+            run = run_with(pending, binding, tensors, values, args);
+        Py_XDECREF(nothing);
+    }
+    Py_XDECREF(values);
+    Py_XDECREF(binding);
+    Py_XDECREF(wanted);
+    Py_XDECREF(tensors);
+    return run;
+}
+
 /* ---- the type --------------------------------------------------------------------------------------------- */
 
 static PyObject *call_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -744,7 +1231,25 @@ static PyObject *configure(PyObject *module, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
+static PyObject *configure_hand_over(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    for (int at = 0; at < PARTS; at++) {
+        PyObject *part = PyDict_GetItemString(arguments, part_names[at]);
+        if (part == NULL)
+            return PyErr_Format(PyExc_KeyError, "%s", part_names[at]);
+        Py_XSETREF(parts[at], Py_NewRef(part));
+    }
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"here", here, METH_O, PyDoc_STR("here(depth): see lazynb.source.here.")},
+    {"hand_over", (PyCFunction)(void (*)(void))hand_over, METH_FASTCALL,
+     PyDoc_STR("hand_over(pending, kind, spot, awaited): runs a trace as Execution._run_one does, if it ran before and "
+               "nothing else is to be done. Returns a Run; None if it did nothing.")},
+    {"configure_hand_over", configure_hand_over, METH_O,
+     PyDoc_STR("Takes what hand_over works with, by name. Raises KeyError for one that is missing.")},
     {"configure", configure, METH_O,
      PyDoc_STR("Takes the classes and functions that calls work with, by name. Raises KeyError for one that is "
                "missing, TypeError if an attribute is no slot.")},
@@ -762,7 +1267,10 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__fast(void)
 {
     static const struct { PyObject **where; const char *text; } strings[] = {
-        {&str_array, "array"}, {&str_context, "context"}, {&str_dict, "__dict__"}, {&str_inputs, "inputs"},
+        {&str_append, "append"}, {&str_array, "array"}, {&str_aval, "aval"}, {&str_committed, "_committed"},
+        {&str_name, "__name__"}, {&str_observers, "observers"}, {&str_placed, "placed"},
+        {&str_pointer, "unsafe_buffer_pointer"}, {&str_seconds, "seconds"}, {&str_start, "start"},
+        {&str_tensors, "tensors"}, {&str_context, "context"}, {&str_dict, "__dict__"}, {&str_inputs, "inputs"},
         {&str_is_deleted, "is_deleted"}, {&str_origin_of, "origin_of"}, {&str_parent_trace, "parent_trace"},
         {&str_pending, "pending"}, {&str_same_context, "same_context"}, {&str_value, "value"},
     };

@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from lazynb import _jax as jc
+from lazynb import _jax as jc, source
 from lazynb.record.fast import remembered as pure
 from lazynb.record.fast.linearize import linearized_call
 from lazynb.record.fast.recall import KINDS, Edge, opened, recall
+from lazynb.record.outside import borrowed, held_outside
 from lazynb.record.pending import Pending
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace
 from lazynb.record.trie import State
-from lazynb.source import is_user_code
 
 SOURCE = Path(__file__).parents[1] / "_fast.c"
 """The source, where lazynb is used from a checkout; an installed package has none."""
@@ -82,7 +82,12 @@ def _parts() -> dict[str, Any]:
         "recall": recall,
         "linearized_call": linearized_call,
         "make_current": pure.make_current,
-        "is_user_code": is_user_code,
+        "is_user_code": source.is_user_code,
+        "borrowed": borrowed.addresses,
+        "held_outside": held_outside.ids,
+        "places": source.known_places,
+        "here": source.here,
+        "code_kind": source.code_kind,
     }
 
 
@@ -106,6 +111,22 @@ def binary(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         return pure.binary(name, plain)
     call: Callable[..., Any] = _fast.Call(name, plain, True, pair=True)
     return call
+
+
+here: Callable[[int], source.Spot] = source.here if _fast is None else _fast.here
+
+
+def hand_over(parts: dict[str, Any]) -> Callable[..., Any] | None:
+    """The function that runs a trace that ran before; None if that is Python's alone.
+
+    Arguments:
+      parts: what it works with.
+    """
+    if _fast is None:
+        return None
+    _fast.configure_hand_over(parts)
+    run: Callable[..., Any] = _fast.hand_over
+    return run
 
 
 def describe() -> str:
