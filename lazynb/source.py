@@ -107,7 +107,9 @@ _cells: dict[str, tuple[int, str]] = {}
 def register_cell(file: str, number: int, source: str) -> None:
     """Notes that the code compiled as ``file`` is notebook cell ``number``; the newest run counts."""
     _cells[file] = (number, source)
-    known_places.clear()  # they say which run of the cell they are of
+    known_places.clear()  # they say of which run of the cell they are
+    _spots.clear()
+    _known_callers.clear()
     history.add(file, number, source)
 
 
@@ -422,26 +424,40 @@ def here(depth: int = 1) -> Spot:
     asker = None
     while True:  # every break comes here, so known code costs no call
         code = frame.f_code
-        known = _is_user.get(id(code))
-        user = known[0] if known is not None else is_user_code(code)
+        kind = _is_user.get(id(code))
+        user = kind[0] if kind is not None else is_user_code(code)
         above = frame.f_back
         if user or above is None:
             break
         if asker is None:
-            known = _ours.get(id(code))
-            if not (known[0] if known is not None else is_ours(code)):
+            kind = _ours.get(id(code))
+            if not (kind[0] if kind is not None else is_ours(code)):
                 asker = frame
         frame = above
     if not user:
         return _elsewhere(lowest)
-    library = None
-    if asker is not None and not generated.is_generated(asker.f_code.co_filename):
-        library = asker.f_code, asker.f_lasti
     callers: tuple[Spot, ...] = ()
     if code.co_flags & inspect.CO_OPTIMIZED or not _is_main(frame):
         callers = _callers(frame)
-    # The same as ``Spot(...)``, without the Python function that NamedTuple makes for it.
-    return tuple.__new__(Spot, (code, frame.f_lasti, _cells.get(code.co_filename), None, library, callers))
+    by = (id(asker.f_code), asker.f_lasti) if asker is not None else None
+    known = _spots.get(same := (id(code), frame.f_lasti, by, id(callers)))
+    return known[0] if known is not None else _new_spot(same, frame, asker, callers)
+
+
+def _new_spot(same: Any, frame: FrameType, asker: FrameType | None, callers: tuple[Spot, ...]) -> Spot:
+    """The spot of ``frame``, which :func:`here` finds by ``same`` from now on."""
+    code, library = frame.f_code, None
+    if asker is not None and not generated.is_generated(asker.f_code.co_filename):
+        library = asker.f_code, asker.f_lasti
+    if len(_spots) > 10_000:
+        _spots.clear()
+    spot = Spot(code, frame.f_lasti, _cells.get(code.co_filename), None, library, callers)
+    _spots[same] = spot, asker.f_code if asker is not None else None
+    return spot
+
+
+_spots: dict[tuple[Any, ...], tuple[Spot, CodeType | None]] = {}
+"""Each value keeps alive what its key has the ids of."""
 
 
 class _Handed(threading.local):
@@ -554,8 +570,8 @@ USERS, OURS, MODULE, EXAMPLE = 1, 2, 4, 8
 
 
 def code_kind(code: CodeType) -> int:
-    """What :func:`here` asks of code: the sum of ``USERS``, ``OURS`` (lazynb's or JAX's), ``MODULE`` (not in a
-    function) and ``EXAMPLE`` (of a docstring)."""
+    """What :func:`here` asks of code, a sum: ``USERS``, ``OURS`` (lazynb's or JAX's), ``MODULE`` (in no function),
+    ``EXAMPLE`` (of a docstring)."""
     kind = USERS if is_user_code(code) else OURS if is_ours(code) else 0
     kind += MODULE if code.co_name == "<module>" else 0
     return kind + (EXAMPLE if generated.is_example(code.co_filename) else 0)

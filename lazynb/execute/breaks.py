@@ -74,9 +74,9 @@ class Sums:
     seconds: float = 0.0
     compile_seconds: float = 0.0
 
-    def add(self, ops: int, compiles: int, seconds: float, compile_seconds: float) -> None:
-        """Adds a break."""
-        self.count += 1
+    def add(self, count: int, ops: int, compiles: int, seconds: float, compile_seconds: float) -> None:
+        """Adds ``count`` breaks that cost so much together."""
+        self.count += count
         self.ops += ops
         self.compiles += compiles
         self.seconds += seconds
@@ -199,21 +199,25 @@ class BreakLog:
     def tallies(self) -> list[Tally]:
         """One tally for each kind, detail and place, ordered by the first break."""
         new, self._new = self._new, []
-        found: dict[Any, tuple[Tally, list[Sums]]] = {}  # a loop breaks again and again at one place
-        for kind, spot, detail, run, costs in new:
-            if len(self._tallies) >= _PLACES:
-                found.clear()  # the oldest make room
-            code, lasti, _, running, library, callers = spot
-            key = kind, detail, id(code), lasti, running, id(library), id(callers)  # ``new`` keeps them alive
-            tally, called = found.get(key) or found.setdefault(
-                key, self._tally_with_callers(kind, spot, detail)
-            )
-            tally.add(*costs)
-            for sums in called:
-                sums.add(*costs)
+        groups: dict[Any, list[Any]] = {}  # a loop breaks again and again at one place
+        for broken in new:
+            groups.setdefault((broken[0], id(broken[1]), broken[2]), []).append(
+                broken
+            )  # ``new`` keeps the ids
+        for group in groups.values():
+            self._fold(group)
+        return list(self._tallies.values())
+
+    def _fold(self, group: list[Any]) -> None:
+        """Adds breaks of one kind, place and detail to their tally."""
+        kind, spot, detail, _, _ = group[0]
+        tally, called = self._tally_with_callers(kind, spot, detail)
+        costs = list(map(sum, zip(*[costs for *_, costs in group], strict=True)))
+        for sums in (tally, *called):
+            sums.add(len(group), *costs)
+        for run in dict.fromkeys([run for _, _, _, run, _ in group]):
             if run is not None:
                 tally.cells[cell_runs.cell(run)] = run
-        return list(self._tallies.values())
 
     def _tally_with_callers(self, kind: str, spot: Spot, detail: str) -> tuple[Tally, list[Sums]]:
         tally = self._tally(kind, spot, detail)
@@ -236,7 +240,7 @@ class BreakLog:
         self._tallies.clear()
 
 
-_FOLDED = 1_000  # breaks that may wait to be added to their tallies
+_FOLDED = 100  # breaks that may wait to be added to their tallies
 _PLACES = 10_000  # tallies that are kept
 
 break_log = BreakLog()

@@ -119,15 +119,14 @@ class Execution:
         Raises:
           TraceBreakError: the break is not allowed, because the recorder of this thread is strict.
         """
-        trace, reason = pending.trace, REASONS[kind]
+        trace = pending.trace
         began, told = time.perf_counter(), trace.told_seconds
         with trace.lock:
-            alone = not (pending.depends or pending.calls_back or trace.sealed) and trace.pending is pending
+            alone = not (pending.sources or pending.calls_back or trace.sealed) and trace.pending is pending
             traces = (pending,) if alone else needed_by(pending)
-            operations = sum(map(len, traces))
-            is_error = trace.is_dry or (trace.strict and not reason.explicit)
+            is_error = trace.is_dry or (trace.strict and not REASONS[kind].explicit)
             if is_error and any(other.has_live() for other in traces):
-                raise TraceBreakError(kind, detail, spot, operations)
+                raise TraceBreakError(kind, detail, spot, sum(map(len, traces)))
             awaited = forced if waits else None
             needed = targets or ((forced,) if forced is not None else ())
             runs = self._run(traces, kind, spot, needed, awaited is not None)
@@ -140,7 +139,9 @@ class Execution:
         finally:  # an interrupt ends the wait, not the run
             ended = time.perf_counter()
             seconds = ended - began - (trace.told_seconds - told)  # what observers take is not counted
-            broken = _Broken(trace, runs, seconds, began, ended, ended - ran if awaited is not None else 0.0)
+            waited = ended - ran if awaited is not None else 0.0
+            # the same as ``_Broken(...)``, without the Python function that NamedTuple makes for it
+            broken = tuple.__new__(_Broken, (trace, runs, seconds, began, ended, waited))
             if together is None:
                 _note_break(broken, kind, spot, detail, awaited, forced)
             else:

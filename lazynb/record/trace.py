@@ -150,6 +150,8 @@ class LazyTrace(jc.Trace):
         self._calls = CallCounter()
         self._context = _Context()
         self._raw: Any = None
+        self._recalls = False  # whether calls may be recalled under the last root's configuration
+        self._counted = -1  # ``changes.count`` when that was found
         self._unmoved: Any = None
         self._root_key: Any = None
         self._last_root = Root((), None)  # a root that is in no trie
@@ -525,12 +527,12 @@ class LazyTrace(jc.Trace):
         if self.sealed and (loop is None or len(self.sealed) >= 2 * self._swept):
             self._sweep()
         count = jc.changes.count
-        root = self._root()
+        root = self._root(count)
         if loop is not None and root.loops.get(loop.content) is not loop:
             loop = None
         pending = Pending(self, trie, root, self._raw, loop)
         pending.cut_by = self.cut_by
-        if self._raw is not None and not self.stray and not jc.must_run_eagerly():
+        if self._recalls and not self.stray:
             pending.epoch = count  # its context is the present one, as ``same_context`` would find
         self.pending = pending
         return pending
@@ -568,14 +570,23 @@ class LazyTrace(jc.Trace):
         trie.keep_divided(whole.state, places)
         whole.close()
 
-    def _root(self) -> Root:
-        """The root for JAX's configuration. Sets ``_raw`` to it if calls may be recalled under it."""
+    def _root(self, count: int) -> Root:
+        """The root for JAX's configuration. Sets ``_raw`` to it if calls may be recalled under it.
+
+        Arguments:
+          count: of the changes of JAX's configuration, which are counted while this thread records.
+        """
+        same = count == self._counted and self._recalls and not self.stray
+        if same and trie.roots.get(self._root_key) is self._last_root:
+            return self._last_root
         raw = jc.raw_context()
         if self._raw != raw or trie.roots.get(self._root_key) is not self._last_root:
             placement = jc.placement_context()
             self._root_key = (placement, self._context.now())
             self._last_root = trie.root(self._root_key, placement, jc.snapshot_config)
             self._raw = raw if jc.at_top_level() else None
+        self._recalls = self._raw is not None and not jc.must_run_eagerly()
+        self._counted = count
         return self._last_root
 
     def resume(self, pending: Pending) -> None:
