@@ -570,8 +570,8 @@ USERS, OURS, MODULE, EXAMPLE = 1, 2, 4, 8
 
 
 def code_kind(code: CodeType) -> int:
-    """What :func:`here` asks of code, a sum: ``USERS``, ``OURS`` (lazynb's or JAX's), ``MODULE`` (in no function),
-    ``EXAMPLE`` (of a docstring)."""
+    """What :func:`here` asks of code: the sum of those above. ``OURS`` is lazynb's or JAX's, ``MODULE`` in no
+    function, ``EXAMPLE`` in a docstring."""
     kind = USERS if is_user_code(code) else OURS if is_ours(code) else 0
     kind += MODULE if code.co_name == "<module>" else 0
     return kind + (EXAMPLE if generated.is_example(code.co_filename) else 0)
