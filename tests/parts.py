@@ -1,10 +1,10 @@
 """Which tests run where: `make test` takes a quarter of an hour, `.ci/run` less than an hour.
 
-``LAZYNB_SHARE="0/10"``, which ``scripts/test_matrix.py`` sets, takes the first tenth of the tests, those of
+``LAZYNB_SHARE="0/14"``, which ``scripts/test_matrix.py`` sets, takes the first fourteenth of the tests, those of
 one ``xdist_group`` together; those marked ``once`` or ``interpreter`` belong to every share, those marked
 ``long`` to none.
-``LAZYNB_REST=1`` takes those that the share leaves out, but for those that only the other JAX takes: four
-tenths on each, and half of the long tests that are marked ``sample``. So each test is
+``LAZYNB_REST=1`` takes those that the share leaves out, but for those that only the other JAX takes: about
+half on each, and half of the long tests that are marked ``sample``. So each test is
 run on one JAX at least. ``LAZYNB_TURN="0/3"``, which ``scripts/test_matrix.py`` sets by the commit, takes the
 first third of these.
 """
@@ -15,8 +15,8 @@ import os
 import zlib
 from typing import Any
 
-SHARES = 10
-OTHERS = {0: (1, 3, 5, 7, 9), 1: (0, 2, 4, 6, 8)}
+SHARES = 14
+OTHERS = {0: range(1, SHARES, 2), 1: range(0, SHARES, 2)}
 """By the share that a JAX takes in `make test`, those that only the other JAX takes."""
 
 
@@ -31,7 +31,7 @@ def taken(item: Any) -> bool:
 
 
 def in_share(item: Any, share: str) -> bool:
-    """Whether ``item`` is in the share, ``"0/10"``, of the tests that are not long."""
+    """Whether ``item`` is in the share, ``"0/14"``, of the tests that are not long."""
     if item.get_closest_marker("long"):
         return False
     number, shares = map(int, share.split("/"))

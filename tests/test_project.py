@@ -235,7 +235,7 @@ def test_matrix_leaves_out_what_another_python_has_had(monkeypatch):
 
 
 def test_the_two_jaxs_and_the_rest_have_every_test_between_them(monkeypatch, request):
-    """Each JAX leaves out tenths that the other one has; a long test is in the rest of both, unless it is one
+    """Each JAX leaves out parts that the other one has; a long test is in the rest of both, unless it is one
     of many samples."""
     import parts
 
@@ -247,16 +247,16 @@ def test_the_two_jaxs_and_the_rest_have_every_test_between_them(monkeypatch, req
 
     every = set(request.session.items)
     had = {}
-    for share in ("0/10", "1/10"):
+    for share in ("0/14", "1/14"):
         assert not runs(share, "") & runs(share, "1")
         had[share] = runs(share, "") | runs(share, "1")
         thirds = [runs(share, "1", turn) for turn in ("0/3", "1/3", "2/3")]
         assert set.union(*thirds) == runs(share, "1") and sum(map(len, thirds)) == len(runs(share, "1"))
         long = {item for item in every if item.get_closest_marker("long")}
         assert {item for item in long if not item.get_closest_marker("sample")} <= had[share]
-    assert had["0/10"] | had["1/10"] == every
-    alone = every - (had["0/10"] & had["1/10"])
-    assert all(any(parts.in_share(item, f"{number}/10") for number in range(10)) for item in alone - long)
+    assert had["0/14"] | had["1/14"] == every
+    alone = every - (had["0/14"] & had["1/14"])
+    assert all(any(parts.in_share(item, f"{number}/14") for number in range(14)) for item in alone - long)
     assert runs("0/1", "") | runs("0/1", "1") == every  # of one JAX alone
 
 
