@@ -4,8 +4,8 @@
     python3 scripts/test_matrix.py --environment    makes the first one's environment and prints its Python
 
 Standard library only. LAZYNB_PYTHONS="3.11 3.13" restricts the versions. Each has its own environment in
-.venvs/. Where the Pythons have two JAXs (3.11 has another than the newer ones), a fourteenth of the tests runs
-on one and another on the other, those marked once on the first; another Python with a JAX that was
+.venvs/. Where the Pythons have two JAXs (3.11 has another than the newer ones), a fourteenth of the tests
+runs on one and another on the other, those marked once on the first; another Python with a JAX that was
 seen takes half as many of what is quick. Tests marked long are left out (tests/parts.py). LAZYNB_REST=1 runs
 instead a third of what this leaves out, which one by the commit (LAZYNB_TURN=0/3, 1/3 and 2/3 name them),
 and LAZYNB_REST=1 LAZYNB_TURN=0/1 all of it, so that each test has had one JAX at least.
