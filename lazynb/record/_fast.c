@@ -180,7 +180,7 @@ static PyObject *new_input(PyObject *pending, PyObject *value, PyObject *id, int
     }
     Py_ssize_t before = PyLong_AsSsize_t(SLOT(tip, STATE_INPUTS));
     PyObject *entry = PyTuple_Pack(1, value);
-    if (entry == NULL || PyList_SetSlice(SLOT(pending, PENDING_INPUTS), before, PY_SSIZE_T_MAX, entry) < 0) {
+    if (entry == NULL || before < 0 || PyList_SetSlice(SLOT(pending, PENDING_INPUTS), before, PY_SSIZE_T_MAX, entry) < 0) {
         Py_XDECREF(entry);
         goto end;
     }
@@ -725,7 +725,8 @@ static long kind_of(PyObject *code)
         if (kind < 0)
             return -1;
         table[at].kind = kind;
-        Py_XSETREF(table[at].code, Py_NewRef(code));
+        Py_XSETREF(table[at].code, Py_NewRef(code)); /* what is freed may ask for another kind */
+        return kind;
     }
     return table[at].kind;
 }
@@ -805,12 +806,12 @@ static PyObject *here(PyObject *module, PyObject *depth)
         spot = PyObject_CallOneArg(known[PLACE], depth);
         goto end;
     }
-    uintptr_t parts[2 * STACK];
+    uintptr_t words[2 * STACK];
     for (int at = 0; at < stack.count; at++) {
-        parts[2 * at] = (uintptr_t)stack.code[at];
-        parts[2 * at + 1] = (uintptr_t)stack.lasti[at];
+        words[2 * at] = (uintptr_t)stack.code[at];
+        words[2 * at + 1] = (uintptr_t)stack.lasti[at];
     }
-    key = PyBytes_FromStringAndSize((char *)parts, (Py_ssize_t)(2 * stack.count * sizeof *parts));
+    key = PyBytes_FromStringAndSize((char *)words, (Py_ssize_t)(2 * stack.count * sizeof *words));
     if (key == NULL)
         goto end;
     kept = Py_XNewRef(PyDict_GetItemWithError(known[PLACES], key));
@@ -891,7 +892,9 @@ static PyObject *binding_of(PyObject *state, PyObject *wanted)
     if (large == NULL || !PyTuple_CheckExact(large) || PyTuple_GET_SIZE(large) > 0)
         return NULL;
     PyObject *binding = PyDict_GetItemWithError(SLOT(state, STATE_EXECUTABLES), wanted);
-    return binding != NULL && PyTuple_Check(binding) && PyTuple_GET_SIZE(binding) == 2 ? binding : NULL;
+    int is = binding != NULL && PyTuple_Check(binding) && PyTuple_GET_SIZE(binding) == 2 &&
+             PyList_Check(PyTuple_GET_ITEM(binding, 1));
+    return is ? binding : NULL;
 }
 
 /* Whether each input that other code holds is there: `Pending.restore` is for those that are deleted. */
@@ -1002,24 +1005,38 @@ static int deliver(PyObject *pending, PyObject *landing, PyObject *tensors)
     return close_trace(pending);
 }
 
-/* The exception that was raised, in place of which another one may come. */
-static void tell_not_started(PyObject *pending, PyObject *tensors, PyObject *landing)
+#if PY_VERSION_HEX < 0x030C0000
+static PyObject *raised(void)
 {
     PyObject *type, *error, *traceback;
     PyErr_Fetch(&type, &error, &traceback);
     PyErr_NormalizeException(&type, &error, &traceback);
     if (traceback != NULL)
         PyException_SetTraceback(error, traceback);
-    PyObject *args[] = {pending, tensors, landing, error};
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return error;
+}
+
+static void raise_again(PyObject *error)
+{
+    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(error)), error, PyException_GetTraceback(error));
+}
+#else
+#define raised PyErr_GetRaisedException
+#define raise_again PyErr_SetRaisedException
+#endif
+
+/* The `except` of `Execution._run_one`. */
+static void tell_not_started(PyObject *pending, PyObject *tensors, PyObject *landing)
+{
+    PyObject *error = raised(), *args[] = {pending, tensors, landing, error};
     PyObject *nothing = PyObject_Vectorcall(parts[NOT_STARTED], args, 4, NULL);
-    if (nothing == NULL) {
-        Py_XDECREF(type);
-        Py_XDECREF(error);
-        Py_XDECREF(traceback);
-        return;
-    }
-    Py_DECREF(nothing);
-    PyErr_Restore(type, error, traceback);
+    if (nothing != NULL)
+        raise_again(error);
+    else
+        Py_DECREF(error);
+    Py_XDECREF(nothing);
 }
 
 /* Starts the program of `landing`, and notes what that took; -1 is an error. */
@@ -1095,8 +1112,8 @@ static PyObject *hand_over(PyObject *module, PyObject *const *args, Py_ssize_t c
         return PyErr_Format(PyExc_TypeError, "hand_over takes a trace, a kind, a place, and whether it is awaited");
     PyObject *pending = args[0], *tensors = NULL, *wanted = NULL, *binding = NULL, *values = NULL, *run = NULL;
     int usual = is_usual(pending);
-    if (usual == 1 && (usual = live(pending, &tensors, &wanted)) == 1) {
-        PyObject *tip = SLOT(pending, PENDING_TIP);
+    PyObject *tip = usual == 1 ? SLOT(pending, PENDING_TIP) : NULL;
+    if (usual == 1 && (usual = live(pending, &tensors, &wanted)) == 1 && SLOT(pending, PENDING_TIP) == tip) {
         binding = Py_XNewRef(binding_of(tip != Py_None ? tip : SLOT(pending, PENDING_END), wanted));
         if (binding != NULL && (usual = inputs_are_there(pending)) == 1)
             values = values_of(pending, PyTuple_GET_ITEM(binding, 1));
@@ -1105,7 +1122,9 @@ static PyObject *hand_over(PyObject *module, PyObject *const *args, Py_ssize_t c
         run = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     else {
         PyObject *nothing = PyObject_CallOneArg(parts[USE], PyTuple_GET_ITEM(binding, 0));
-        if (nothing != NULL && seal(pending) == 0)
+        if (nothing != NULL && SLOT(pending, PENDING_TIP) != tip)
+            run = Py_NewRef(Py_None); /* a finalizer recorded an operation */
+        else if (nothing != NULL && seal(pending) == 0)
             run = run_with(pending, binding, tensors, values, args);
         Py_XDECREF(nothing);
     }
