@@ -31,7 +31,7 @@ enum {
     TENSOR_VALUE, PENDING_TRACE, PENDING_TIP, PENDING_EPOCH, PENDING_SLOTS_OF, PENDING_INPUTS, PENDING_RECORDS,
     STATE_EDGES, STATE_INPUTS, STATE_RECENT, EDGE_END, EDGE_RESULTS, EDGE_CONTAINER, EDGE_SLOT, EDGE_AVAL,
     EDGE_VALUES, EDGE_CONVERTERS, EDGE_CONVERT, EDGE_SCALAR, EDGE_CONVERTED, EDGE_ARGUMENT, EDGE_PLAIN,
-    CHANGES_COUNT, OFFSETS
+    EDGE_FILLS, CHANGES_COUNT, OFFSETS
 };
 
 static const struct { const char *owner, *name; } slots[OFFSETS] = {
@@ -41,7 +41,8 @@ static const struct { const char *owner, *name; } slots[OFFSETS] = {
     {"Pending", "slots_of"}, {"Pending", "inputs"}, {"Pending", "records"}, {"State", "edges"},
     {"State", "inputs"}, {"State", "recent"}, {"Edge", "end"}, {"Edge", "results"}, {"Edge", "container"},
     {"Edge", "slot"}, {"Edge", "aval"}, {"Edge", "values"}, {"Edge", "converters"}, {"Edge", "convert"},
-    {"Edge", "scalar"}, {"Edge", "converted"}, {"Edge", "argument"}, {"Edge", "plain"}, {"Changes", "count"},
+    {"Edge", "scalar"}, {"Edge", "converted"}, {"Edge", "argument"}, {"Edge", "plain"}, {"Edge", "fills"},
+    {"Changes", "count"},
 };
 
 static Py_ssize_t offsets[OFFSETS];
@@ -51,12 +52,13 @@ static Py_ssize_t offsets[OFFSETS];
 /* Classes and functions of lazynb and JAX, by the names that `configure` takes. */
 enum {
     LAZY_TENSOR, PENDING, STATE, EDGE, CHANGES, LAZY_TRACE, LINEARIZE_TRACE, ARRAY, DTYPE, KINDS, AMBIENT,
-    CHANGES_OBJECT, SCOPES, OPENED, RECALL, LINEARIZED_CALL, MAKE_CURRENT, IS_USER_CODE, NAMES
+    CHANGES_OBJECT, SCOPES, OPENED, WAITING_ELSEWHERE, RECALL, LINEARIZED_CALL, MAKE_CURRENT, IS_USER_CODE, NAMES
 };
 
 static const char *const names[NAMES] = {
     "LazyTensor", "Pending", "State", "Edge", "Changes", "LazyTrace", "LinearizeTrace", "ArrayImpl", "dtype",
-    "KINDS", "ambient", "changes", "scopes", "opened", "recall", "linearized_call", "make_current", "is_user_code",
+    "KINDS", "ambient", "changes", "scopes", "opened", "waiting_elsewhere", "recall", "linearized_call",
+    "make_current", "is_user_code",
 };
 
 static PyObject *known[NAMES];
@@ -64,7 +66,7 @@ static PyObject *known[NAMES];
 #define IS_A(object, which) ((PyObject *)Py_TYPE(object) == known[which])
 
 static PyObject *str_array, *str_context, *str_dict, *str_inputs, *str_is_deleted, *str_origin_of,
-    *str_parent_trace, *str_pending, *str_same_context, *str_value;
+    *str_parent_trace, *str_pending, *str_recalled_to_full, *str_same_context, *str_value;
 
 static PyObject *user_code; /* the code from which the last call was recalled, known to be the user's */
 
@@ -208,8 +210,14 @@ static PyObject *part_by_value(PyObject *pending, PyObject *argument)
    no difference is appended to `scalars`, which is NULL where each value does. */
 static PyObject *part_of(PyObject *pending, PyObject *argument, PyObject *scalars)
 {
-    if (IS_A(argument, LAZY_TENSOR))
-        return slot_of_tensor(pending, argument);
+    if (IS_A(argument, LAZY_TENSOR)) {
+        PyObject *slot = slot_of_tensor(pending, argument);
+        if (slot != Py_None || SLOT(argument, TENSOR_VALUE) != Py_None)
+            return slot;
+        Py_DECREF(slot);
+        PyObject *args[] = {pending, argument};
+        return PyObject_Vectorcall(known[WAITING_ELSEWHERE], args, 2, NULL);
+    }
     if (IS_A(argument, ARRAY))
         return slot_of_array(pending, argument, 1);
     if (scalars != NULL) {
@@ -485,6 +493,15 @@ end:
     return PyErr_Occurred() ? -1 : taken;
 }
 
+/* Cuts a trace that a recalled call has filled. */
+static int cut_full(PyObject *pending)
+{
+    PyObject *args[] = {SLOT(pending, PENDING_TRACE), pending};
+    PyObject *nothing = PyObject_VectorcallMethod(str_recalled_to_full, args, 2, NULL);
+    Py_XDECREF(nothing);
+    return nothing == NULL ? -1 : 0;
+}
+
 #define MOST 24 /* arguments; a call with more is Python's */
 
 /* `call` of `remembered`, as `binary`. */
@@ -527,8 +544,13 @@ static int general(Call *self, PyObject *pending, PyObject *const *args, Py_ssiz
     if (argument != Py_None) {
         *result = Py_NewRef(args[PyLong_AsSsize_t(argument)]);
         taken = 1;
-    } else if (SLOT(edge, EDGE_END) != Py_None && (inputs = inputs_of(edge, scalars)) != NULL)
+    } else if (SLOT(edge, EDGE_END) != Py_None && (inputs = inputs_of(edge, scalars)) != NULL) {
         taken = take(pending, tip, edge, inputs, self->between, result);
+        if (taken == 1 && SLOT(edge, EDGE_FILLS) == Py_True && cut_full(pending) < 0) {
+            Py_CLEAR(*result);
+            taken = -1;
+        }
+    }
 end:
     while (filled > 0)
         Py_DECREF(parts[--filled]);
@@ -764,7 +786,7 @@ PyMODINIT_FUNC PyInit__fast(void)
     static const struct { PyObject **where; const char *text; } strings[] = {
         {&str_array, "array"}, {&str_context, "context"}, {&str_dict, "__dict__"}, {&str_inputs, "inputs"},
         {&str_is_deleted, "is_deleted"}, {&str_origin_of, "origin_of"}, {&str_parent_trace, "parent_trace"},
-        {&str_pending, "pending"}, {&str_same_context, "same_context"}, {&str_value, "value"},
+        {&str_pending, "pending"}, {&str_recalled_to_full, "recalled_to_full"}, {&str_same_context, "same_context"}, {&str_value, "value"},
     };
     for (size_t at = 0; at < sizeof strings / sizeof *strings; at++)
         if ((*strings[at].where = PyUnicode_InternFromString(strings[at].text)) == NULL)
