@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from operator import attrgetter
 from sys import getrefcount
 from time import perf_counter
@@ -483,11 +484,8 @@ class Pending:
         order than the steps; that of the slots makes equal sets of results one program.
         """
         counts = list(map(getrefcount, self.records))  # before anything else refers to one of them
-        tensors = [
-            tensor
-            for tensor, count in zip(self.records, counts, strict=False)
-            if count > _UNREACHED and tensor._pending is self
-        ]
+        reached = compress(self.records, map(_UNREACHED.__lt__, counts))
+        tensors = [tensor for tensor in reached if tensor._pending is self]
         if len(tensors) > 1:
             tensors.sort(key=_slot)
         return tensors
@@ -496,7 +494,8 @@ class Pending:
         """Whether a pending tensor can be reached, but for a run that an interrupt cut short."""
         landing = self.landing
         if landing is None:
-            return bool(self.live())
+            newest = next(map(getrefcount, reversed(self.records)), 0)
+            return (newest > _UNREACHED and self.records[-1]._pending is self) or bool(self.live())
         waiting = set(map(id, landing.tensors))
         counts = list(map(getrefcount, self.records))  # before anything else refers to one of them
         return any(

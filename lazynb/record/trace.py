@@ -315,8 +315,7 @@ class LazyTrace(jc.Trace):
             pending.commit(state, tensors, origin)
             if state.operations >= pending.limit or state.operations >= config.max_program:
                 self.look_at(pending, sys._getframe(2))
-        if sum(map(len, self.sealed)) >= config.max_pending:
-            self._run_sealed()
+        self._run_sealed_if_many()
         return tensors
 
     def look_at(self, pending: Pending, frame: FrameType) -> None:
@@ -345,12 +344,15 @@ class LazyTrace(jc.Trace):
         with self.lock:
             if not pending.sealed and is_full(pending):
                 self.look_at(pending, sys._getframe(1))
+        self._run_sealed_if_many()
 
-    def _run_sealed(self) -> None:
-        """Runs what is pending, the newest first, because it takes with it what it depends on.
+    def _run_sealed_if_many(self) -> None:
+        """Runs what is pending if it is too much; the newest first, for it takes with it what it depends on.
 
         What was recorded last stays: the values that its call works with are still in reach.
         """
+        if sum(map(len, self.sealed)) < config.max_pending:
+            return
         waiting = self.all_pending()
         runtime().flush(list(reversed(waiting[:-1] or waiting)), "limit")
 
