@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import gc
 import linecache
+import sys
 import warnings
 
 import jax
@@ -14,6 +16,7 @@ import pytest
 
 import lazynb
 from lazynb.config import config
+from lazynb.record import pending as pending_module, trace as trace_module
 from lazynb.record.fast import recall
 from lazynb.record.loops import division, growth, plan
 from lazynb.record.pending import Pending
@@ -278,3 +281,47 @@ def test_an_interrupt_of_the_division_loses_nothing(short, monkeypatch):
                 y = thread_trace().pending.records[-1]  # of the sum, at which the trace was full
         assert interrupted == 1
         assert np.asarray(y).tobytes() == first.tobytes()
+
+
+def test_an_interrupt_anywhere_in_the_recorder_loses_nothing(short):
+    code, x = program("operators"), jnp.asarray(X)
+    files = {module.__file__ for module in (division, growth, plan, recall, pending_module, trace_module)}
+
+    def turns(at):
+        """Makes the turns of the loop, with an interrupt before line ``at`` of the recorder's."""
+        lines, y, done = 0, x, 0
+
+        def line(frame, event, _):
+            nonlocal lines
+            lines += event == "line"
+            if lines == at and event == "line":
+                raise KeyboardInterrupt
+            return line
+
+        sys.settrace(lambda frame, event, _: line if frame.f_code.co_filename in files else None)
+        try:
+            while done < 300:
+                with contextlib.suppress(KeyboardInterrupt):
+                    y = y * 0.5 + x
+                    done += 1
+        finally:
+            sys.settrace(None)
+        return np.asarray(y)
+
+    with lazynb.lazy():
+        for _ in range(3):
+            first = np.asarray(record(code, x))
+        for at in range(1, 2000, 67):
+            np.testing.assert_allclose(turns(at), first, rtol=1e-6)
+        np.testing.assert_array_equal(record(code, x), first)
+
+
+def test_a_loop_that_comes_again_keeps_the_limit_of_what_waits(short, monkeypatch):
+    monkeypatch.setattr(config, "max_pending", 200)
+    code, x = program("operators"), jnp.asarray(X)
+    with lazynb.lazy():
+        for _ in range(3):
+            y = record(code, x)
+            assert sum(map(len, pending_traces())) < 400
+            np.asarray(y)
+    assert {one.kind for one in lazynb.breaks()} == {"limit", "asarray"}
