@@ -32,8 +32,8 @@ enum {
     PENDING_END, PENDING_BEGAN, PENDING_ENDED, PENDING_GUARDS, PENDING_COPIES, PENDING_SOURCES, PENDING_UNSETTLED,
     PENDING_CHECKS, PENDING_DOOMED, PENDING_CLOSED, PENDING_APPEND, PENDING_LANDING, PENDING_TROUBLE, PENDING_ROOT,
     PENDING_OWNERS, STATE_EXECUTABLES, STATE_LARGE, STATE_SLOTS, STATE_EDGES, STATE_INPUTS, STATE_RECENT, EDGE_END,
-    EDGE_RESULTS, EDGE_CONTAINER, EDGE_SLOT, EDGE_AVAL, EDGE_VALUES, EDGE_CONVERTERS, EDGE_CONVERT, EDGE_SCALAR, EDGE_CONVERTED, EDGE_ARGUMENT, EDGE_PLAIN,
-    CHANGES_COUNT, OFFSETS
+    EDGE_RESULTS, EDGE_CONTAINER, EDGE_SLOT, EDGE_AVAL, EDGE_VALUES, EDGE_CONVERTERS, EDGE_CONVERT, EDGE_SCALAR,
+    EDGE_CONVERTED, EDGE_ARGUMENT, EDGE_PLAIN, EDGE_FILLS, CHANGES_COUNT, OFFSETS
 };
 
 static const struct { const char *owner, *name; } slots[OFFSETS] = {
@@ -47,7 +47,8 @@ static const struct { const char *owner, *name; } slots[OFFSETS] = {
     {"Pending", "_owners"}, {"State", "executables"}, {"State", "large"}, {"State", "slots"}, {"State", "edges"},
     {"State", "inputs"}, {"State", "recent"}, {"Edge", "end"}, {"Edge", "results"}, {"Edge", "container"},
     {"Edge", "slot"}, {"Edge", "aval"}, {"Edge", "values"}, {"Edge", "converters"}, {"Edge", "convert"},
-    {"Edge", "scalar"}, {"Edge", "converted"}, {"Edge", "argument"}, {"Edge", "plain"}, {"Changes", "count"},
+    {"Edge", "scalar"}, {"Edge", "converted"}, {"Edge", "argument"}, {"Edge", "plain"}, {"Edge", "fills"},
+    {"Changes", "count"},
 };
 
 static Py_ssize_t offsets[OFFSETS];
@@ -57,13 +58,14 @@ static Py_ssize_t offsets[OFFSETS];
 /* Classes and functions of lazynb and JAX, by the names that `configure` takes. */
 enum {
     LAZY_TENSOR, PENDING, STATE, EDGE, CHANGES, LAZY_TRACE, LINEARIZE_TRACE, ARRAY, DTYPE, KINDS, AMBIENT,
-    CHANGES_OBJECT, SCOPES, OPENED, RECALL, LINEARIZED_CALL, MAKE_CURRENT, IS_USER_CODE, BORROWED, HELD_OUTSIDE,
-    PLACES, PLACE, CODE_KIND, NAMES
+    CHANGES_OBJECT, SCOPES, OPENED, WAITING_ELSEWHERE, RECALL, LINEARIZED_CALL, MAKE_CURRENT, IS_USER_CODE, BORROWED,
+    HELD_OUTSIDE, PLACES, PLACE, CODE_KIND, NAMES
 };
 
 static const char *const names[NAMES] = {
     "LazyTensor", "Pending", "State", "Edge", "Changes", "LazyTrace", "LinearizeTrace", "ArrayImpl", "dtype",
-    "KINDS", "ambient", "changes", "scopes", "opened", "recall", "linearized_call", "make_current", "is_user_code",
+    "KINDS", "ambient", "changes", "scopes", "opened", "waiting_elsewhere", "recall", "linearized_call",
+    "make_current", "is_user_code",
     "borrowed", "held_outside", "places", "here", "code_kind",
 };
 
@@ -71,9 +73,9 @@ static PyObject *known[NAMES];
 
 #define IS_A(object, which) ((PyObject *)Py_TYPE(object) == known[which])
 
-static PyObject *str_append, *str_array, *str_aval, *str_committed, *str_context, *str_dict, *str_inputs, *str_is_deleted, *str_origin_of,
-    *str_name, *str_observers, *str_placed, *str_seconds, *str_start,
-    *str_tensors, *str_parent_trace, *str_pending, *str_pointer, *str_same_context, *str_value;
+static PyObject *str_append, *str_array, *str_aval, *str_committed, *str_context, *str_dict, *str_inputs,
+    *str_is_deleted, *str_name, *str_observers, *str_origin_of, *str_parent_trace, *str_pending, *str_placed,
+    *str_pointer, *str_recalled_to_full, *str_same_context, *str_seconds, *str_start, *str_tensors, *str_value;
 
 static PyObject *user_code; /* the code from which the last call was recalled, known to be the user's */
 
@@ -288,8 +290,14 @@ static PyObject *part_by_value(PyObject *pending, PyObject *argument)
    no difference is appended to `scalars`, which is NULL where each value does. */
 static PyObject *part_of(PyObject *pending, PyObject *argument, PyObject *scalars)
 {
-    if (IS_A(argument, LAZY_TENSOR))
-        return slot_of_tensor(pending, argument);
+    if (IS_A(argument, LAZY_TENSOR)) {
+        PyObject *slot = slot_of_tensor(pending, argument);
+        if (slot != Py_None || SLOT(argument, TENSOR_VALUE) != Py_None)
+            return slot;
+        Py_DECREF(slot);
+        PyObject *args[] = {pending, argument};
+        return PyObject_Vectorcall(known[WAITING_ELSEWHERE], args, 2, NULL);
+    }
     if (IS_A(argument, ARRAY))
         return slot_of_array(pending, argument, 1);
     if (scalars != NULL) {
@@ -565,6 +573,15 @@ end:
     return PyErr_Occurred() ? -1 : taken;
 }
 
+/* Cuts a trace that a recalled call has filled. */
+static int cut_full(PyObject *pending)
+{
+    PyObject *args[] = {SLOT(pending, PENDING_TRACE), pending};
+    PyObject *nothing = PyObject_VectorcallMethod(str_recalled_to_full, args, 2, NULL);
+    Py_XDECREF(nothing);
+    return nothing == NULL ? -1 : 0;
+}
+
 #define MOST 24 /* arguments; a call with more is Python's */
 
 /* `call` of `remembered`, as `binary`. */
@@ -607,8 +624,13 @@ static int general(Call *self, PyObject *pending, PyObject *const *args, Py_ssiz
     if (argument != Py_None) {
         *result = Py_NewRef(args[PyLong_AsSsize_t(argument)]);
         taken = 1;
-    } else if (SLOT(edge, EDGE_END) != Py_None && (inputs = inputs_of(edge, scalars)) != NULL)
+    } else if (SLOT(edge, EDGE_END) != Py_None && (inputs = inputs_of(edge, scalars)) != NULL) {
         taken = take(pending, tip, edge, inputs, self->between, result);
+        if (taken == 1 && SLOT(edge, EDGE_FILLS) == Py_True && cut_full(pending) < 0) {
+            Py_CLEAR(*result);
+            taken = -1;
+        }
+    }
 end:
     while (filled > 0)
         Py_DECREF(parts[--filled]);
@@ -1291,7 +1313,7 @@ PyMODINIT_FUNC PyInit__fast(void)
         {&str_pointer, "unsafe_buffer_pointer"}, {&str_seconds, "seconds"}, {&str_start, "start"},
         {&str_tensors, "tensors"}, {&str_context, "context"}, {&str_dict, "__dict__"}, {&str_inputs, "inputs"},
         {&str_is_deleted, "is_deleted"}, {&str_origin_of, "origin_of"}, {&str_parent_trace, "parent_trace"},
-        {&str_pending, "pending"}, {&str_same_context, "same_context"}, {&str_value, "value"},
+        {&str_pending, "pending"}, {&str_recalled_to_full, "recalled_to_full"}, {&str_same_context, "same_context"}, {&str_value, "value"},
     };
     for (size_t at = 0; at < sizeof strings / sizeof *strings; at++)
         if ((*strings[at].where = PyUnicode_InternFromString(strings[at].text)) == NULL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from operator import attrgetter
 from sys import getrefcount
 from time import perf_counter
@@ -334,6 +335,8 @@ class Pending:
     def _after_input(self, before: State, value: Any, aval: Any) -> State:
         """The state after ``before`` for an input like ``value``."""
         plain = value.__class__ is jc.ArrayImpl and not value._committed
+        if not plain and getattr(value, "_pending", None) is not None:
+            plain = value._pending.owner(value._slot).devices is None
         if plain:  # results of one program share their avals, and a look-up by identity need not hash them
             known = before.edges.get(aval_key := (id(aval), None))
             if known is not None and known[0] is aval:
@@ -356,23 +359,17 @@ class Pending:
         self.tip = state
         self.records.extend(tensors)
 
-    def take(self, value: Any, key: Any, devices: tuple[Any, ...] | None, identity: Any) -> int:
-        """The slot of a new input ``value`` whose key in the trie is known, see :meth:`input`.
+    def take(self, value: Any, state: State, identity: Any, source: Pending | None) -> None:
+        """Takes a new input ``value`` on one device, for the step ``state``; the path stays.
 
         Arguments:
-          devices: those that the value is committed to.
+          source: the trace in which the value is pending.
         """
-        before = self.state
-        state = before.children.get(key)
-        if state is None:
-            state = self.trie.extend(before, key, None, (), (key[0],), devices)
         self.inputs.append(value)
-        self.tip = state
         if identity is not None:
-            self.slots_of[id(identity)] = before.slots
-            if hasattr(value, "_pending"):
-                self._takes(value, before.inputs, state)
-        return before.slots
+            self.slots_of[id(identity)] = state.first
+        if source is not None:
+            self.sources.add(source)
 
     def _takes(self, tensor: LazyTensor, number: int, state: State) -> None:
         """Notes that the input ``number``, with the step ``state``, is pending elsewhere."""
@@ -389,6 +386,8 @@ class Pending:
 
     def needs(self, other: Pending) -> bool:
         """Whether ``other``, or this trace itself if it is that, must run before what comes after."""
+        if self.tip is None and self.ended < other.began:
+            return False  # it was complete before the other began
         seen: set[int] = set()
         left = [self]
         while left:
@@ -399,10 +398,6 @@ class Pending:
                 seen.add(id(pending))
                 left.extend(pending.sources)
         return False
-
-    def repeat(self, step: State, operands: tuple[int, ...]) -> None:
-        """Appends the operation of ``step``, which another trace holds, with other operands and no tensor."""
-        self.tip = self.trie.same(self.state, step, (step.operation, operands), operands)
 
     def mark(self) -> Mark:
         """The present end of the trace, for :meth:`rollback`."""
@@ -489,11 +484,8 @@ class Pending:
         order than the steps; that of the slots makes equal sets of results one program.
         """
         counts = list(map(getrefcount, self.records))  # before anything else refers to one of them
-        tensors = [
-            tensor
-            for tensor, count in zip(self.records, counts, strict=False)
-            if count > _UNREACHED and tensor._pending is self
-        ]
+        reached = compress(self.records, map(_UNREACHED.__lt__, counts))
+        tensors = [tensor for tensor in reached if tensor._pending is self]
         if len(tensors) > 1:
             tensors.sort(key=_slot)
         return tensors
@@ -502,7 +494,8 @@ class Pending:
         """Whether a pending tensor can be reached, but for a run that an interrupt cut short."""
         landing = self.landing
         if landing is None:
-            return bool(self.live())
+            newest = next(map(getrefcount, reversed(self.records)), 0)
+            return (newest > _UNREACHED and self.records[-1]._pending is self) or bool(self.live())
         waiting = set(map(id, landing.tensors))
         counts = list(map(getrefcount, self.records))  # before anything else refers to one of them
         return any(
@@ -531,9 +524,11 @@ class Pending:
 
     def owner(self, slot: int) -> State:
         """The step that gives ``slot``."""
-        owners = self._owners
+        owners, state = self._owners, self.state
+        if slot >= state.first:
+            return state  # the usual case, of a value that goes on to the next trace
         if slot >= len(owners):
-            new, state = [], self.state
+            new = []
             while state.slots > len(owners):
                 new.append(state)
                 state = state.parent  # type: ignore[assignment]
@@ -547,17 +542,23 @@ class Pending:
         path = self.state.path()
         before = 0
         for number, tensor in enumerate(self.records):
-            edge, origin = tensor._edge, tensor._code
+            edge = tensor._edge
             if edge is None:  # not the first result of its call
                 continue
             state = edge if isinstance(edge, State) else edge.end
-            if not isinstance(origin, Origin):
-                origin = Origin(origin, tensor._lasti, edge.callee, -1 - number, tensor._scope)
             steps = [step for step in path[before : state.depth] if step.operation is not None]
-            for step, each in zip(steps, _each(origin, len(steps)), strict=True):
+            for step, each in zip(steps, self.origins_of(number, len(steps)), strict=True):
                 origins[step.depth - 1] = each
             before = state.depth
         return origins
+
+    def origins_of(self, number: int, count: int) -> Sequence[Origin]:
+        """The user's line of each of the ``count`` operations of the call that gave the record ``number``."""
+        tensor = self.records[number]
+        origin = tensor._code
+        if not isinstance(origin, Origin):
+            origin = Origin(origin, tensor._lasti, tensor._edge.callee, -1 - number, tensor._scope)
+        return _each(origin, count)
 
 
 def _each(origin: Origin, count: int) -> Sequence[Origin]:

@@ -23,12 +23,12 @@ from lazynb.record.constants import settled
 from lazynb.record.differentiated import Differentiated
 from lazynb.record.fast.jitted import donated, gives_twice, lift_constants
 from lazynb.record.loops.division import Division
-from lazynb.record.loops.growth import has_grown
+from lazynb.record.loops.growth import has_grown, is_full
 from lazynb.record.mapped import call_mapped
 from lazynb.record.numbers import scalar_input
 from lazynb.record.operation import Operation, OperationTable, operation_name
 from lazynb.record.outside import held_outside, is_on_host, lenders, moved
-from lazynb.record.pending import Pending
+from lazynb.record.pending import Mark, Pending
 from lazynb.record.placement import committed_to, fits_mesh, is_same, stays, take_in
 from lazynb.record.refusal import check
 from lazynb.record.runtime import Hooks, runtime
@@ -122,6 +122,9 @@ class LazyTrace(jc.Trace):
       told_seconds: time that the observers took.
       telling: the search for the loop that records the trace, see :mod:`lazynb.record.loops.growth`; None if
         there is none.
+      learning: whether a call is being remembered, see :mod:`lazynb.record.fast.recall`.
+      full: the trace that such a call has filled, and its end; it is cut when the call is remembered. None if
+        there is none.
       make_current: makes the trace of the open blocks current.
       backward: what the operations differentiate that are being recorded; None if they are no backward pass
         that is recorded as one call.
@@ -146,6 +149,8 @@ class LazyTrace(jc.Trace):
         self.user_code: Any = None
         self.cut_by: Any = None
         self.telling: Any = None
+        self.learning = False
+        self.full: tuple[Pending, Mark] | None = None
         self._swept = _FEW
         self._calls = CallCounter()
         self._context = _Context()
@@ -290,6 +295,8 @@ class LazyTrace(jc.Trace):
             if devices is not None and any(committed_devices(arg, self) for arg in args):
                 devices = None
             operation = operations.find(primitive, params, self._context.now(), devices)
+            if self.full is not None:  # the call that filled it goes on
+                self.cut_full(sys._getframe(2))
             pending = self.home(args, devices)
             if operation.calls_back:
                 pending = self._before_callback(pending)
@@ -309,16 +316,45 @@ class LazyTrace(jc.Trace):
                     break
             pending.commit(state, tensors, origin)
             if state.operations >= pending.limit or state.operations >= config.max_program:
-                has_grown(self, pending, sys._getframe(2))
-        if sum(map(len, self.sealed)) >= config.max_pending:
-            self._run_sealed()
+                self.look_at(pending, sys._getframe(2))
+        self._run_sealed_if_many()
         return tensors
 
-    def _run_sealed(self) -> None:
-        """Runs what is pending, the newest first, because it takes with it what it depends on.
+    def look_at(self, pending: Pending, frame: FrameType) -> None:
+        """Looks at ``pending``, which has grown. If it is full, the call that does it is remembered first.
+
+        Arguments:
+          frame: of the recorder.
+        """
+        if self.learning and is_full(pending):
+            self.full = pending, pending.mark()
+        else:
+            has_grown(self, pending, frame)
+
+    def cut_full(self, frame: FrameType) -> None:
+        """Cuts the trace that a call has filled, where that was, unless it was cut or went on since."""
+        if self.full is None:
+            return
+        (pending, mark), self.full = self.full, None
+        with self.lock:
+            if pending is self.pending and not pending.sealed and len(pending.records) == mark.records:
+                pending.rollback(mark)  # inputs that came since
+                has_grown(self, pending, frame)
+
+    def recalled_to_full(self, pending: Pending) -> None:
+        """Looks at ``pending``, which a recalled call has filled as it did when it was remembered."""
+        with self.lock:
+            if not pending.sealed and is_full(pending):
+                self.look_at(pending, sys._getframe(1))
+        self._run_sealed_if_many()
+
+    def _run_sealed_if_many(self) -> None:
+        """Runs what is pending if it is too much; the newest first, for it takes with it what it depends on.
 
         What was recorded last stays: the values that its call works with are still in reach.
         """
+        if sum(map(len, self.sealed)) < config.max_pending:
+            return
         waiting = self.all_pending()
         runtime().flush(list(reversed(waiting[:-1] or waiting)), "limit")
 
@@ -528,7 +564,7 @@ class LazyTrace(jc.Trace):
             self._sweep()
         count = jc.changes.count
         root = self._root(count)
-        if loop is not None and root.loops.get(loop.content) is not loop:
+        if loop is not None and not (loop.is_kept and loop.root is root):
             loop = None
         pending = Pending(self, trie, root, self._raw, loop)
         pending.cut_by = self.cut_by
@@ -553,12 +589,8 @@ class LazyTrace(jc.Trace):
         following = self.seal(pending.loop)
         following.cut_by = pending.cut_by
 
-    def put_in_place(self, whole: Pending, division: Division, places: Sequence[int]) -> None:
-        """Puts the pieces of ``whole`` in its place; the last is recorded on. An interrupt loses nothing.
-
-        Arguments:
-          places: where it was cut.
-        """
+    def put_in_place(self, whole: Pending, division: Division) -> None:
+        """Puts the pieces of ``whole`` in its place; the last is recorded on. An interrupt loses nothing."""
         self.sealed += [whole, *division.pieces[:-1]]
         self.pending = division.pieces[-1]
         try:
@@ -567,7 +599,6 @@ class LazyTrace(jc.Trace):
             division.move()
             raise
         self.sealed.remove(whole)
-        trie.keep_divided(whole.state, places)
         whole.close()
 
     def _root(self, count: int) -> Root:

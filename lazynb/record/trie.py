@@ -236,9 +236,14 @@ class Root(State):
 
     def loop(self, content: Hashable, length: int) -> LoopStart:
         """The start of the pieces of ``length`` operations that have ``content``."""
-        if content not in self.loops and len(self.loops) >= MAX_LOOPS:
+        known = self.loops.get(content)
+        if known is not None:
+            return known
+        if len(self.loops) >= MAX_LOOPS:
+            for start in self.loops.values():
+                start.is_kept = False
             self.loops.clear()
-        return self.loops.setdefault(content, LoopStart(content, length))
+        return self.loops.setdefault(content, LoopStart(self, content, length))
 
 
 MAX_LOOPS = 64
@@ -251,15 +256,19 @@ class LoopStart(State):
     They have a start of their own, so that other traces are never cut where they end.
 
     Attributes:
+      root: under which it is kept.
+      is_kept: whether it is kept still.
       content: what each piece does.
       length: number of operations in each.
       ends: the known ends of pieces, at which recording goes on in the next.
     """
 
-    __slots__ = ("content", "ends", "length")
+    __slots__ = ("content", "ends", "is_kept", "length", "root")
 
-    def __init__(self, content: Hashable, length: int):
+    def __init__(self, root: Root, content: Hashable, length: int):
         super().__init__(None, None, None, (), (), None)
+        self.root = root
+        self.is_kept = True
         self.content = content
         self.length = length
         self.ends: weakref.WeakSet[State] = weakref.WeakSet()
@@ -274,12 +283,13 @@ class Trie:
       ends: a function that gives the present ends of pending traces; these states are kept.
       kept: the last paths that were recorded and not run as they are, see
         :meth:`lazynb.record.pending.Pending.settle`.
-      divided: where the last traces that were divided were cut, by their ends. Their paths are kept, so that
+      divided: how the last traces that were full were divided, by their ends (a
+        :class:`lazynb.record.loops.plan.Plan`), or None if they could not be. Their paths are kept, so that
         their code records and divides them quickly when it runs again.
     """
 
     def __init__(self) -> None:
-        self.divided: collections.OrderedDict[State, Sequence[int]] = collections.OrderedDict()
+        self.divided: collections.OrderedDict[State, Any] = collections.OrderedDict()
         self.kept: collections.OrderedDict[State, None] = collections.OrderedDict()
         self.roots: dict[Hashable, Root] = {}
         self.size = 0
@@ -398,10 +408,10 @@ class Trie:
             oldest, _ = self.kept.popitem(last=False)
             self.prune(oldest)
 
-    def keep_divided(self, end: State, places: Sequence[int]) -> None:
-        """Keeps the path of a trace that was divided at ``places``, in the place of the oldest one."""
+    def keep_divided(self, end: State, plan: Any) -> None:
+        """Keeps the path of a trace that was divided by ``plan``, in the place of the oldest one."""
         self.divided.pop(end, None)
-        self.divided[end] = places
+        self.divided[end] = plan
         if len(self.divided) > MAX_DIVIDED:
             oldest, _ = self.divided.popitem(last=False)
             self.prune(oldest)

@@ -20,7 +20,7 @@ import numpy as np
 from lazynb import _jax as jc, source
 from lazynb.record.fast import remembered as pure
 from lazynb.record.fast.linearize import linearized_call
-from lazynb.record.fast.recall import KINDS, Edge, opened, recall
+from lazynb.record.fast.recall import KINDS, Edge, opened, recall, waiting_elsewhere
 from lazynb.record.outside import borrowed, held_outside
 from lazynb.record.pending import Pending
 from lazynb.record.tensor import LazyTensor
@@ -79,6 +79,7 @@ def _parts() -> dict[str, Any]:
         "changes": jc.changes,
         "scopes": jc.scopes,
         "opened": opened,
+        "waiting_elsewhere": waiting_elsewhere,
         "recall": recall,
         "linearized_call": linearized_call,
         "make_current": pure.make_current,

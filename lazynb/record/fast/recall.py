@@ -48,7 +48,9 @@ class Edge:
         written in the code.
       callee: code of the function that the user called.
       argument: position of the argument that the call returns unchanged; such a call records nothing.
-      plain: whether it has a single result and at most one number, so that the operators take it themselves.
+      plain: whether it has a single result and at most one number and cuts nothing, so that the operators
+        take it themselves.
+      fills: whether the trace was full after the call, so that it is cut there.
       fixed: whether one of the call's numbers is written in the code, so that the edge is for it alone.
       otherwise: the edge of the same call with other numbers, if ``fixed``.
     """
@@ -62,6 +64,7 @@ class Edge:
         "converted",
         "converters",
         "end",
+        "fills",
         "fixed",
         "otherwise",
         "plain",
@@ -80,6 +83,7 @@ class Edge:
         converters: tuple[Callable[[Any], Any], ...] = (),
         callee: CodeType | None = None,
         argument: int | None = None,
+        fills: bool = False,
     ):
         self.end = end
         self.results = results
@@ -95,7 +99,8 @@ class Edge:
         self.converted: tuple[Any, ...] = ()
         self.callee = callee
         self.argument = argument
-        self.plain = single and not values and len(converters) <= 1
+        self.fills = fills
+        self.plain = single and not values and len(converters) <= 1 and not fills
         self.fixed = any(convert.__class__ is Written for convert in converters)
         self.otherwise: Edge | None = None
 
@@ -291,9 +296,11 @@ def take(pending: Pending, tip: State, edge: Edge, scalars: Sequence[Any], frame
     pending.tip = edge.end
     if edge.container is None:
         pending.append(first)
-        return first
-    pending.records.extend(tensors)
-    return edge.container(tensors)
+    else:
+        pending.records.extend(tensors)
+    if edge.fills:
+        trace.recalled_to_full(pending)
+    return first if edge.container is None else edge.container(tensors)
 
 
 def _part(pending: Pending, arg: Any, scalars: list[Any] | None) -> Hashable:
@@ -365,6 +372,16 @@ def _input(pending: Pending, arg: Any) -> int:
     return slot
 
 
+def waiting_elsewhere(pending: Pending, tensor: LazyTensor) -> int | None:
+    """The slot of a tensor that is pending in another trace of this thread; None if Python is to look."""
+    if jc.has_several_devices():
+        return None  # it may belong to a trace that is open for its devices
+    try:
+        return _input(pending, tensor)
+    except NotRecalled:
+        return None
+
+
 # ---- learning ----------------------------------------------------------------------------------------------
 
 
@@ -377,21 +394,31 @@ def _learn(
     kwargs: dict[str, Any],
     scalars: Sequence[Any],
 ) -> Any:
-    """Makes the call through JAX and remembers the recorded steps."""
-    count = len(pending.records)
-    result = call(*args, **kwargs)
-    with pending.trace.lock:  # another thread may run and close the trace
-        end = pending.tip
-        if end is None:  # the trace was run or sealed during the call, which is learned another time
-            return result
-        edge = _edge(pending, tip, end, count, result, args, scalars)
-        if edge is not None:
-            known = tip.edges.get(key)
-            if known is not None and known.fixed and edge.end is not None:
-                tip.remember(key, known.before(edge), edge.end)
-            else:
-                tip.remember(key, edge, edge.end)
+    """Makes the call through JAX and remembers the recorded steps, and then cuts a trace that it fills."""
+    trace, count = pending.trace, len(pending.records)
+    outer, trace.learning = trace.learning, True
+    try:
+        result = call(*args, **kwargs)
+        with trace.lock:  # another thread may run and close the trace
+            end = pending.tip
+            if end is not None:  # else it was run or sealed during the call: learned another time
+                _remember(tip, key, _edge(pending, tip, end, count, result, args, scalars))
+    finally:
+        trace.learning = outer
+        if not outer:
+            trace.cut_full(sys._getframe(1))
     return result
+
+
+def _remember(tip: State, key: Hashable, edge: Edge | None) -> None:
+    """Keeps ``edge``, unless it is None, with those of the same call with other numbers."""
+    if edge is None:
+        return
+    known = tip.edges.get(key)
+    if known is not None and known.fixed and edge.end is not None:
+        tip.remember(key, known.before(edge), edge.end)
+    else:
+        tip.remember(key, edge, edge.end)
 
 
 def _edge(
@@ -429,7 +456,11 @@ def _edge(
             values = ()
     first = pending.records[count]
     callee = first._code.callee if isinstance(first._code, Origin) else first._edge.callee
-    return Edge(end, [(t._slot, t.aval) for t in tensors], container, values, converters, callee)
+    results = [(t._slot, t.aval) for t in tensors]
+    full = pending.trace.full
+    if full is not None and full[1].state is not end:
+        return None  # it is cut within the call
+    return Edge(end, results, container, values, converters, callee, fills=full is not None)
 
 
 def _converters(

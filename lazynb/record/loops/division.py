@@ -2,24 +2,25 @@
 
 The pieces are traces of their own, each the continuation of the one before, as if the user had placed a
 barrier after every so many turns. Nothing runs sooner for it. What the user holds moves to the pieces one
-tensor at a
-time, and until the last has moved the whole trace stays as well, so that an interrupt loses nothing.
+tensor at a time, and until the last has moved the whole trace stays as well, so that an interrupt loses
+nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+import dataclasses
+import operator
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import NamedTuple
 
-from lazynb import _jax as jc
+from lazynb.record.loops.plan import Piece, Plan, Torn, content_of
 from lazynb.record.loops.repetition import Repetition
 from lazynb.record.loops.rounding import Rounding
 from lazynb.record.pending import Pending
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trie import LoopStart, State
-
-if TYPE_CHECKING:
-    from lazynb.source import Origin
+from lazynb.source import Origin, Spot
 
 PIECE = 256
 """Operations in a piece, at most, unless one turn has more."""
@@ -74,141 +75,112 @@ def _is_on_one_device(step: State) -> bool:
     return step.devices is None or len(step.devices) == 1
 
 
-class _Given(NamedTuple):
-    """What a piece takes for a slot of the whole trace.
-
-    Attributes:
-      value: an input, or a tensor of an earlier piece.
-      key: its key in the trie.
-      devices: those that it is committed to.
-      identity: what stands for it among the inputs; None for a number.
-    """
-
-    value: Any
-    key: Hashable
-    devices: tuple[Any, ...] | None
-    identity: Any
-
-
-class _Move(NamedTuple):
-    """A tensor of the whole trace and its place in a piece."""
-
-    tensor: LazyTensor
-    piece: Pending
-    slot: int
-    state: State | None
-    origin: Origin | None
-
-
 class Division:
     """The pieces of a pending trace.
 
     Attributes:
       pieces: in order; the last may be recorded on.
+      cut_at: the user's line at the first cut.
     """
 
-    def __init__(self, whole: Pending, cuts: Sequence[int]):
-        self.pieces: list[Pending] = []
+    def __init__(self, whole: Pending, plan: Plan):
         self._whole = whole
-        self._path = whole.state.path()
-        self._owners = [step for step in self._path for _ in step.avals]  # by slot
-        self._tensors = {tensor._slot: tensor for tensor in whole.records if tensor._pending is whole}
-        self._origins = whole.origins()
-        self._moves: list[_Move] = []
-        operations = [step for step in self._path if step.operation is not None]
-        parts = [
-            operations[start:end] for start, end in zip([0, *cuts], [*cuts, len(operations)], strict=True)
-        ]
-        start = self._start(parts[1])
-        for number, part in enumerate(parts):
-            self._add(part, start if number else None)
+        self._tensors = self._own_tensors()
+        self._codes = list(map(_code, self._tensors))
+        for torn in plan.torn:
+            self._spread(torn)
+        self.cut_at = self._spot(plan.cut_at)
+        self.pieces: list[Pending] = []
+        for planned in plan.pieces:
+            self.pieces.append(self._piece(planned))
+        self._planned = plan.pieces
+        self._fill()
+
+    def _own_tensors(self) -> list[LazyTensor]:
+        """The tensors of the trace, with others for those that the user has deleted."""
+        whole = self._whole
+        tensors = whole.records[:]
+        if operator.countOf(map(_pending, tensors), whole) < len(tensors):
+            for number, tensor in enumerate(tensors):
+                if tensor._pending is not whole:
+                    tensors[number] = tensor._twin()
+                    tensors[number]._pending = whole
+        return tensors
+
+    def _spread(self, torn: Torn) -> None:
+        """Puts a tensor for each result of a call that is cut in the place of those that the call gave."""
+        whole = self._whole
+        given = self._tensors[torn.first : torn.last]
+        known = {tensor._slot: tensor for tensor in given}
+        origins = map(_apart, whole.origins_of(torn.first, len(torn.steps)))
+        tensors, codes = [], []
+        for step, origin in zip(torn.steps, origins, strict=True):
+            for slot, aval in enumerate(step.avals, step.first):
+                tensor = known.get(slot)
+                tensors.append(LazyTensor(whole.trace, aval, whole, slot) if tensor is None else tensor)
+                codes.append(origin)
+        self._tensors[torn.first : torn.last] = tensors
+        self._codes[torn.first : torn.last] = codes
+
+    def _piece(self, planned: Piece) -> Pending:
+        """A pending trace with the path and the inputs of ``planned``."""
+        whole = self._whole
+        piece = Pending(whole.trace, whole.trie, whole.root, whole.context, planned.start)
+        piece.began, piece.cut_by = whole.began, whole.cut_by
+        for given in planned.given:
+            if given.piece is not None:
+                tensor = self._tensors[given.number]
+                piece.take(tensor, given.state, tensor, self.pieces[given.piece])
+                continue
+            value = whole.inputs[given.number]
+            identity = value if whole.slots_of.get(id(value)) == given.slot else None
+            piece.take(value, given.state, identity, getattr(value, "_pending", None))
+            if id(value) in whole.guards:
+                piece.guards[id(value)] = whole.guards[id(value)]
+        piece.tip = planned.end
+        return piece
+
+    def _spot(self, number: int) -> Spot:
+        """The user's line that recorded the tensor ``number``."""
+        code = self._codes[number]
+        if isinstance(code, Origin):
+            return Spot(code.code, code.lasti, None, None)
+        return Spot(code, self._tensors[number]._lasti, None, None)
+
+    def _fill(self) -> None:
+        """Gives the pieces their tensors, which still belong to the whole trace."""
+        before = 0
+        for piece, planned in zip(self.pieces, self._planned, strict=True):
+            after = before + len(planned.slots)
+            piece.records += self._tensors[before:after]
+            before = after
         for piece in self.pieces[:-1]:
             piece.seal()
 
-    def _start(self, part: Sequence[State]) -> LoopStart:
-        """The start of the pieces that are like ``part``."""
-        content = content_of(part, self._held)
-        return self._whole.root.loop(content, len(part))
-
-    def _held(self, slot: int) -> Hashable:
-        """The key of ``slot`` as an input of a piece."""
-        owner = self._owners[slot]
-        if owner.operation is None:
-            return owner.key
-        placed = jc.uncommitted_sharding(owner.devices[0]) if owner.devices is not None else None
-        return owner.avals[slot - owner.first], placed
-
-    def _add(self, part: Sequence[State], start: LoopStart | None) -> None:
-        """Appends the piece of the operations ``part``."""
-        whole = self._whole
-        piece = Pending(whole.trace, whole.trie, whole.root, whole.context, start)
-        piece.began, piece.cut_by = whole.began, whole.cut_by
-        moved: dict[int, int] = {}
-        for step in part:
-            for slot in step.operands:
-                if slot not in moved:
-                    given = self._given(slot)
-                    moved[slot] = piece.take(*given)
-                    if id(given.value) in whole.guards:
-                        piece.guards[id(given.value)] = whole.guards[id(given.value)]
-            first = piece.state.slots
-            piece.repeat(step, tuple([moved[slot] for slot in step.operands]))
-            moved.update((slot, first + slot - step.first) for slot in range(step.first, step.slots))
-            self._plan(piece, step, first)
-        self.pieces.append(piece)
-
-    def _given(self, slot: int) -> _Given:
-        """What a piece takes for ``slot``, which is none of its own results."""
-        whole, owner = self._whole, self._owners[slot]
-        if owner.operation is not None:
-            tensor = self._tensors[slot]
-            return _Given(tensor, self._held(slot), owner.devices, tensor)
-        value = whole.inputs[owner.inputs - 1]
-        identity = value if whole.slots_of.get(id(value)) == slot else None
-        return _Given(value, owner.key, owner.devices, identity)
-
-    def _plan(self, piece: Pending, step: State, first: int) -> None:
-        """Notes the tensors of ``step`` for ``piece``, in which its results begin at the slot ``first``."""
-        origin = self._origins[step.depth - 1]
-        for number, aval in enumerate(step.avals):
-            slot = step.first + number
-            tensor = self._tensors.get(slot)
-            if tensor is None:  # an operation inside of a call that was recalled
-                tensor = LazyTensor(self._whole.trace, aval, self._whole, slot)
-                self._tensors[slot] = tensor
-            state = piece.state if number == 0 else None
-            piece.records.append(tensor)
-            self._moves.append(_Move(tensor, piece, first + number, state, origin if number == 0 else None))
-
     def move(self) -> None:
         """Moves the tensors to the pieces. An interrupt between two of them leaves each with its value."""
-        for tensor, piece, slot, state, origin in self._moves:
-            # No call and no jump back in between, so that no signal is handled.
-            tensor._pending = piece
-            tensor._slot = slot
-            tensor._edge = state
-            tensor._code = origin
-        self._moves.clear()
+        before = 0
+        for piece, planned in zip(self.pieces, self._planned, strict=True):
+            after = before + len(planned.slots)
+            tensors, codes = self._tensors[before:after], self._codes[before:after]
+            for tensor, slot, edge, code in zip(tensors, planned.slots, planned.edges, codes, strict=True):
+                # No call and no jump back in between, so that no signal is handled.
+                tensor._pending = piece
+                tensor._slot = slot
+                tensor._edge = edge
+                tensor._code = code
+            before = after
         self._tensors.clear()
 
 
-def content_of(operations: Sequence[State], held: Any) -> tuple[Hashable, ...]:
-    """What a piece of ``operations`` does, so that equal pieces have equal contents.
+def _apart(origin: Origin) -> Origin:
+    """``origin`` with a number of its call that no recalled call of a piece has: those count from -1 down."""
+    if origin.call_id >= 0:
+        return origin
+    return dataclasses.replace(origin, call_id=origin.call_id - (1 << 40))
 
-    Arguments:
-      held: gives the key of an input by its slot.
-    """
-    numbers: dict[int, int] = {}
-    content: list[Hashable] = []
-    for step in operations:
-        for slot in step.operands:
-            if slot not in numbers:
-                content.append(held(slot))
-                numbers[slot] = len(numbers)
-        content.append((step.operation, tuple([numbers[slot] for slot in step.operands])))
-        for slot in range(step.first, step.slots):
-            numbers[slot] = len(numbers)
-    return tuple(content)
+
+_code, _pending = attrgetter("_code"), attrgetter("_pending")
 
 
 def ends_like(state: State, start: LoopStart) -> bool:

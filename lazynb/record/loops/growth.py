@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from lazynb.config import config
 from lazynb.errors import LoopWarning
 from lazynb.record.loops.division import Division, cuts_of, ends_like, turns_together
+from lazynb.record.loops.plan import Plan, plan_of
 from lazynb.record.loops.repetition import Repetition, repetition
 from lazynb.record.loops.statement import Loop, Watch
 from lazynb.source import Spot
@@ -50,6 +51,12 @@ class _Telling:
         self.part = part
         self.end = pending.state.operations + _WATCHED * part.period + 1
         self.watch = Watch()
+
+
+def is_full(pending: Pending) -> bool:
+    """Whether ``pending`` is to be cut: a piece as long as those of its loop, or a trace that is too long."""
+    operations, loop = pending.state.operations, pending.loop
+    return operations >= config.max_program or (loop is not None and operations == loop.length)
 
 
 def has_grown(trace: LazyTrace, pending: Pending, frame: FrameType) -> None:
@@ -135,16 +142,29 @@ def _divide(trace: LazyTrace, pending: Pending) -> bool:
     """Divides ``pending`` into pieces where it repeats; returns whether that could be done."""
     if pending.doomed or pending.calls_back or pending.trouble is not None or pending.landing is not None:
         return False
-    places = pending.trie.divided.get(pending.state) or _places(pending.state)
-    if places is None:
+    plan = _plan(pending)
+    pending.trie.keep_divided(pending.state, plan)
+    if plan is None:
         return False
     pending.seal()
-    division = Division(pending, places)
-    cut = (CUT, pending.loop_spot or _line_of(pending, places[0]))
+    division = Division(pending, plan)
+    cut = (CUT, pending.loop_spot or division.cut_at)
     for piece in division.pieces[1:]:
         piece.cut_by = cut
-    trace.put_in_place(pending, division, places)
+    trace.put_in_place(pending, division)
     return True
+
+
+def _plan(pending: Pending) -> Plan | None:
+    """How to divide ``pending``, as it was done the last time; None if that cannot be done."""
+    state, divided = pending.state, pending.trie.divided
+    if state not in divided:
+        places = _places(state)
+        return None if places is None else plan_of(pending, places)
+    plan: Plan | None = divided[state]
+    if plan is None or plan.fits(pending):
+        return plan
+    return plan_of(pending, plan.places)
 
 
 def _places(end: State) -> Sequence[int] | None:
@@ -153,10 +173,3 @@ def _places(end: State) -> Sequence[int] | None:
     part = repetition(path)
     cuts = cuts_of(path, part) if part is not None else None
     return None if cuts is None else cuts.places
-
-
-def _line_of(pending: Pending, number: int) -> Spot:
-    """The line that recorded the operation ``number``."""
-    operations = [origin for origin in pending.origins() if origin is not None]
-    origin = operations[number]
-    return Spot(origin.code, origin.lasti, None, None)
