@@ -29,7 +29,7 @@
 enum {
     TENSOR_TRACE, TENSOR_AVAL, TENSOR_PENDING, TENSOR_SLOT, TENSOR_EDGE, TENSOR_CODE, TENSOR_LASTI, TENSOR_SCOPE,
     TENSOR_VALUE, PENDING_TRACE, PENDING_TIP, PENDING_EPOCH, PENDING_SLOTS_OF, PENDING_INPUTS, PENDING_RECORDS,
-    STATE_EDGES, STATE_INPUTS, STATE_RECENT, EDGE_END, EDGE_RESULTS, EDGE_CONTAINER, EDGE_SLOT, EDGE_AVAL,
+    STATE_EDGES, STATE_INPUTS, STATE_RECENT, STATE_SLOTS, EDGE_END, EDGE_RESULTS, EDGE_CONTAINER, EDGE_SLOT, EDGE_AVAL,
     EDGE_VALUES, EDGE_CONVERTERS, EDGE_CONVERT, EDGE_SCALAR, EDGE_CONVERTED, EDGE_ARGUMENT, EDGE_PLAIN,
     CHANGES_COUNT, OFFSETS
 };
@@ -39,7 +39,7 @@ static const struct { const char *owner, *name; } slots[OFFSETS] = {
     {"LazyTensor", "_edge"}, {"LazyTensor", "_code"}, {"LazyTensor", "_lasti"}, {"LazyTensor", "_scope"},
     {"LazyTensor", "_value"}, {"Pending", "trace"}, {"Pending", "tip"}, {"Pending", "epoch"},
     {"Pending", "slots_of"}, {"Pending", "inputs"}, {"Pending", "records"}, {"State", "edges"},
-    {"State", "inputs"}, {"State", "recent"}, {"Edge", "end"}, {"Edge", "results"}, {"Edge", "container"},
+    {"State", "inputs"}, {"State", "recent"}, {"State", "slots"}, {"Edge", "end"}, {"Edge", "results"}, {"Edge", "container"},
     {"Edge", "slot"}, {"Edge", "aval"}, {"Edge", "values"}, {"Edge", "converters"}, {"Edge", "convert"},
     {"Edge", "scalar"}, {"Edge", "converted"}, {"Edge", "argument"}, {"Edge", "plain"}, {"Changes", "count"},
 };
@@ -51,19 +51,20 @@ static Py_ssize_t offsets[OFFSETS];
 /* Classes and functions of lazynb and JAX, by the names that `configure` takes. */
 enum {
     LAZY_TENSOR, PENDING, STATE, EDGE, CHANGES, LAZY_TRACE, LINEARIZE_TRACE, ARRAY, DTYPE, KINDS, AMBIENT,
-    CHANGES_OBJECT, SCOPES, OPENED, RECALL, LINEARIZED_CALL, MAKE_CURRENT, IS_USER_CODE, NAMES
+    CHANGES_OBJECT, SCOPES, OPENED, RECALL, LINEARIZED_CALL, MAKE_CURRENT, HELD_OUTSIDE, IS_USER_CODE, NAMES
 };
 
 static const char *const names[NAMES] = {
     "LazyTensor", "Pending", "State", "Edge", "Changes", "LazyTrace", "LinearizeTrace", "ArrayImpl", "dtype",
-    "KINDS", "ambient", "changes", "scopes", "opened", "recall", "linearized_call", "make_current", "is_user_code",
+    "KINDS", "ambient", "changes", "scopes", "opened", "recall", "linearized_call", "make_current",
+    "held_outside", "is_user_code",
 };
 
 static PyObject *known[NAMES];
 
 #define IS_A(object, which) ((PyObject *)Py_TYPE(object) == known[which])
 
-static PyObject *str_array, *str_context, *str_dict, *str_inputs, *str_is_deleted, *str_origin_of,
+static PyObject *str_array, *str_aval, *str_committed, *str_context, *str_dict, *str_ids, *str_inputs, *str_is_deleted, *str_origin_of,
     *str_parent_trace, *str_pending, *str_same_context, *str_value;
 
 static PyObject *user_code; /* the code from which the last call was recalled, known to be the user's */
@@ -115,6 +116,45 @@ static int same_context(PyObject *pending)
     return same;
 }
 
+/* The second half of `Pending.array`, for an array that no other code holds: its slot, which is a new input's; NULL
+   with no error if Python is to look. `id` is that of the array. */
+static PyObject *new_input(PyObject *pending, PyObject *value, PyObject *id)
+{
+    PyObject *tip = Py_XNewRef(SLOT(pending, PENDING_TIP)), *ids = NULL, *aval = NULL, *committed = NULL;
+    PyObject *entry = NULL, *slot = NULL;
+    if (tip == NULL || tip == Py_None || is_deleted(value) != 0)
+        goto end;
+    if ((ids = PyObject_GetAttr(known[HELD_OUTSIDE], str_ids)) == NULL || PySequence_Contains(ids, id) != 0)
+        goto end;
+    if ((aval = PyObject_GetAttr(value, str_aval)) == NULL ||
+        (committed = PyObject_GetAttr(value, str_committed)) != Py_False)
+        goto end;
+    PyObject *aval_id = PyLong_FromVoidPtr(aval), *key = NULL, *edge = NULL;
+    if (aval_id != NULL && (key = PyTuple_Pack(2, aval_id, Py_None)) != NULL)
+        edge = PyDict_GetItemWithError(SLOT(tip, STATE_EDGES), key);
+    Py_XDECREF(aval_id);
+    Py_XDECREF(key);
+    if (edge == NULL || !PyTuple_CheckExact(edge) || PyTuple_GET_ITEM(edge, 0) != aval ||
+        SLOT(pending, PENDING_TIP) != tip || (entry = PyTuple_Pack(1, value)) == NULL)
+        goto end;
+    Py_ssize_t before = PyLong_AsSsize_t(SLOT(tip, STATE_INPUTS));
+    PyObject *end = Py_NewRef(PyTuple_GET_ITEM(edge, 1)); /* nothing comes in between, as in `append` */
+    if (before < 0 || PyList_SetSlice(SLOT(pending, PENDING_INPUTS), before, PY_SSIZE_T_MAX, entry) < 0) {
+        Py_DECREF(end);
+        goto end;
+    }
+    Py_SETREF(SLOT(pending, PENDING_TIP), end); /* `tip` is held here */
+    if (PyDict_SetItem(SLOT(pending, PENDING_SLOTS_OF), id, SLOT(tip, STATE_SLOTS)) == 0)
+        slot = Py_NewRef(SLOT(tip, STATE_SLOTS));
+end:
+    Py_XDECREF(tip);
+    Py_XDECREF(ids);
+    Py_XDECREF(aval);
+    Py_XDECREF(committed);
+    Py_XDECREF(entry);
+    return slot;
+}
+
 /* `Pending.array(value, outside)`: the slot of a concrete array, or None. */
 static PyObject *slot_of_array(PyObject *pending, PyObject *value, int outside)
 {
@@ -124,13 +164,14 @@ static PyObject *slot_of_array(PyObject *pending, PyObject *value, int outside)
             return NULL;
         PyObject *slot = PyDict_GetItemWithError(SLOT(pending, PENDING_SLOTS_OF), id);
         Py_XINCREF(slot);
+        int unusable = slot == NULL ? 0 : outside ? is_deleted(value) : 0;
+        if (slot != NULL && unusable != 0)
+            Py_CLEAR(slot);
+        else if (slot == NULL && !outside && !PyErr_Occurred())
+            slot = new_input(pending, value, id);
         Py_DECREF(id);
-        int usable = slot == NULL ? 0 : outside ? is_deleted(value) : 0;
-        if (slot != NULL && usable == 0)
+        if (slot != NULL || PyErr_Occurred())
             return slot;
-        Py_XDECREF(slot);
-        if (usable < 0 || PyErr_Occurred())
-            return NULL;
     }
     PyObject *args[] = {pending, value, outside ? Py_True : Py_False};
     return PyObject_VectorcallMethod(str_array, args, 3, NULL);
@@ -418,6 +459,50 @@ static int take(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *inpu
     Py_XDECREF(first);
     Py_XDECREF(tensors);
     return taken;
+}
+
+/* ---- calls of jitted functions ---------------------------------------------------------------------------- */
+
+/* `take_slots(pending, operands, slots)`, all but the first of them lists. */
+static PyObject *take_slots(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    if (count != 3 || !IS_A(args[0], PENDING) || !PyList_CheckExact(args[1]) || !PyList_CheckExact(args[2]))
+        return PyErr_Format(PyExc_TypeError, "take_slots(pending, operands, slots)");
+    PyObject *pending = args[0], *operands = args[1], *slots = args[2];
+    for (Py_ssize_t at; (at = PyList_GET_SIZE(slots)) < PyList_GET_SIZE(operands);) {
+        PyObject *operand = Py_NewRef(PyList_GET_ITEM(operands, at)), *slot;
+        slot = IS_A(operand, LAZY_TENSOR) ? slot_of_tensor(pending, operand)
+               : IS_A(operand, ARRAY)     ? slot_of_array(pending, operand, 1)
+                                          : Py_NewRef(Py_None);
+        Py_DECREF(operand);
+        int appended = slot == NULL ? -1 : slot == Py_None ? 1 : PyList_Append(slots, slot);
+        Py_XDECREF(slot);
+        if (appended < 0)
+            return NULL;
+        if (appended > 0)
+            break;
+    }
+    Py_RETURN_NONE;
+}
+
+/* `new_tensors(pending, avals, first)`: `avals` is a tuple. */
+static PyObject *tensors_of(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    if (count != 3 || !IS_A(args[0], PENDING) || !PyTuple_CheckExact(args[1]) || !PyLong_CheckExact(args[2]))
+        return PyErr_Format(PyExc_TypeError, "new_tensors(pending, avals, first)");
+    Py_ssize_t size = PyTuple_GET_SIZE(args[1]), first = PyLong_AsSsize_t(args[2]);
+    PyObject *tensors = PyList_New(0);
+    for (Py_ssize_t at = 0; tensors != NULL && at < size; at++) {
+        PyObject *slot = PyLong_FromSsize_t(first + at);
+        PyObject *one = slot == NULL ? NULL : new_tensor(args[0], PyTuple_GET_ITEM(args[1], at), slot);
+        Py_XDECREF(slot);
+        if (one == NULL || PyList_Append(tensors, one) < 0)
+            Py_CLEAR(tensors);
+        Py_XDECREF(one);
+    }
+    return tensors;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------ */
@@ -748,6 +833,10 @@ static PyMethodDef functions[] = {
     {"configure", configure, METH_O,
      PyDoc_STR("Takes the classes and functions that calls work with, by name. Raises KeyError for one that is "
                "missing, TypeError if an attribute is no slot.")},
+    {"take_slots", (PyCFunction)(void (*)(void))take_slots, METH_FASTCALL,
+     PyDoc_STR("take_slots(pending, operands, slots): see lazynb.record.fast.remembered.")},
+    {"new_tensors", (PyCFunction)(void (*)(void))tensors_of, METH_FASTCALL,
+     PyDoc_STR("new_tensors(pending, avals, first): see lazynb.record.fast.remembered.")},
     {NULL, NULL, 0, NULL},
 };
 
@@ -762,7 +851,8 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__fast(void)
 {
     static const struct { PyObject **where; const char *text; } strings[] = {
-        {&str_array, "array"}, {&str_context, "context"}, {&str_dict, "__dict__"}, {&str_inputs, "inputs"},
+        {&str_array, "array"}, {&str_aval, "aval"}, {&str_committed, "_committed"}, {&str_context, "context"},
+        {&str_dict, "__dict__"}, {&str_ids, "ids"}, {&str_inputs, "inputs"},
         {&str_is_deleted, "is_deleted"}, {&str_origin_of, "origin_of"}, {&str_parent_trace, "parent_trace"},
         {&str_pending, "pending"}, {&str_same_context, "same_context"}, {&str_value, "value"},
     };

@@ -123,6 +123,7 @@ class LazyTrace(jc.Trace):
       telling: the search for the loop that records the trace, see :mod:`lazynb.record.loops.growth`; None if
         there is none.
       make_current: makes the trace of the open blocks current.
+      take_slots, new_tensors: see :mod:`lazynb.record.fast.remembered`.
       backward: what the operations differentiate that are being recorded; None if they are no backward pass
         that is recorded as one call.
       recorded_on: the devices of the call that is being recorded, on which its operations are that nothing
@@ -137,6 +138,8 @@ class LazyTrace(jc.Trace):
     backward: Differentiated | None = None
     recorded_on: tuple[Any, ...] | None = None
     make_current: Callable[[], None]
+    take_slots: Callable[[Pending, list[Any], list[int]], None]
+    new_tensors: Callable[[Pending, tuple[Any, ...], int], list[LazyTensor]]
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,8 +205,7 @@ class LazyTrace(jc.Trace):
                 results = self._on_mesh(results, mesh)
         except _Unrecordable as unrecordable:
             return self._run_eagerly(primitive, tracers, params, unrecordable.args[0])
-        if any(params.get("donated_invars", ())):
-            self._donate(tracers, donated(tracers, params["donated_invars"], results))
+        self.give_away(tracers, params.get("donated_invars", ()), results)
         return results if primitive.multiple_results else results[0]
 
     def tell_sharding(self, tensor: LazyTensor, frame: FrameType) -> Any:
@@ -299,18 +301,65 @@ class LazyTrace(jc.Trace):
                 except _Elsewhere as elsewhere:
                     pending = self._turn_to(*elsewhere.args)
                     continue
-                tensors = [
-                    LazyTensor(self, aval, pending, slot)
-                    for slot, aval in enumerate(state.avals, state.first)
-                ]
+                tensors = self.new_tensors(pending, state.avals, state.first)
                 if pending.tip is state.parent:  # otherwise a finalizer recorded an operation in between
                     break
             pending.commit(state, tensors, origin)
-            if state.operations >= pending.limit or state.operations >= config.max_program:
-                has_grown(self, pending, sys._getframe(2))
-        if sum(map(len, self.sealed)) >= config.max_pending:
-            self._run_sealed()
+            self._look_at_length(pending, state, sys._getframe(2))
+        self._make_room()
         return tensors
+
+    def repeat(
+        self, operation: Operation, args: list[Any], frame: FrameType, inside: Any
+    ) -> list[LazyTensor] | None:
+        """Records an operation as :meth:`_record` does, if it was recorded at this state before.
+
+        Returns None if it was not, or cannot be recorded; then nothing is changed, and JAX's code is to make
+        the call, or to refuse it.
+
+        Arguments:
+          frame: that of the caller, from which the user's is looked for.
+          inside: as in :class:`Origin`.
+        """
+        with self.lock:
+            pending = self.home(args)
+            while True:
+                state = self._step_again(pending, operation, args)
+                if state is None:
+                    return None
+                tensors = self.new_tensors(pending, state.avals, state.first)
+                if pending.tip is state.parent:
+                    break
+            pending.commit(state, tensors, self.origin_of(frame, inside))
+            self._look_at_length(pending, state, frame)
+        self._make_room()
+        return tensors
+
+    def _step_again(self, pending: Pending, operation: Operation, args: list[Any]) -> State | None:
+        """As :meth:`_step`, if the trie has the step already; otherwise None."""
+        mark = pending.mark()
+        state: State | None = None
+        try:
+            slots: list[int] = []
+            while len(slots) < len(args):
+                self.take_slots(pending, args, slots)
+                if len(slots) < len(args):
+                    slots.append(self._slot(pending, args[len(slots)]))
+            state = pending.state.children.get((operation, tuple(slots)))
+        except Exception:  # JAX then raises its own, in the same call
+            pass
+        finally:
+            if state is None:
+                pending.rollback(mark)
+        return state
+
+    def _look_at_length(self, pending: Pending, state: State, frame: FrameType) -> None:
+        if state.operations >= pending.limit or state.operations >= config.max_program:
+            has_grown(self, pending, frame)
+
+    def _make_room(self) -> None:
+        if self.sealed and sum(map(len, self.sealed)) >= config.max_pending:
+            self._run_sealed()
 
     def _run_sealed(self) -> None:
         """Runs what is pending, the newest first, because it takes with it what it depends on.
@@ -682,6 +731,15 @@ class LazyTrace(jc.Trace):
 
     def _on_default(self, arg: Any) -> Any:
         return arg if isinstance(arg, LazyTensor) else self.stage_value(arg)
+
+    def give_away(self, args: Sequence[Any], offered: Sequence[bool], results: Sequence[Any]) -> None:
+        """Deletes the arguments of a call that it donates, as far as JAX can use their memory.
+
+        Arguments:
+          offered: for each argument, whether it may be used.
+        """
+        if True in offered:
+            self._donate(args, donated(args, offered, results))
 
     def _donate(self, args: Sequence[Any], numbers: Sequence[int]) -> None:
         """Deletes the arguments ``numbers`` for the user; their memory is freed when the trace has run."""

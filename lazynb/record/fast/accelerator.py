@@ -21,6 +21,7 @@ from lazynb import _jax as jc
 from lazynb.record.fast import remembered as pure
 from lazynb.record.fast.linearize import linearized_call
 from lazynb.record.fast.recall import KINDS, Edge, opened, recall
+from lazynb.record.outside import held_outside
 from lazynb.record.pending import Pending
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace
@@ -82,6 +83,7 @@ def _parts() -> dict[str, Any]:
         "recall": recall,
         "linearized_call": linearized_call,
         "make_current": pure.make_current,
+        "held_outside": held_outside,
         "is_user_code": is_user_code,
     }
 
@@ -106,6 +108,10 @@ def binary(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         return pure.binary(name, plain)
     call: Callable[..., Any] = _fast.Call(name, plain, True, pair=True)
     return call
+
+
+LazyTrace.take_slots = staticmethod(pure.take_slots if _fast is None else _fast.take_slots)
+LazyTrace.new_tensors = staticmethod(pure.new_tensors if _fast is None else _fast.new_tensors)
 
 
 def describe() -> str:
