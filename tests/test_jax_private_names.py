@@ -811,6 +811,35 @@ def test_a_call_of_a_jitted_function_in_python(monkeypatch):
     assert isinstance(jax.random.key(0), jc.KeyArray)
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        np.ones((3, 4), np.float32),
+        np.arange(24, dtype=np.float32).reshape(2, 3, 4).transpose(2, 0, 1)[::-1],
+        np.zeros((0, 3), np.int32),
+        np.ones(3, bool),
+        np.array(2.5, np.float32),
+        np.arange(5, dtype=np.int8)[::2],
+        np.broadcast_to(np.complex64(2j), (3, 3)),
+    ],
+)
+def test_a_numpy_array_is_copied_in(host):
+    device = jax.devices()[0]
+    eager, own = jc.stage(host), jc.copied_in(host, jc.typeof(host), device)
+    for name in ("aval", "sharding", "format", "weak_type", "_committed"):
+        assert getattr(own, name) == getattr(eager, name)
+    assert np.array_equal(own, host)
+
+
+def test_what_is_copied_in_shares_no_memory():
+    memory = np.empty(4096 + 64, np.uint8)
+    host = memory[-memory.ctypes.data % 64 :][:4096].view(np.float32)
+    host[:] = 1
+    own = jc.copied_in(host, jc.typeof(host), jax.devices()[0])
+    host[:] = 2
+    assert np.array_equal(own, np.ones(1024))
+
+
 def test_programs_that_are_not_simple():
     here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
 

@@ -201,6 +201,7 @@ from lazynb._jax.mapping import (
 from lazynb._jax.memory import (
     address as address,
     buffers as buffers,
+    copied_in as copied_in,
     deleted_array as deleted_array,
     deleted_awaited as deleted_awaited,
     existing_arrays as existing_arrays,

@@ -27,7 +27,7 @@ from lazynb.record.loops.growth import has_grown
 from lazynb.record.mapped import call_mapped
 from lazynb.record.numbers import scalar_input
 from lazynb.record.operation import Operation, OperationTable, operation_name
-from lazynb.record.outside import held_outside, is_on_host, lenders, moved
+from lazynb.record.outside import held_outside, is_on_host, lenders, moved, staged
 from lazynb.record.pending import Pending
 from lazynb.record.placement import committed_to, fits_mesh, is_same, stays, take_in
 from lazynb.record.refusal import check
@@ -466,14 +466,12 @@ class LazyTrace(jc.Trace):
         )
         if not host:
             raise _Unrecordable("unrecordable")
-        if np.ndim(arg) == 0:
-            aval = jc.typeof(arg)
-            if not jc.is_cut_by_calls(aval.dtype):
-                value = scalar_input(arg)
-                return pending.number(value, aval, place_of(value, sys._getframe(1), pending.varies))
-        # Copied now, as in eager JAX, because the user may write to a NumPy array afterwards.
-        staged = jc.stage(arg)
-        return pending.input(staged, jc.typeof(arg), staged)
+        aval = jc.typeof(arg)
+        if np.ndim(arg) == 0 and not jc.is_cut_by_calls(aval.dtype):
+            value = scalar_input(arg)
+            return pending.number(value, aval, place_of(value, sys._getframe(1), pending.varies))
+        array = staged(arg, aval)
+        return pending.input(array, aval, array)
 
     def open(self) -> Pending:
         """The pending trace to append to, under the present placement."""

@@ -63,7 +63,8 @@ class Called:
         """The results of the call, as the function returns them; None if JAX's own code is to make it."""
         if self.operation is None:
             return None
-        operands = [*self.consts, *[_operand(leaf) for leaf in leaves]]
+        avals = self._program.in_avals
+        operands = [*self.consts, *[_operand(leaf, aval) for leaf, aval in zip(leaves, avals)]]
         offered = self.params["donated_invars"]
         if gives_twice(operands, offered):
             return None
@@ -84,8 +85,12 @@ class Recorded:
         self.outcome = (result, (), program.out_tree, (), program.params["jaxpr"], None, None, ())
 
 
-def _operand(leaf: Any) -> Any:
-    return leaf if leaf.__class__ is LazyTensor else jc.canonical_value(leaf)
+def _operand(leaf: Any, aval: Any) -> Any:
+    """What JAX binds in place of an argument, whose type in the program is ``aval``."""
+    cls = leaf.__class__
+    if cls is LazyTensor or (cls is np.ndarray and leaf.dtype == aval.dtype):
+        return leaf
+    return jc.canonical_value(leaf)
 
 
 # ---- the memory --------------------------------------------------------------------------------------------
