@@ -28,7 +28,7 @@ INSIDE = {
     "operations through JAX, recorded": ("lazynb/record/trace.py", "process_primitive"),
     "Optax's update": ("optax/_src/base.py", "update"),
 }
-"""Parts of a step, by the file and the function that are in the stack; a function of any name if it is empty."""
+"""Parts of a step, by the file and the function that are in the stack; any function if it has no name."""
 
 
 class Samples:
