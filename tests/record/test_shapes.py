@@ -55,6 +55,16 @@ def test_an_initialiser_is_traced_once(name, known):
     assert lazily(lambda: fresh(init, (2, 4))) == [other] * 2 and len(known) == 2
 
 
+def test_flax_s_parameters_are_remembered(known):
+    nn = pytest.importorskip("flax.linen")
+    model, x = nn.Dense(64), jnp.ones((2, 4))
+    params = model.init(jax.random.key(0), x)
+    with lazynb.lazy():
+        for _ in range(2):
+            model.apply(params, x)
+    assert len(known) == 2
+
+
 def test_results_are_not_shared(known):
     one, two = lazily(lambda: fresh(INITIALISERS["normal"], (4, 2)))
     assert one == two and one is not two

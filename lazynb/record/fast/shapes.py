@@ -39,10 +39,12 @@ def identity(value: Any) -> Hashable:
     Raises NotRecalled for one that may change, or that is not known.
     """
     cls = value.__class__
-    if cls in _CONSTANTS or isinstance(value, type | np.dtype):
-        if str(getattr(value, "__name__", value)).endswith("64"):
-            raise NotRecalled  # without 64-bit mode JAX warns of such a type, each time
-        return (cls, value)
+    if cls in _CONSTANTS:
+        return (cls, _narrow(value, value) if cls is str else value)
+    if isinstance(value, type):
+        return (cls, _narrow(value, value.__name__))
+    if isinstance(value, np.dtype):
+        return (cls, _narrow(value, value.name))
     if cls is float or cls is complex:
         return (cls, repr(value))
     if cls is tuple:
@@ -54,6 +56,13 @@ def identity(value: Any) -> Hashable:
     if cls is ModuleType and _is_jax(value.__name__):
         return (cls, value.__name__)
     raise NotRecalled
+
+
+def _narrow(value: Any, name: str) -> Any:
+    """``value``, unless it may be a type of 64 bits: without 64-bit mode JAX warns of that, each time."""
+    if name.endswith("64"):
+        raise NotRecalled
+    return value
 
 
 def _is_jax(module: str) -> bool:
