@@ -11,6 +11,7 @@ import pathlib
 import re
 import sys
 import types
+import weakref
 
 import jax
 import jax.extend.core
@@ -773,6 +774,100 @@ def test_what_stands_inside_of_calls():
     kept = jax.make_jaxpr(jax.checkpoint(jnp.sin))(1.0).eqns[0]
     assert kept.primitive.name in jc.CALLS
     assert jax.make_jaxpr(jax.nn.silu)(1.0).eqns[0].primitive.name in jc.CALLS
+
+
+def test_a_call_of_a_jitted_function_in_python(monkeypatch):
+    def multiply(x, n):
+        return x * n
+
+    asked = []
+    plain = vars(jc.jitting)[jc.infer], vars(jc.jitting)[jc.run]
+
+    def infer(function, info, args, kwargs):
+        if function is multiply:
+            asked.append((sys._getframe(1).f_code is jc.calling, info))
+        return plain[0](function, info, args, kwargs)
+
+    def run(program, operands, function, args, kwargs):
+        if function is multiply:
+            asked.append((program, operands))
+        return plain[1](program, operands, function, args, kwargs)
+
+    monkeypatch.setattr(jc.jitting, jc.infer, infer)
+    monkeypatch.setattr(jc.jitting, jc.run, run)
+    jitted = jax.jit(multiply, static_argnums=1)
+    assert float(jitted(2.0, 3)) == 6
+    (is_call, info), (program, operands) = asked
+    assert is_call and operands == [2.0] and info is jitted._jit_info
+    assert program._fields == ("consts", "params", "in_avals", "in_tree", "out_tree", "arg_names")
+    assert jc.is_simple(info, program)
+    jitted.lower(2.0, 3)
+    assert [first for first, _ in asked[2:]] == [False]
+    signature, leaves = jc.parsed(info, (jnp.ones(2), 3), {})
+    assert leaves[0].shape == (2,) and hash(signature) == hash(jc.parsed(info, (jnp.zeros(2), 3), {})[0])
+    assert signature != jc.parsed(info, (jnp.zeros(2), 4), {})[0]
+    assert jc.jit_primitive.name in jc.JIT_PRIMITIVES
+    assert jc.canonical_value(np.ones(2)).dtype == np.float32
+    assert isinstance(jax.random.key(0), jc.KeyArray)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        np.ones((3, 4), np.float32),
+        np.arange(24, dtype=np.float32).reshape(2, 3, 4).transpose(2, 0, 1)[::-1],
+        np.zeros((0, 3), np.int32),
+        np.ones(3, bool),
+        np.array(2.5, np.float32),
+        np.arange(5, dtype=np.int8)[::2],
+        np.broadcast_to(np.complex64(2j), (3, 3)),
+    ],
+)
+def test_a_numpy_array_is_copied_in(host):
+    device = jax.devices()[0]
+    eager, own = jc.stage(host), jc.copied_in(host, jc.typeof(host), device)
+    for name in ("aval", "sharding", "format", "weak_type", "_committed"):
+        assert getattr(own, name) == getattr(eager, name)
+    assert np.array_equal(own, host)
+
+
+def test_what_is_copied_in_shares_no_memory():
+    memory = np.empty(4096 + 64, np.uint8)
+    host = memory[-memory.ctypes.data % 64 :][:4096].view(np.float32)
+    host[:] = 1
+    own = jc.copied_in(host, jc.typeof(host), jax.devices()[0])
+    host[:] = 2
+    assert np.array_equal(own, np.ones(1024))
+
+
+def test_programs_that_are_not_simple():
+    here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+
+    def is_simple(function, **options):
+        jitted = jax.jit(function, **options)
+        return jc.is_simple(
+            jitted._jit_info, vars(jc.jitting)[jc.infer](function, jitted._jit_info, (1.0,), {})[0]
+        )
+
+    assert is_simple(lambda x: x + 1) and is_simple(lambda x: x + 1, donate_argnums=0, compiler_options={})
+    assert not is_simple(lambda x: x + 1, in_shardings=here)
+    assert not is_simple(lambda x: x + 1, out_shardings=here)
+    assert not is_simple(lambda x: x + 1, compiler_options={"xla_embed_ir_in_executable": True})
+    assert not is_simple(lambda x: jax.debug.print("{}", x))
+
+
+@pytest.mark.parametrize("forget", [jax.clear_caches, lambda: jax.jit(lambda: None).clear_cache()])
+def test_what_is_kept_with_what_jax_has_traced(forget):
+    class Thing:
+        pass
+
+    thing = Thing()
+    gone = weakref.ref(thing)
+    jc.keep_as_traced(thing)
+    del thing
+    assert gone() is not None
+    forget()
+    assert gone() is None
 
 
 def test_innermost_values():

@@ -179,6 +179,18 @@ from lazynb._jax.inside import (
     under as under,
     with_eqns as with_eqns,
 )
+from lazynb._jax.jitting import (
+    KeyArray as KeyArray,
+    calling as calling,
+    canonical_value as canonical_value,
+    infer as infer,
+    is_simple as is_simple,
+    jit_primitive as jit_primitive,
+    jitting as jitting,
+    keep_as_traced as keep_as_traced,
+    parsed as parsed,
+    run as run,
+)
 from lazynb._jax.mapping import (
     eval_shard_map as eval_shard_map,
     is_refused_in_mapped as is_refused_in_mapped,
@@ -189,6 +201,7 @@ from lazynb._jax.mapping import (
 from lazynb._jax.memory import (
     address as address,
     buffers as buffers,
+    copied_in as copied_in,
     deleted_array as deleted_array,
     deleted_awaited as deleted_awaited,
     existing_arrays as existing_arrays,

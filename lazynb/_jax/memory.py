@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jax._src import config as _config, core as _core, dlpack as _dlpack, xla_bridge as _xla_bridge
 from jax._src.interpreters import pxla as _pxla
+from jax._src.lib import xla_client as _xla_client
 
 from lazynb._jax.arrays import ArrayImpl, is_host_array, plain_array, uncommitted_sharding
 from lazynb._jax.config import guards_transfers
@@ -122,6 +123,18 @@ def _put(host: np.ndarray, aval: Any, sharding: Any, devices: list[Any], committ
 
 
 _batched_device_put = _pxla.batched_device_put
+
+
+def copied_in(host: np.ndarray, aval: Any, device: Any) -> Any:
+    """The NumPy array ``host``, of the type ``aval``, as an uncommitted array of JAX's on ``device``.
+
+    Its memory is copied before this returns."""
+    return _xla_client.batched_device_put(
+        aval, uncommitted_sharding(device), [host], [device], False, False, _DURING_CALL
+    )
+
+
+_DURING_CALL = _xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
 
 
 def watch_memory(borrowed: Callable[[Any, Any], None], shared: Callable[[Any], None]) -> None:

@@ -508,6 +508,50 @@ static int take(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *inpu
     return taken;
 }
 
+/* ---- calls of jitted functions ---------------------------------------------------------------------------- */
+
+/* `take_slots(pending, operands, slots)`, all but the first of them lists. */
+static PyObject *take_slots(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    if (count != 3 || !IS_A(args[0], PENDING) || !PyList_CheckExact(args[1]) || !PyList_CheckExact(args[2]))
+        return PyErr_Format(PyExc_TypeError, "take_slots(pending, operands, slots)");
+    PyObject *pending = args[0], *operands = args[1], *slots = args[2];
+    for (Py_ssize_t at; (at = PyList_GET_SIZE(slots)) < PyList_GET_SIZE(operands);) {
+        PyObject *operand = Py_NewRef(PyList_GET_ITEM(operands, at)), *slot;
+        slot = IS_A(operand, LAZY_TENSOR) ? slot_of_tensor(pending, operand)
+               : IS_A(operand, ARRAY)     ? slot_of_array(pending, operand, 1)
+                                          : Py_NewRef(Py_None);
+        Py_DECREF(operand);
+        int appended = slot == NULL ? -1 : slot == Py_None ? 1 : PyList_Append(slots, slot);
+        Py_XDECREF(slot);
+        if (appended < 0)
+            return NULL;
+        if (appended > 0)
+            break;
+    }
+    Py_RETURN_NONE;
+}
+
+/* `new_tensors(pending, avals, first)`: `avals` is a tuple. */
+static PyObject *tensors_of(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    if (count != 3 || !IS_A(args[0], PENDING) || !PyTuple_CheckExact(args[1]) || !PyLong_CheckExact(args[2]))
+        return PyErr_Format(PyExc_TypeError, "new_tensors(pending, avals, first)");
+    Py_ssize_t size = PyTuple_GET_SIZE(args[1]), first = PyLong_AsSsize_t(args[2]);
+    PyObject *tensors = PyList_New(0);
+    for (Py_ssize_t at = 0; tensors != NULL && at < size; at++) {
+        PyObject *slot = PyLong_FromSsize_t(first + at);
+        PyObject *one = slot == NULL ? NULL : new_tensor(args[0], PyTuple_GET_ITEM(args[1], at), slot);
+        Py_XDECREF(slot);
+        if (one == NULL || PyList_Append(tensors, one) < 0)
+            Py_CLEAR(tensors);
+        Py_XDECREF(one);
+    }
+    return tensors;
+}
+
 /* ---- calls ------------------------------------------------------------------------------------------------ */
 
 typedef struct {
@@ -1294,6 +1338,10 @@ static PyMethodDef functions[] = {
     {"configure", configure, METH_O,
      PyDoc_STR("Takes the classes and functions that calls work with, by name. Raises KeyError for one that is "
                "missing, TypeError if an attribute is no slot.")},
+    {"take_slots", (PyCFunction)(void (*)(void))take_slots, METH_FASTCALL,
+     PyDoc_STR("take_slots(pending, operands, slots): see lazynb.record.fast.remembered.")},
+    {"new_tensors", (PyCFunction)(void (*)(void))tensors_of, METH_FASTCALL,
+     PyDoc_STR("new_tensors(pending, avals, first): see lazynb.record.fast.remembered.")},
     {NULL, NULL, 0, NULL},
 };
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from lazynb import _jax as jc
 from lazynb.record import array_creation, break_cause, constants, conversion, handing, indexed, listed
 from lazynb.record.blocks import patches
-from lazynb.record.fast import functions, linearize, operators, transpose
+from lazynb.record.fast import called, functions, linearize, operators, shapes, transpose
 from lazynb.record.tensor import LazyTensor
 from lazynb.source import OWN_ROOT
 
@@ -18,7 +18,9 @@ for _owner, _names in [
     *functions.substitutes(),
     (jc.ArrayImpl, operators.of_arrays(patches.rest.counted)),
     (jc.LinearizeTracer, operators.of_linearized(patches.rest.counted)),
+    *called.substitutes(),
     *linearize.substitutes(),
+    *shapes.substitutes(),
     *transpose.substitutes(),
 ]:
     patches.substitute(_owner, _names, for_speed=True)

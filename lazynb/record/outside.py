@@ -190,6 +190,20 @@ def new_array(values: np.ndarray) -> Any:
     return jc.put_new(_aligned_copy(values), jc.default_device())
 
 
+def staged(values: Any, aval: Any) -> Any:
+    """The array of type ``aval`` that eager JAX makes of a NumPy array: a copy, as the user may write to it.
+
+    JAX runs a program to make it. An array of plain numbers is the same without.
+    """
+    is_plain = values.__class__ in _PLAIN and aval.dtype.kind in "biufc" and aval.dtype == values.dtype
+    if not is_plain or aval.weak_type or jc.guards_transfers():
+        return jc.stage(values)
+    return jc.copied_in(np.asarray(values), aval, jc.default_device())
+
+
+_PLAIN = (np.ndarray, jc.TypedNdArray)
+
+
 def moved(array: Any) -> Any:
     """A new array with the memory of ``array``, which is deleted for all of its holders."""
     return jc.moved(array, [jc.put(_aligned(part.shape, part.dtype), part) for part in jc.buffers(array)])

@@ -27,7 +27,7 @@ from lazynb.record.loops.growth import has_grown, is_full
 from lazynb.record.mapped import call_mapped
 from lazynb.record.numbers import scalar_input
 from lazynb.record.operation import Operation, OperationTable, operation_name
-from lazynb.record.outside import held_outside, is_on_host, lenders, moved
+from lazynb.record.outside import held_outside, is_on_host, lenders, moved, staged
 from lazynb.record.pending import Mark, Pending
 from lazynb.record.placement import committed_to, fits_mesh, is_same, stays, take_in
 from lazynb.record.refusal import check
@@ -126,6 +126,7 @@ class LazyTrace(jc.Trace):
       full: the trace that such a call has filled, and its end; it is cut when the call is remembered. None if
         there is none.
       make_current: makes the trace of the open blocks current.
+      take_slots, new_tensors: see :mod:`lazynb.record.fast.remembered`.
       backward: what the operations differentiate that are being recorded; None if they are no backward pass
         that is recorded as one call.
       recorded_on: the devices of the call that is being recorded, on which its operations are that nothing
@@ -140,6 +141,8 @@ class LazyTrace(jc.Trace):
     backward: Differentiated | None = None
     recorded_on: tuple[Any, ...] | None = None
     make_current: Callable[[], None]
+    take_slots: Callable[[Pending, list[Any], list[int]], None]
+    new_tensors: Callable[[Pending, tuple[Any, ...], int], list[LazyTensor]]
 
     def __init__(self) -> None:
         super().__init__()
@@ -209,8 +212,7 @@ class LazyTrace(jc.Trace):
                 results = self._on_mesh(results, mesh)
         except _Unrecordable as unrecordable:
             return self._run_eagerly(primitive, tracers, params, unrecordable.args[0])
-        if any(params.get("donated_invars", ())):
-            self._donate(tracers, donated(tracers, params["donated_invars"], results))
+        self.give_away(tracers, params.get("donated_invars", ()), results)
         return results if primitive.multiple_results else results[0]
 
     def tell_sharding(self, tensor: LazyTensor, frame: FrameType) -> Any:
@@ -308,10 +310,7 @@ class LazyTrace(jc.Trace):
                 except _Elsewhere as elsewhere:
                     pending = self._turn_to(*elsewhere.args)
                     continue
-                tensors = [
-                    LazyTensor(self, aval, pending, slot)
-                    for slot, aval in enumerate(state.avals, state.first)
-                ]
+                tensors = self.new_tensors(pending, state.avals, state.first)
                 if pending.tip is state.parent:  # otherwise a finalizer recorded an operation in between
                     break
             pending.commit(state, tensors, origin)
@@ -319,6 +318,51 @@ class LazyTrace(jc.Trace):
                 self.look_at(pending, sys._getframe(2))
         self._run_sealed_if_many()
         return tensors
+
+    def repeat(
+        self, operation: Operation, args: list[Any], frame: FrameType, inside: Any
+    ) -> list[LazyTensor] | None:
+        """Records an operation as :meth:`_record` does, if it was recorded at this state before.
+
+        Returns None if it was not, or cannot be recorded; then nothing is changed, and JAX's code is to make
+        the call, or to refuse it.
+
+        Arguments:
+          frame: that of the caller, from which the user's is looked for.
+          inside: as in :class:`Origin`.
+        """
+        with self.lock:
+            pending = self.home(args)
+            while True:
+                state = self._step_again(pending, operation, args)
+                if state is None:
+                    return None
+                tensors = self.new_tensors(pending, state.avals, state.first)
+                if pending.tip is state.parent:
+                    break
+            pending.commit(state, tensors, self.origin_of(frame, inside))
+            if state.operations >= pending.limit or state.operations >= config.max_program:
+                self.look_at(pending, frame)
+        self._run_sealed_if_many()
+        return tensors
+
+    def _step_again(self, pending: Pending, operation: Operation, args: list[Any]) -> State | None:
+        """As :meth:`_step`, if the trie has the step already; otherwise None."""
+        mark = pending.mark()
+        state: State | None = None
+        try:
+            slots: list[int] = []
+            while len(slots) < len(args):
+                self.take_slots(pending, args, slots)
+                if len(slots) < len(args):
+                    slots.append(self._slot(pending, args[len(slots)]))
+            state = pending.state.children.get((operation, tuple(slots)))
+        except Exception:  # JAX then raises its own, in the same call
+            pass
+        finally:
+            if state is None:
+                pending.rollback(mark)
+        return state
 
     def look_at(self, pending: Pending, frame: FrameType) -> None:
         """Looks at ``pending``, which has grown. If it is full, the call that does it is remembered first.
@@ -455,14 +499,12 @@ class LazyTrace(jc.Trace):
         )
         if not host:
             raise _Unrecordable("unrecordable")
-        if np.ndim(arg) == 0:
-            aval = jc.typeof(arg)
-            if not jc.is_cut_by_calls(aval.dtype):
-                value = scalar_input(arg)
-                return pending.number(value, aval, place_of(value, sys._getframe(1), pending.varies))
-        # Copied now, as in eager JAX, because the user may write to a NumPy array afterwards.
-        staged = jc.stage(arg)
-        return pending.input(staged, jc.typeof(arg), staged)
+        aval = jc.typeof(arg)
+        if np.ndim(arg) == 0 and not jc.is_cut_by_calls(aval.dtype):
+            value = scalar_input(arg)
+            return pending.number(value, aval, place_of(value, sys._getframe(1), pending.varies))
+        array = staged(arg, aval)
+        return pending.input(array, aval, array)
 
     def open(self) -> Pending:
         """The pending trace to append to, under the present placement."""
@@ -724,6 +766,15 @@ class LazyTrace(jc.Trace):
 
     def _on_default(self, arg: Any) -> Any:
         return arg if isinstance(arg, LazyTensor) else self.stage_value(arg)
+
+    def give_away(self, args: Sequence[Any], offered: Sequence[bool], results: Sequence[Any]) -> None:
+        """Deletes the arguments of a call that it donates, as far as JAX can use their memory.
+
+        Arguments:
+          offered: for each argument, whether it may be used.
+        """
+        if True in offered:
+            self._donate(args, donated(args, offered, results))
 
     def _donate(self, args: Sequence[Any], numbers: Sequence[int]) -> None:
         """Deletes the arguments ``numbers`` for the user; their memory is freed when the trace has run."""

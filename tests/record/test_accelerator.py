@@ -243,6 +243,63 @@ def test_both_do_the_same(program):
         assert same(found, expected), (found, expected)
 
 
+operands = st.lists(
+    st.sampled_from(["result", "input", "array", "given", "again", "deleted", "other", "committed", "number"])
+)
+
+
+def taken(take, kinds):
+    """What ``take_slots`` finds of operands of ``kinds``, and what it adds to the trace."""
+    known = [jnp.ones(3), jnp.arange(2), jnp.ones(3) * 2]
+    with lazynb.lazy():
+        settled = known[0] + 1
+        float(settled[0])
+        for array in known:
+            _ = array + 1  # the types of inputs are known from here on
+        lazynb.sync()
+        result = known[0] * 2
+        deleted = jnp.ones(3) * 4
+        float(deleted[0])
+        deleted.delete()
+        by_kind = {
+            "result": result,
+            "input": known[0],
+            "array": known[2],
+            "given": settled,
+            "again": known[1],
+            "deleted": deleted,
+            "other": object(),
+            "committed": jax.device_put(known[2], jax.devices()[0]),
+            "number": 2.0,
+        }
+        pending, slots = thread_trace().pending, []
+        take(pending, [by_kind[kind] for kind in kinds], slots)
+        state = pending.state
+        noted = (slots, state.depth, state.slots, len(pending.inputs), sorted(pending.slots_of.values()))
+        made = accelerator.LazyTrace.new_tensors(pending, state.avals, state.first)
+        return noted, [told(one) for one in made]
+
+
+@built
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(operands)
+def test_both_take_the_same_slots(kinds):
+    assert taken(fast.take_slots, kinds) == taken(pure.take_slots, kinds)
+
+
+@built
+def test_both_make_the_same_tensors():
+    with lazynb.lazy():
+        _ = jnp.ones(3) + 1
+        pending, avals = thread_trace().pending, (jnp.ones(2).aval, jnp.ones(3).aval)
+        made = [[told(one) for one in form.new_tensors(pending, avals, 5)] for form in (pure, fast)]
+        assert made[0] == made[1] and len(made[0]) == 2
+        with pytest.raises(TypeError):
+            fast.new_tensors(pending, list(avals), 5)
+        with pytest.raises(TypeError):
+            fast.take_slots(pending, (), [])
+
+
 # ---- what it must not do -----------------------------------------------------------------------------------
 
 

@@ -130,6 +130,10 @@ def hand_over(parts: dict[str, Any]) -> Callable[..., Any] | None:
     return run
 
 
+LazyTrace.take_slots = staticmethod(pure.take_slots if _fast is None else _fast.take_slots)
+LazyTrace.new_tensors = staticmethod(pure.new_tensors if _fast is None else _fast.new_tensors)
+
+
 def describe() -> str:
     """``accelerated``, or that it is not and why."""
     return "accelerated" if _fast is not None else f"not accelerated: {why_not}"

@@ -13,6 +13,7 @@ from typing import Any
 from lazynb import _jax as jc
 from lazynb.record.fast.linearize import linearized_call
 from lazynb.record.fast.recall import KINDS, recall, take
+from lazynb.record.pending import Pending
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace
 from lazynb.source import is_user_code
@@ -159,6 +160,31 @@ def remembered(
         return recall(trace, name, plain, args, kwargs, scalars_alike, 2 + between)
 
     return call
+
+
+def take_slots(pending: Pending, operands: list[Any], slots: list[int]) -> None:
+    """Appends to ``slots`` those of the next of ``operands``, as far as they are results of ``pending``, or
+    uncommitted arrays of types that were inputs at this state before."""
+    array, trace = jc.ArrayImpl, pending.trace
+    for operand in operands[len(slots) :]:
+        slot: int | None = None
+        cls = operand.__class__
+        if cls is LazyTensor:
+            if operand._pending is pending:
+                slot = operand._slot
+            else:
+                slot = pending.array(operand._value, operand._trace is not trace)
+        elif cls is array:
+            slot = pending.array(operand, True)
+        if slot is None:
+            return
+        slots.append(slot)
+
+
+def new_tensors(pending: Pending, avals: tuple[Any, ...], first: int) -> list[LazyTensor]:
+    """Tensors of the types ``avals`` for the results of ``pending`` from the slot ``first`` on."""
+    trace = pending.trace
+    return [LazyTensor(trace, aval, pending, slot) for slot, aval in enumerate(avals, first)]
 
 
 def make_current() -> None:
