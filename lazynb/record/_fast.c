@@ -91,11 +91,14 @@ static PyObject *scope(void)
     static uint64_t thread;
     uint64_t now = PyThreadState_GetID(PyThreadState_Get());
     if (dictionary == NULL || thread != now) {
-        PyObject *found = PyObject_GetAttr(known[SCOPES], str_dict);
+        PyObject *found = PyObject_GetAttr(known[SCOPES], str_dict), *before = dictionary;
         if (found == NULL)
             return NULL;
-        Py_XSETREF(dictionary, found);
+        dictionary = found;
         thread = now;
+        Py_XDECREF(before); /* what this frees may run Python, and another thread then comes here */
+        if (thread != now)
+            return PyObject_GetAttr(known[SCOPES], str_context);
     }
     PyObject *context = PyDict_GetItemWithError(dictionary, str_context);
     if (context != NULL)
@@ -273,8 +276,11 @@ static PyObject *part_by_value(PyObject *pending, PyObject *argument)
         PyObject *items = PySequence_Tuple(argument); /* of its own, for the list may change */
         if (items == NULL)
             return NULL;
-        PyObject *parts =
-            parts_of(pending, kind, &PyTuple_GET_ITEM(items, 0), PyTuple_GET_SIZE(items));
+        PyObject *parts = NULL;
+        if (Py_EnterRecursiveCall(" for the key of a call") == 0) { /* a list may be in itself */
+            parts = parts_of(pending, kind, &PyTuple_GET_ITEM(items, 0), PyTuple_GET_SIZE(items));
+            Py_LeaveRecursiveCall();
+        }
         Py_DECREF(items);
         return parts;
     }
@@ -313,40 +319,58 @@ static PyObject *part_of(PyObject *pending, PyObject *argument, PyObject *scalar
     return part_by_value(pending, argument);
 }
 
+/* The edge of the call that a state saw last, if that had these very parts: a new reference, or NULL. */
+static PyObject *recent_edge(PyObject *state, PyObject *const *parts, Py_ssize_t count)
+{
+    PyObject *recent = SLOT(state, STATE_RECENT);
+    if (recent == NULL || recent == Py_None || PyTuple_GET_SIZE(recent) != count + 1)
+        return NULL;
+    for (Py_ssize_t at = 0; at < count; at++)
+        if (PyTuple_GET_ITEM(recent, at + 1) != parts[at])
+            return NULL;
+    return Py_NewRef(PyTuple_GET_ITEM(recent, 0));
+}
+
+/* A tuple of `count` parts from the place `first` on, after as many that the caller sets. */
+static PyObject *tuple_of(Py_ssize_t first, PyObject *const *parts, Py_ssize_t count)
+{
+    PyObject *tuple = PyTuple_New(first + count);
+    for (Py_ssize_t at = 0; tuple != NULL && at < count; at++)
+        PyTuple_SET_ITEM(tuple, first + at, Py_NewRef(parts[at]));
+    return tuple;
+}
+
+static int has_tuple(PyObject *const *parts, Py_ssize_t count)
+{
+    while (count > 0)
+        if (PyTuple_CheckExact(parts[--count]))
+            return 1;
+    return 0;
+}
+
 /* The edge of `parts` at a state: a new reference, or NULL, with an error or without. The call that a state saw
    last is compared by identity before a key is made of it. */
 static PyObject *edge_at(PyObject *state, PyObject *const *parts, Py_ssize_t count)
 {
-    PyObject *recent = SLOT(state, STATE_RECENT);
-    if (recent != NULL && recent != Py_None && PyTuple_GET_SIZE(recent) == count + 1) {
-        Py_ssize_t at = 0;
-        while (at < count && PyTuple_GET_ITEM(recent, at + 1) == parts[at])
-            at++;
-        if (at == count)
-            return Py_NewRef(PyTuple_GET_ITEM(recent, 0));
-    }
-    PyObject *key = PyTuple_New(count);
-    if (key == NULL)
+    PyObject *edge = recent_edge(state, parts, count), *key, *recent = NULL;
+    if (edge != NULL)
+        return edge;
+    if ((key = tuple_of(0, parts, count)) == NULL)
         return NULL;
-    for (Py_ssize_t at = 0; at < count; at++)
-        PyTuple_SET_ITEM(key, at, Py_NewRef(parts[at]));
-    PyObject *edge = PyDict_GetItemWithError(SLOT(state, STATE_EDGES), key);
+    /* A tuple among the parts was made for this call, and so is never the same again. This one is made before
+       the edge is looked for, because the garbage collector, which runs then, may have edges forgotten. */
+    if (!has_tuple(parts, count) && (recent = tuple_of(1, parts, count)) == NULL) {
+        Py_DECREF(key);
+        return NULL;
+    }
+    edge = PyDict_GetItemWithError(SLOT(state, STATE_EDGES), key);
+    edge = edge != NULL && IS_A(edge, EDGE) ? Py_NewRef(edge) : NULL;
+    if (edge != NULL && recent != NULL) {
+        PyTuple_SET_ITEM(recent, 0, Py_NewRef(edge));
+        Py_XSETREF(SLOT(state, STATE_RECENT), Py_NewRef(recent));
+    }
+    Py_XDECREF(recent);
     Py_DECREF(key);
-    if (edge == NULL || !IS_A(edge, EDGE))
-        return NULL;
-    Py_INCREF(edge);
-    for (Py_ssize_t at = 0; at < count; at++)
-        if (PyTuple_CheckExact(parts[at]))
-            return edge; /* made for this call, and so never the same again */
-    recent = PyTuple_New(count + 1);
-    if (recent == NULL) {
-        Py_DECREF(edge);
-        return NULL;
-    }
-    PyTuple_SET_ITEM(recent, 0, Py_NewRef(edge));
-    for (Py_ssize_t at = 0; at < count; at++)
-        PyTuple_SET_ITEM(recent, at + 1, Py_NewRef(parts[at]));
-    Py_XSETREF(SLOT(state, STATE_RECENT), recent);
     return edge;
 }
 
@@ -368,7 +392,8 @@ static PyObject *new_tensor(PyObject *pending, PyObject *aval, PyObject *slot)
     return tensor;
 }
 
-/* The frame of the caller, `between` frames further out: a new reference. */
+/* The frame of the caller, `between` frames further out: a new reference; NULL if there is none, as where
+   `atexit` calls. */
 static PyFrameObject *caller(int between)
 {
     PyFrameObject *frame = (PyFrameObject *)Py_XNewRef((PyObject *)PyEval_GetFrame());
@@ -377,8 +402,6 @@ static PyFrameObject *caller(int between)
         Py_DECREF(frame);
         frame = back;
     }
-    if (frame == NULL)
-        PyErr_SetString(PyExc_RuntimeError, "a call of a lazy tensor's from no Python code");
     return frame;
 }
 
@@ -394,12 +417,12 @@ static int is_user_code(PyObject *code)
     return is;
 }
 
-/* Notes the user's line on the first result of a call. */
+/* Notes the user's line on the first result of a call: 1, 0 if there is none, -1 for an error. */
 static int note_line(PyObject *first, PyObject *edge, int between)
 {
     PyFrameObject *frame = caller(between);
     if (frame == NULL)
-        return -1;
+        return 0;
     PyObject *code = (PyObject *)PyFrame_GetCode(frame), *lasti = NULL, *context = NULL;
     int users = is_user_code(code);
     if (users > 0) {
@@ -425,7 +448,7 @@ static int note_line(PyObject *first, PyObject *edge, int between)
     Py_XDECREF(context);
     Py_DECREF(code);
     Py_DECREF(frame);
-    return users < 0 ? -1 : 0;
+    return users < 0 ? -1 : 1;
 }
 
 /* Appends a call whose results are `tensors`: 1, 0 if the trace does not end at `tip` any more, -1 for an error.
@@ -492,7 +515,7 @@ static int take(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *inpu
         tensors = new_tensors(pending, edge);
         first = tensors == NULL ? NULL : Py_NewRef(PyList_GET_ITEM(tensors, 0));
     }
-    if (first != NULL && note_line(first, edge, between) == 0) {
+    if (first != NULL && (taken = note_line(first, edge, between)) == 1) {
         PyObject *const *all = tensors == NULL ? &first : ((PyListObject *)tensors)->ob_item;
         taken = append(pending, tip, edge, inputs, all, tensors == NULL ? 1 : PyList_GET_SIZE(tensors));
     }
@@ -566,7 +589,7 @@ typedef struct {
 /* `operator` of `binary`: 1 with the result, 0 if it is no plain repetition, -1 for an error. */
 static int binary(Call *self, PyObject *tensor, PyObject *other, PyObject **result)
 {
-    PyObject *pending = SLOT(tensor, TENSOR_PENDING), *tip = NULL, *part, *edge = NULL;
+    PyObject *pending = SLOT(tensor, TENSOR_PENDING), *tip, *slot, *part, *edge = NULL;
     PyObject *inputs = NULL;
     int taken = 0;
     if (pending == NULL || !IS_A(pending, PENDING) || SLOT(pending, PENDING_TIP) == Py_None)
@@ -579,9 +602,10 @@ static int binary(Call *self, PyObject *tensor, PyObject *other, PyObject **resu
     else
         part = Py_XNewRef(PyDict_GetItemWithError(known[KINDS], (PyObject *)Py_TYPE(other)));
     tip = Py_NewRef(SLOT(pending, PENDING_TIP)); /* the array may have become an input just now */
-    if (part == NULL || part == Py_None || tip == Py_None)
+    slot = Py_XNewRef(SLOT(tensor, TENSOR_SLOT)); /* the tensor may move to another trace, where it has another */
+    if (part == NULL || part == Py_None || tip == Py_None || slot == NULL)
         goto end;
-    PyObject *parts[] = {self->name, SLOT(tensor, TENSOR_SLOT), part};
+    PyObject *parts[] = {self->name, slot, part};
     edge = edge_at(tip, parts, 3);
     if (edge == NULL || SLOT(edge, EDGE_PLAIN) != Py_True)
         goto end;
@@ -612,7 +636,8 @@ end:
     Py_XDECREF(inputs);
     Py_XDECREF(edge);
     Py_XDECREF(part);
-    Py_XDECREF(tip);
+    Py_XDECREF(slot);
+    Py_DECREF(tip);
     Py_DECREF(pending);
     return PyErr_Occurred() ? -1 : taken;
 }
@@ -644,6 +669,8 @@ static int general(Call *self, PyObject *pending, PyObject *const *args, Py_ssiz
     for (Py_ssize_t at = 0; at < count + named; at++) {
         PyObject *part = part_of(pending, args[at], at < count ? scalars : NULL);
         if (part == NULL || (part == Py_None && args[at] != Py_None)) {
+            if (part == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_RecursionError))
+                PyErr_Clear(); /* JAX has an error of its own for such lists */
             Py_XDECREF(part);
             goto end;
         }
@@ -692,11 +719,9 @@ static PyObject *open_trace(PyObject *trace, PyObject *const *args, Py_ssize_t c
     if (pending == NULL || (IS_A(pending, PENDING) && SLOT(pending, PENDING_TIP) != Py_None))
         return pending;
     Py_DECREF(pending);
-    PyObject *all = PyTuple_New(count);
+    PyObject *all = tuple_of(0, args, count);
     if (all == NULL)
         return NULL;
-    for (Py_ssize_t at = 0; at < count; at++)
-        PyTuple_SET_ITEM(all, at, Py_NewRef(args[at]));
     PyObject *both[] = {trace, all};
     pending = PyObject_Vectorcall(known[OPENED], both, 2, NULL);
     Py_DECREF(all);
@@ -707,11 +732,9 @@ static PyObject *open_trace(PyObject *trace, PyObject *const *args, Py_ssize_t c
 static PyObject *by_python(Call *self, PyObject *function, PyObject *trace, PyObject *const *args,
                            Py_ssize_t count, PyObject *words, int has_depth)
 {
-    PyObject *positional = PyTuple_New(count), *keywords = PyDict_New(), *depth = NULL, *result = NULL;
+    PyObject *positional = tuple_of(0, args, count), *keywords = PyDict_New(), *depth = NULL, *result = NULL;
     if (positional == NULL || keywords == NULL)
         goto end;
-    for (Py_ssize_t at = 0; at < count; at++)
-        PyTuple_SET_ITEM(positional, at, Py_NewRef(args[at]));
     for (Py_ssize_t at = 0; words != NULL && at < PyTuple_GET_SIZE(words); at++)
         if (PyDict_SetItem(keywords, PyTuple_GET_ITEM(words, at), args[count + at]) < 0)
             goto end;
@@ -1243,12 +1266,14 @@ static int call_clear(Call *self)
 static void call_dealloc(Call *self)
 {
     PyObject_GC_UnTrack(self);
+    Py_TRASHCAN_BEGIN(self, call_dealloc) /* calls of calls of calls, as deep as one likes */
     if (self->weakrefs != NULL)
         PyObject_ClearWeakRefs((PyObject *)self);
     call_clear(self);
     Py_CLEAR(self->plain);
     Py_CLEAR(self->name);
     Py_TYPE(self)->tp_free((PyObject *)self);
+    Py_TRASHCAN_END
 }
 
 static PyObject *call_get(PyObject *self, PyObject *instance, PyObject *owner)
@@ -1345,15 +1370,9 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "lazynb.record._fast",
-    .m_doc = PyDoc_STR("Recording of remembered calls in C; lazynb.record.fast.operators is the specification."),
-    .m_size = -1,
-    .m_methods = functions,
-};
-
-PyMODINIT_FUNC PyInit__fast(void)
+/* What is known of lazynb is there once in a process, so that no other interpreter may have it (JAX refuses them
+   too, if later). */
+static int filled(PyObject *module)
 {
     static const struct { PyObject **where; const char *text; } strings[] = {
         {&str_append, "append"}, {&str_array, "array"}, {&str_aval, "aval"}, {&str_committed, "_committed"},
@@ -1363,16 +1382,29 @@ PyMODINIT_FUNC PyInit__fast(void)
         {&str_is_deleted, "is_deleted"}, {&str_origin_of, "origin_of"}, {&str_parent_trace, "parent_trace"},
         {&str_pending, "pending"}, {&str_recalled_to_full, "recalled_to_full"}, {&str_same_context, "same_context"}, {&str_value, "value"},
     };
-    for (size_t at = 0; at < sizeof strings / sizeof *strings; at++)
-        if ((*strings[at].where = PyUnicode_InternFromString(strings[at].text)) == NULL)
-            return NULL;
-    if (PyType_Ready(&CallType) < 0)
-        return NULL;
-    PyObject *module = PyModule_Create(&definition);
-    if (module == NULL || PyModule_AddObjectRef(module, "Call", (PyObject *)&CallType) < 0 ||
-        PyModule_AddStringConstant(module, "source_digest", TEXT_OF(SOURCE_DIGEST)) < 0) {
-        Py_XDECREF(module);
-        return NULL;
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError, "the accelerator is for the main interpreter alone");
+        return -1;
     }
-    return module;
+    for (size_t at = 0; at < sizeof strings / sizeof *strings; at++) {
+        PyObject *text = PyUnicode_InternFromString(strings[at].text);
+        if (text == NULL)
+            return -1;
+        Py_XSETREF(*strings[at].where, text);
+    }
+    if (PyType_Ready(&CallType) < 0 || PyModule_AddObjectRef(module, "Call", (PyObject *)&CallType) < 0)
+        return -1;
+    return PyModule_AddStringConstant(module, "source_digest", TEXT_OF(SOURCE_DIGEST));
 }
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, filled}, {0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "lazynb.record._fast",
+    .m_doc = PyDoc_STR("Recording of remembered calls in C; lazynb.record.fast.operators is the specification."),
+    .m_methods = functions,
+    .m_slots = module_slots,
+};
+
+PyMODINIT_FUNC PyInit__fast(void) { return PyModuleDef_Init(&definition); }

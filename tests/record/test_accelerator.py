@@ -2,99 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import pickle
 import subprocess
 import sys
+import textwrap
 import threading
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+from random_calls import AROUND, FAST, ONE, PURE, TWO, WORDS, Run
 
 import lazynb
-from lazynb.record.fast import accelerator, operators, remembered as pure
+from lazynb.record.fast import accelerator
 from lazynb.record.fast.recall import Edge
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import thread_trace, trie
-from lazynb.record.trie import State
-from lazynb.source import Origin
 
 fast = accelerator._fast
 built = pytest.mark.skipif(fast is None, reason=accelerator.describe())
 
-FUNCTIONS = {
-    "sin": (jnp.sin, False),
-    "add": (jnp.add, True),
-    "maximum": (jnp.maximum, True),
-    "where": (jnp.where, False),
-    "sum": (jnp.sum, False),
-    "concatenate": (jnp.concatenate, False),
-    "split": (jnp.split, False),
-    "expand_dims": (jnp.expand_dims, False),
-    "full_like": (jnp.full_like, False),
-    "asarray": (jnp.asarray, False),
-}
-
-
-def forms(make, binary):
-    """The remembered operators, methods and functions, by name."""
-    made = {}
-    for name, (plain, alike) in operators._table().items():
-        made[name] = binary(name, plain) if alike else make(name, plain, False)
-    for name, (function, alike) in FUNCTIONS.items():
-        plain = getattr(function, "__wrapped__", function)
-        made[name] = make(f"{plain.__module__}.{name}", plain, alike)
-    return made
-
-
-PURE = forms(pure.remembered, pure.binary)
-FAST = forms(accelerator.remembered, accelerator.binary) if fast is not None else {}
-
 # ---- random programs ---------------------------------------------------------------------------------------
-
-NUMBERS = [1, 2.0, 0.1, -3, True, 1j, 2**70, np.float32(3), np.int64(2), 0, -0.0, float("nan")]
-OTHERS = [
-    None,
-    "axis",
-    (0, 1),
-    [1],
-    slice(0, 1),
-    slice(None),
-    ...,
-    jnp.float32,
-    np.dtype("int32"),
-    object(),
-    {},
-]
-TWO = [
-    "__add__",
-    "__rsub__",
-    "__mul__",
-    "__truediv__",
-    "__lt__",
-    "__eq__",
-    "__and__",
-    "__matmul__",
-    "__pow__",
-]
-TWO += ["__getitem__", "add", "maximum", "astype", "reshape", "sum", "__radd__"]
-ONE = ["__neg__", "__abs__", "sin", "sum", "mean", "max", "transpose", "ravel", "asarray", "nonzero"]
-WORDS = [
-    {},
-    {},
-    {},
-    {"axis": 0},
-    {"axis": (0,)},
-    {"axis": 0, "keepdims": True},
-    {"dtype": jnp.float32},
-    {"x": 1},
-]
-AROUND = ["", "", "", "", "scope", "precision", "x64", "grad", "read", "delete", "eager", "forget"]
 
 steps = st.tuples(
     st.sampled_from(TWO + ONE + ["where", "concatenate", "split", "expand_dims", "full_like"]),
@@ -102,92 +33,6 @@ steps = st.tuples(
     st.sampled_from(WORDS),
     st.sampled_from(AROUND),
 )
-
-
-class Run:
-    """One run of a program with the calls of one form, and what was seen after each step."""
-
-    def __init__(self):
-        self.pool = [jnp.arange(4.0).reshape(2, 2), jnp.ones((2, 2)), jnp.arange(2), jnp.float32(2.5)]
-        self.pool += [*NUMBERS, *OTHERS]
-        self.results = []
-        self.seen = []
-
-    def step(self, calls, step):
-        name, picks, words, around = step
-        # What was computed last is taken most often; the first operand is mostly a tensor.
-        values = self.results[::-1] + self.pool
-        args = [
-            values[pick % (len(self.results) + 4 if at == 0 else len(values))]
-            for at, pick in enumerate(picks)
-        ]
-        if name == "concatenate":
-            args = [args]
-        if name.startswith("__") and not isinstance(args[0], LazyTensor):
-            return
-        with contextlib.ExitStack() as stack:
-            if around == "scope":
-                stack.enter_context(jax.named_scope("block"))
-            elif around == "precision":
-                stack.enter_context(jax.default_matmul_precision("highest"))
-            elif around == "x64":
-                stack.enter_context(jax.enable_x64(True))
-            elif around == "eager":
-                stack.enter_context(lazynb.eager())
-            try:
-                result = self._call(calls[name], args, words, around == "grad")
-            except Exception as error:
-                text = "" if " argument" in str(error) else str(error).partition("0x")[0][:200]
-                self.seen.append((type(error), text))
-                return
-        self._keep(result)
-        if around == "read":
-            self.seen.append(np.asarray(self.results[-1]).tolist() if self.results else None)
-        elif around == "delete" and self.results and self.results[-1].ndim:
-            self.results[-1].delete()
-        elif around == "forget":
-            self.results.clear()
-        self._note(result)
-
-    def _call(self, call, args, words, differentiated):
-        if not differentiated:
-            return call(*args, **words)
-        return jax.grad(lambda x: call(x, *args[1:], **words).sum())(args[0])
-
-    def _keep(self, result):
-        for one in result if isinstance(result, tuple | list) else [result]:
-            if isinstance(one, jax.Array):
-                self.results.append(one)
-
-    def _note(self, result):
-        pending = thread_trace().pending
-        noted = [type(result)]
-        for one in result if isinstance(result, tuple | list) else [result]:
-            noted.append(told(one))
-        if pending is not None:
-            state = pending.state
-            noted.append(
-                (state.depth, state.slots, len(pending.inputs), len(pending.records), pending.sealed)
-            )
-            noted.append([told(record) for record in pending.records[-2:]])
-        self.seen.append(noted)
-
-
-def told(value):
-    """What is to be the same of a result."""
-    if not isinstance(value, LazyTensor):
-        return (type(value), getattr(value, "shape", None), getattr(value, "dtype", None))
-    edge, code = value._edge, value._code
-    line = None
-    if isinstance(code, Origin):
-        line = (code.code.co_name, code.lasti, code.callee, str(code.context.name_stack))
-    elif code is not None:
-        line = (code.co_name, value._lasti, str(value._scope.name_stack))
-    where = None
-    if edge is not None:
-        end = edge if isinstance(edge, State) else edge.end
-        where = (type(edge), end.depth, str(end.operation))
-    return (str(value.aval), value.aval.weak_type, value._slot, value._pending is None, where, line)
 
 
 def edges(state, path=()):
@@ -391,6 +236,143 @@ def test_another_thread_seals_the_trace_while_calls_are_recalled(clean):
     finally:
         over.set()
         thread.join()
+
+
+# ---- what others do during a call -----------------------------------------------------------------------------
+
+
+def listed(depth):
+    """A list in a list in a list, ``depth`` times; one in itself for 0."""
+    inside: list = []
+    outer = inside
+    for _ in range(depth):
+        outer = [outer]
+    inside.extend([] if depth else [inside])
+    return outer
+
+
+@pytest.mark.parametrize("calls", [pytest.param(FAST, marks=built), PURE], ids=["fast", "pure"])
+@pytest.mark.parametrize("depth", [0, 900, 100_000])
+def test_a_list_in_itself_or_too_deep_has_jax_s_own_error(calls, depth):
+    value, x = listed(depth), jnp.ones(3)
+    with pytest.raises((TypeError, RecursionError)) as eager:
+        x.reshape(value)
+    with lazynb.lazy():
+        t = x + 1
+        for _ in range(2):
+            with pytest.raises(eager.type) as lazily:
+                calls["reshape"](t, value)
+            assert str(lazily.value)[:60] == str(eager.value)[:60]
+        assert calls["__add__"](t, 1.0).tolist() == [3.0] * 3
+
+
+class MovesTensor:
+    """A finalizer that gives a tensor another slot, as dividing the trace does, in the midst of a call."""
+
+    def __init__(self, tensor, slot):
+        self.itself, self.tensor, self.slot = self, tensor, slot
+
+    def __del__(self):
+        self.tensor._slot = self.slot
+
+
+@built
+def test_a_tensor_moves_while_its_call_is_looked_up():
+    with lazynb.lazy():
+        t = jnp.ones(3) + 1
+        FAST["__mul__"](t, 2.0)
+        slot, before = t._slot, gc.get_threshold()
+        for number in range(20):
+            t._slot = 10**6 + number  # an int that nothing else holds
+            kept = [
+                (1, 2, object()) for _ in range(3000)
+            ]  # so that a tuple is new memory, and a collection due
+            gc.disable()
+            MovesTensor(t, slot)
+            gc.set_threshold(1)
+            gc.enable()
+            try:
+                FAST["__mul__"](t, 2.0)
+            except IndexError:
+                pass  # there is no such slot
+            finally:
+                gc.set_threshold(*before)
+            del kept
+        t._slot = slot
+        assert (t * 2.0).tolist() == [4.0] * 3
+
+
+@built
+def test_a_tensor_without_a_slot_is_python_s():
+    with lazynb.lazy():
+        t = jnp.ones(3) + 1
+        FAST["__mul__"](t, 2.0)
+        slot = t._slot
+        del t._slot
+        with pytest.raises(AttributeError):
+            FAST["__mul__"](t, 2.0)
+        t._slot = slot
+
+
+@built
+def test_calls_of_calls_are_freed():
+    call = print
+    for _ in range(200_000):
+        call = fast.Call("deep", call, True)
+    del call
+
+
+def printed(code):
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert run.returncode == 0 and "Exception" not in run.stderr, run.stderr
+    return run.stdout
+
+
+@pytest.mark.parametrize("pure", ["", "1"])
+def test_a_call_that_no_python_code_makes(monkeypatch, pure):
+    """What is registered with atexit is called without a frame, of which the line could be noted."""
+    monkeypatch.setenv("LAZYNB_PURE", pure)
+    assert "4 records" in printed(
+        """
+        import atexit, jax.numpy as jnp, lazynb
+        block = lazynb.lazy()
+        block.__enter__()
+        x, records = jnp.ones(3), []
+        def first(): return x + 1
+        for _ in range(3):
+            y = first()
+            z = y + 2.0
+            w = z.sum(axis=0)
+            w.block_until_ready()
+        y = first()
+        atexit.register(lambda: print(len(records), "records"))
+        atexit.register(lambda: records.extend(y._pending.records))
+        atexit.register(y.sum, axis=0)
+        atexit.register(y.__add__, 2.0)
+        atexit.register(y.__add__, 3.0)
+        """
+    )
+
+
+@built
+def test_another_interpreter_does_not_get_it():
+    assert "main interpreter alone" in printed(
+        f"""
+        import importlib, importlib.util, textwrap
+        names = ("_interpreters", "_xxsubinterpreters")
+        found = [importlib.import_module(name) for name in names if importlib.util.find_spec(name)][0]
+        inside = '''
+        import importlib.util as util
+        spec = util.spec_from_file_location("lazynb.record._fast", {fast.__file__!r})
+        try:
+            spec.loader.exec_module(util.module_from_spec(spec))
+        except ImportError as error:
+            print("main interpreter alone" if "interpreter" in str(error) else error, flush=True)
+        '''
+
+        found.run_string(found.create(), textwrap.dedent(inside))
+        """
+    )
 
 
 # ---- whether it is there -----------------------------------------------------------------------------------

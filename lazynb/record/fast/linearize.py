@@ -238,7 +238,7 @@ def linearized_call(
         for word, arg in kwargs.items():
             parts.append((word, _static(arg)))
         avals = known_avals(primals)
-    except (NotRecalled, TypeError):
+    except (NotRecalled, TypeError, RecursionError):
         return plain(*args, **kwargs)
     if not tangents or avals is None or jc.must_run_eagerly():
         return plain(*args, **kwargs)

@@ -182,14 +182,18 @@ def recall(
     scalars: list[Any] | None = [] if scalars_alike else None
     try:
         tip, key, edge = look_up(pending, name, args, kwargs, scalars)
-    except (NotRecalled, TypeError):
+    except (NotRecalled, TypeError, RecursionError):  # a list may be in itself
         return call(*args, **kwargs)
     if edge is None:
         return _learn(pending, tip, key, call, args, kwargs, scalars or ())
     if edge.argument is not None:
         return args[edge.argument]
     if edge.end is not None:
-        results = take(pending, tip, edge, scalars or (), sys._getframe(depth))
+        try:
+            frame = sys._getframe(depth)
+        except ValueError:  # called by C, as ``atexit`` does: there is no line to note
+            return call(*args, **kwargs)
+        results = take(pending, tip, edge, scalars or (), frame)
         if results is not None:
             return results
     return call(*args, **kwargs)

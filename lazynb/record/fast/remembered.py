@@ -67,7 +67,10 @@ def binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[...
                 tensor._pending = pending
                 tensor._slot = edge.slot
                 tensor._value = None
-                frame = getframe(depth)
+                try:
+                    frame = getframe(depth)
+                except ValueError:  # as in ``recall``
+                    return plain(self, other)
                 tensor._code = code = frame.f_code
                 if code is trace.user_code or is_user_code(code):
                     trace.user_code = code
@@ -154,7 +157,11 @@ def remembered(
                     and (edge := tip.edges.get(tuple(parts))) is not None
                     and edge.end is not None
                 ):
-                    result = take(pending, tip, edge, scalars, getframe(1 + between))
+                    try:
+                        frame = getframe(1 + between)
+                    except ValueError:  # as in ``recall``
+                        return plain(*args)
+                    result = take(pending, tip, edge, scalars, frame)
                     if result is not None:
                         return result
         return recall(trace, name, plain, args, kwargs, scalars_alike, 2 + between)

@@ -115,7 +115,7 @@ def again(name: Hashable, values: Sequence[Any], numbers: bool, frame: FrameType
     scalars: list[Any] | None = [] if numbers else None
     try:
         tip, _, edge = look_up(pending, name, values, _NONE, scalars)
-    except (NotRecalled, TypeError):
+    except (NotRecalled, TypeError, RecursionError):
         return None
     if edge is None:
         return None
