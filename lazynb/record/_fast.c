@@ -884,7 +884,7 @@ static PyObject *here(PyObject *module, PyObject *depth)
         return NULL;
     PyFrameObject *frame = caller((int)frames - 1);
     if (frame == NULL)
-        return NULL;
+        return PyObject_CallOneArg(known[PLACE], depth); /* for Python's error */
     Stack stack = {.count = 0};
     int found = read_stack(frame, &stack);
     Py_DECREF(frame);

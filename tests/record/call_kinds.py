@@ -21,6 +21,7 @@ import numpy as np
 from random_calls import AROUND, ONE, TWO, WORDS, Run
 
 import lazynb
+from lazynb.execute.executable import Executable
 from lazynb.record.fast import accelerator
 from lazynb.record.trace import thread_trace
 
@@ -357,3 +358,54 @@ def configured_again(c):
         accelerator._fast.configure({**parts, "LazyTensor": object})
     with fails(KeyError):
         accelerator._fast.configure({})
+
+
+@kind
+def handed_over(c):
+    t = c["sin"](X)
+    kept = [c["__add__"](t, 1.0), c["__mul__"](t, Y)]
+    np.asarray(kept[0])
+    t = c["__add__"](kept[1], jnp.float32(2))
+    float(t[0, 0])
+    return t
+
+
+@kind
+def handed_over_with_an_error(c):
+    t = c["__mul__"](c["sin"](X), 3.0)
+    np.asarray(t)
+    t = c["__mul__"](c["sin"](X), 3.0)
+    start = Executable.start
+    Executable.start = failing_start
+    try:
+        with fails(jax.errors.JaxRuntimeError):
+            np.asarray(t)
+    finally:
+        Executable.start = start
+    return t
+
+
+def failing_start(*_):
+    raise jax.errors.JaxRuntimeError("no memory")
+
+
+@jax.jit
+def both(x, y):
+    return {"sum": x + y, "product": [x * y, x]}
+
+
+@kind
+def jitted(c):
+    t = c["sin"](X)
+    for one in (Y, t, HALF, 2.0):
+        t = both(t, one)["product"][0]
+    return t
+
+
+@kind
+def places(c):
+    def ask(depth):
+        return accelerator.here(1) if depth == 0 else ask(depth - 1)
+
+    for depth in (0, 1, 5, 90):
+        assert ask(depth).code is ask.__code__

@@ -10,14 +10,15 @@ import sys
 import textwrap
 import threading
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
-from random_calls import AROUND, FAST, ONE, PURE, TWO, WORDS, Run
+from random_calls import AROUND, FAST, ONE, PURE, TWO, WORDS, Run, told
 
 import lazynb
-from lazynb.record.fast import accelerator
+from lazynb.record.fast import accelerator, remembered as pure
 from lazynb.record.fast.recall import Edge
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import thread_trace, trie
