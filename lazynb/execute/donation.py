@@ -65,7 +65,9 @@ def _taken(
     pending: Pending, wanted: tuple[int, ...], values: Sequence[Any], free: Sequence[int]
 ) -> tuple[int, ...]:
     """The inputs among ``free`` whose memory fits a result."""
-    left = [kind_of(_aval(pending, slot)) for slot in wanted]
+    if not free:
+        return ()
+    left = _kinds(pending.state, wanted)
     taken = []
     for number in sorted(free):
         kind = kind_of(values[number])
@@ -99,13 +101,20 @@ def kind_of(value: Any) -> tuple[Any, Any]:
     return value.shape, value.dtype
 
 
-def _aval(pending: Pending, slot: int) -> Any:
-    owner = pending.owner(slot)
-    return owner.avals[slot - owner.first]
+def _kinds(state: State | None, wanted: tuple[int, ...]) -> list[tuple[Any, Any]]:
+    """The kinds of the results ``wanted`` of a trace that ends at ``state``."""
+    kinds = []
+    for slot in sorted(wanted, reverse=True):
+        while slot < state.first:  # type: ignore[union-attr]
+            state = state.parent  # type: ignore[union-attr]
+        kinds.append(kind_of(state.avals[slot - state.first]))  # type: ignore[union-attr]
+    return kinds
 
 
 def _is_unreachable(pending: Pending, values: Sequence[Any], number: int) -> bool:
     """Whether only the pending trace refers to an input. A local variable for the value would count here."""
+    if not pending.doomed and _references(values, number) > _HELD_ONCE + 1 + _BY_GUARD:
+        return False  # the usual case, at once
     if type(values[number]) is not jc.ArrayImpl or jc.has_deleted_part(values[number]):
         return False
     if any(array is values[number] for array in pending.doomed):
@@ -122,5 +131,6 @@ def _references(items: Sequence[Any], number: int) -> int:
     return getrefcount(items[number])
 
 
+_BY_GUARD = 2  # references to an array that its guard has, at most
 _HELD_ONCE = _references([object()], 0)
 """The result of ``_references`` for an object that only the list holds; it depends on the interpreter."""

@@ -481,10 +481,11 @@ class Execution:
     def _look_up(
         pending: Pending, tensors: list[LazyTensor], values: list[Any], whole: bool
     ) -> tuple[Request, Binding | None]:
-        request = Request(pending, _slots(tensors), values)
-        donated = offers(request) if whole else ()
-        if donated:
-            request.donated = executables.allowed(request.state, request.wanted, donated)
+        request = (
+            Request(pending, _slots(tensors), values)
+            if not whole
+            else _offering(pending, _slots(tensors), values)
+        )
         return request, executables.find(request.state, request.key)
 
     def sync(self, *tensors: Any) -> None:
@@ -568,6 +569,20 @@ def _settle_sound(pending: Pending, landing: Landing) -> None:
             tensor._settle(value, False)
         else:
             pending.trouble.reported.add(tensor._slot)
+
+
+def _offering(pending: Pending, wanted: tuple[int, ...], values: Sequence[Any]) -> Request:
+    """The request for all tensors that wait, with the inputs whose memory their results may take."""
+    request = Request(pending, wanted, values)
+    donated = offers(request)
+    if donated:
+        request.donated = executables.allowed(request.state, wanted, donated)
+    return request
+
+
+def _key(pending: Pending, wanted: tuple[int, ...], values: Sequence[Any]) -> tuple[Any, ...]:
+    """The key of the binding for :func:`_offering`."""
+    return _offering(pending, wanted, values).key
 
 
 def _not_started(
@@ -731,6 +746,7 @@ _hand_over = accelerator.hand_over(
         "Run": Run,
         "for_all": for_all,
         "perf_counter": time.perf_counter,
+        "key": _key,
         "use": executables._use,
         "note": execution._note,
         "not_started": _not_started,

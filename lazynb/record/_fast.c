@@ -73,7 +73,7 @@ static PyObject *known[NAMES];
 
 #define IS_A(object, which) ((PyObject *)Py_TYPE(object) == known[which])
 
-static PyObject *str_append, *str_array, *str_aval, *str_committed, *str_context, *str_dict, *str_inputs,
+static PyObject *str_append, *str_array, *str_aval, *str_committed, *str_context, *str_dict, *str_donated, *str_inputs,
     *str_is_deleted, *str_name, *str_observers, *str_origin_of, *str_parent_trace, *str_pending, *str_placed,
     *str_pointer, *str_recalled_to_full, *str_same_context, *str_seconds, *str_start, *str_tensors, *str_value;
 
@@ -928,9 +928,9 @@ end:
 /* ---- the hand-over ---------------------------------------------------------------------------------------- */
 
 /* What lazynb.execute tells, by the names that `configure_hand_over` takes. */
-enum { LANDING, RUN, FOR_ALL, TIME, USE, NOTE, NOT_STARTED, PARTS };
+enum { LANDING, RUN, FOR_ALL, TIME, KEY, USE, NOTE, NOT_STARTED, PARTS };
 
-static const char *const part_names[PARTS] = {"Landing", "Run", "for_all", "perf_counter", "use", "note", "not_started"};
+static const char *const part_names[PARTS] = {"Landing", "Run", "for_all", "perf_counter", "key", "use", "note", "not_started"};
 
 static PyObject *parts[PARTS];
 
@@ -973,19 +973,6 @@ static int live(PyObject *pending, PyObject **tensors, PyObject **wanted)
     return last >= 0;
 }
 
-/* The binding with which a trace that ends at `state` ran before, where it has no memory to give away; NULL, with an
-   error or without. A borrowed reference. */
-static PyObject *binding_of(PyObject *state, PyObject *wanted)
-{
-    PyObject *large = PyDict_GetItemWithError(SLOT(state, STATE_LARGE), wanted);
-    if (large == NULL || !PyTuple_CheckExact(large) || PyTuple_GET_SIZE(large) > 0)
-        return NULL;
-    PyObject *binding = PyDict_GetItemWithError(SLOT(state, STATE_EXECUTABLES), wanted);
-    int is = binding != NULL && PyTuple_Check(binding) && PyTuple_GET_SIZE(binding) == 2 &&
-             PyList_Check(PyTuple_GET_ITEM(binding, 1));
-    return is ? binding : NULL;
-}
-
 /* Whether each input that other code holds is there: `Pending.restore` is for those that are deleted. */
 static int inputs_are_there(PyObject *pending)
 {
@@ -1002,19 +989,74 @@ static int inputs_are_there(PyObject *pending)
     return 1;
 }
 
-/* The values of the inputs that a program takes: a list; NULL, with an error or without, if one has none. */
-static PyObject *values_of(PyObject *pending, PyObject *numbers)
+/* The values of all inputs: a list; NULL, with an error or without, if one has none. */
+static PyObject *values_of(PyObject *pending)
 {
     PyObject *inputs = SLOT(pending, PENDING_INPUTS), *values = PyList_New(0);
-    for (Py_ssize_t at = 0; values != NULL && at < PyList_GET_SIZE(numbers); at++) {
-        Py_ssize_t number = PyLong_AsSsize_t(PyList_GET_ITEM(numbers, at));
-        PyObject *value = number >= 0 && number < PyList_GET_SIZE(inputs) ? PyList_GET_ITEM(inputs, number) : NULL;
-        if (value != NULL && IS_A(value, LAZY_TENSOR))
+    for (Py_ssize_t at = 0; values != NULL && at < PyList_GET_SIZE(inputs); at++) {
+        PyObject *value = PyList_GET_ITEM(inputs, at);
+        if (IS_A(value, LAZY_TENSOR))
             value = SLOT(value, TENSOR_VALUE);
         if (value == NULL || value == Py_None || PyList_Append(values, value) < 0)
             Py_CLEAR(values);
     }
     return values;
+}
+
+/* The binding with which a trace that ends at `state` ran before: a new reference, or NULL, with an error or
+   without. Whose memory is given away Python decides. */
+static PyObject *binding_of(PyObject *pending, PyObject *state, PyObject *wanted, PyObject *values)
+{
+    PyObject *large = PyDict_GetItemWithError(SLOT(state, STATE_LARGE), wanted), *key;
+    if (large == NULL || !PyTuple_CheckExact(large))
+        return NULL;
+    if (PyTuple_GET_SIZE(large) == 0)
+        key = Py_NewRef(wanted);
+    else {
+        PyObject *args[] = {pending, wanted, values};
+        key = PyObject_Vectorcall(parts[KEY], args, 3, NULL);
+    }
+    PyObject *binding = key == NULL ? NULL : PyDict_GetItemWithError(SLOT(state, STATE_EXECUTABLES), key);
+    int is = binding != NULL && PyTuple_Check(binding) && PyTuple_GET_SIZE(binding) == 2 &&
+             PyList_Check(PyTuple_GET_ITEM(binding, 1));
+    Py_XINCREF(binding);
+    Py_XDECREF(key);
+    if (!is)
+        Py_CLEAR(binding);
+    return binding;
+}
+
+/* The item of `values` that a program takes as argument `at`: a borrowed reference, or NULL with an error. */
+static PyObject *argument_of(PyObject *values, PyObject *numbers, Py_ssize_t at)
+{
+    Py_ssize_t number = at < PyList_GET_SIZE(numbers) ? PyLong_AsSsize_t(PyList_GET_ITEM(numbers, at)) : -1;
+    return PyErr_Occurred() ? NULL : PyList_GetItem(values, number);
+}
+
+/* What a program takes of `values`: a list, or NULL with an error. The guards of what it consumes are dropped, since
+   XLA cannot take memory to which anything else refers. */
+static PyObject *arguments_of(PyObject *pending, PyObject *binding, PyObject *values)
+{
+    PyObject *numbers = PyTuple_GET_ITEM(binding, 1), *arguments = PyList_New(0);
+    for (Py_ssize_t at = 0; arguments != NULL && at < PyList_GET_SIZE(numbers); at++) {
+        PyObject *value = argument_of(values, numbers, at);
+        if (value == NULL || PyList_Append(arguments, value) < 0)
+            Py_CLEAR(arguments);
+    }
+    PyObject *donated = arguments == NULL ? NULL : PyObject_GetAttr(PyTuple_GET_ITEM(binding, 0), str_donated);
+    if (donated == NULL || !PyTuple_Check(donated))
+        Py_CLEAR(arguments);
+    for (Py_ssize_t at = 0; arguments != NULL && at < PyTuple_GET_SIZE(donated); at++) {
+        Py_ssize_t number = PyLong_AsSsize_t(PyTuple_GET_ITEM(donated, at));
+        PyObject *value = PyErr_Occurred() ? NULL : PyList_GetItem(arguments, number);
+        PyObject *id = value == NULL ? NULL : PyLong_FromVoidPtr(value);
+        int there = id == NULL ? -1 : PyDict_Contains(SLOT(pending, PENDING_GUARDS), id);
+        if (there < 0 || (there && PyDict_DelItem(SLOT(pending, PENDING_GUARDS), id) < 0))
+            Py_CLEAR(arguments);
+        Py_XDECREF(id);
+    }
+    Py_XDECREF(donated);
+    return arguments;
 }
 
 static double seconds(PyObject *number) { return PyFloat_AsDouble(number); }
@@ -1199,24 +1241,26 @@ static PyObject *hand_over(PyObject *module, PyObject *const *args, Py_ssize_t c
     (void)module;
     if (count != 4 || parts[PARTS - 1] == NULL)
         return PyErr_Format(PyExc_TypeError, "hand_over takes a trace, a kind, a place, and whether it is awaited");
-    PyObject *pending = args[0], *tensors = NULL, *wanted = NULL, *binding = NULL, *values = NULL, *run = NULL;
+    PyObject *pending = args[0], *tensors = NULL, *wanted = NULL, *binding = NULL, *values = NULL, *arguments = NULL;
+    PyObject *run = NULL;
     int usual = is_usual(pending);
     PyObject *tip = usual == 1 ? SLOT(pending, PENDING_TIP) : NULL;
-    if (usual == 1 && (usual = live(pending, &tensors, &wanted)) == 1 && SLOT(pending, PENDING_TIP) == tip) {
-        binding = Py_XNewRef(binding_of(tip != Py_None ? tip : SLOT(pending, PENDING_END), wanted));
-        if (binding != NULL && (usual = inputs_are_there(pending)) == 1)
-            values = values_of(pending, PyTuple_GET_ITEM(binding, 1));
-    }
-    if (values == NULL)
+    if (usual == 1 && (usual = live(pending, &tensors, &wanted)) == 1 && SLOT(pending, PENDING_TIP) == tip &&
+        (usual = inputs_are_there(pending)) == 1 && (values = values_of(pending)) != NULL)
+        binding = binding_of(pending, tip != Py_None ? tip : SLOT(pending, PENDING_END), wanted, values);
+    if (binding == NULL)
         run = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     else {
         PyObject *nothing = PyObject_CallOneArg(parts[USE], PyTuple_GET_ITEM(binding, 0));
         if (nothing != NULL && SLOT(pending, PENDING_TIP) != tip)
             run = Py_NewRef(Py_None); /* a finalizer recorded an operation */
-        else if (nothing != NULL && seal(pending) == 0)
-            run = run_with(pending, binding, tensors, values, args);
+        else if (nothing != NULL && seal(pending) == 0 && (arguments = arguments_of(pending, binding, values)) != NULL) {
+            Py_CLEAR(values);
+            run = run_with(pending, binding, tensors, arguments, args);
+        }
         Py_XDECREF(nothing);
     }
+    Py_XDECREF(arguments);
     Py_XDECREF(values);
     Py_XDECREF(binding);
     Py_XDECREF(wanted);
@@ -1378,7 +1422,7 @@ static int filled(PyObject *module)
         {&str_append, "append"}, {&str_array, "array"}, {&str_aval, "aval"}, {&str_committed, "_committed"},
         {&str_name, "__name__"}, {&str_observers, "observers"}, {&str_placed, "placed"},
         {&str_pointer, "unsafe_buffer_pointer"}, {&str_seconds, "seconds"}, {&str_start, "start"},
-        {&str_tensors, "tensors"}, {&str_context, "context"}, {&str_dict, "__dict__"}, {&str_inputs, "inputs"},
+        {&str_tensors, "tensors"}, {&str_context, "context"}, {&str_dict, "__dict__"}, {&str_donated, "donated"}, {&str_inputs, "inputs"},
         {&str_is_deleted, "is_deleted"}, {&str_origin_of, "origin_of"}, {&str_parent_trace, "parent_trace"},
         {&str_pending, "pending"}, {&str_recalled_to_full, "recalled_to_full"}, {&str_same_context, "same_context"}, {&str_value, "value"},
     };

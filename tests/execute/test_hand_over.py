@@ -104,6 +104,23 @@ def test_python_is_not_asked_for_a_trace_that_ran_before(monkeypatch):
     assert np.asarray(x + 1).tolist() == [2, 2, 2]
 
 
+def test_memory_is_given_away_as_by_python(monkeypatch):
+    """Only that of the array that no name holds any more."""
+    state, kept = jnp.zeros(1 << 18), jnp.ones(1 << 18)
+    lazynb.sync(state, kept)
+    for _ in range(3):
+        state = state * 0.5 + kept
+        lazynb.sync(state)
+    monkeypatch.setattr(flush.Execution, "_chosen", None)  # Python does not look for the program
+    address = state._value.unsafe_buffer_pointer()
+    state = state * 0.5 + kept
+    lazynb.sync(state)
+    assert state._value.unsafe_buffer_pointer() == address
+    assert next(reversed(executables.order)).donated
+    monkeypatch.undo()
+    assert not kept.is_deleted() and float(kept[0]) == 1.0
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a generator that is freed
 @pytest.mark.parametrize("within", ["", "execute/flush.py", "execute/executable.py", "execute/landing.py"])
 def test_no_interrupt_of_a_hand_over_loses_a_value_or_counts_a_run_twice(within):
