@@ -131,6 +131,9 @@ class OperationTable:
     hashes by identity, so it misses a function that was defined again. The second uses their structure. It
     refers weakly to operations that the trie holds; the first level is cleared when it is full.
 
+    Attributes:
+      cleared: how often all operations were forgotten.
+
     Arguments:
       plain: converts parameters that cannot be hashed to ones without arrays.
     """
@@ -140,6 +143,7 @@ class OperationTable:
         plain: Callable[[Any, dict[str, Any]], dict[str, Any]] = lambda primitive, params: params,
         quick_limit: int = 8192,
     ):
+        self.cleared = 0
         self._plain = plain
         self._quick: dict[Any, Operation] = {}
         self._by_structure: weakref.WeakValueDictionary[Any, Operation] = weakref.WeakValueDictionary()
@@ -174,5 +178,6 @@ class OperationTable:
 
     def clear(self) -> None:
         """Forgets all operations."""
+        self.cleared += 1
         self._quick.clear()
         self._by_structure.clear()

@@ -41,13 +41,15 @@ class Called:
       consts: the arrays that the function closes over. They are the first operands.
       params: the parameters of the operation.
       operation: the operation; None if only JAX's own code may make the call.
+      cleared: ``operations.cleared`` when it was found: other calls have another object for it since.
     """
 
-    __slots__ = ("_program", "consts", "operation", "params")
+    __slots__ = ("_program", "cleared", "consts", "operation", "params")
 
     def __init__(self, program: Any):
         self._program = program
         self.operation: Operation | None = None
+        self.cleared = -1
         self.consts: Sequence[Any] = ()
         self.params: dict[str, Any] = {}
 
@@ -55,9 +57,9 @@ class Called:
         """Finds the operation, under the configuration ``token``. To be called when it was recorded once."""
         consts, params = lift_constants(self._program.consts, self._program.params)
         self.consts, self.params = tuple(consts), settled(jc.jit_primitive, params)
+        self.cleared = operations.cleared
         operation = operations.find(jc.jit_primitive, self.params, token)
-        if not operation.calls_back:
-            self.operation = operation
+        self.operation = None if operation.calls_back else operation
 
     def record(self, trace: LazyTrace, leaves: Sequence[Any], frame: FrameType) -> Any:
         """The results of the call, as the function returns them; None if JAX's own code is to make it."""
@@ -215,7 +217,7 @@ def _infer(
         return program, operands
     called = known.programs[key]
     if called is not None:
-        if called.operation is None:
+        if called.cleared != operations.cleared:
             called.prepare(key[1])
         recorded = called.record(trace, leaves, frame)
         if recorded is not None:
