@@ -22,7 +22,7 @@ from oracle import Make, assert_same
 import lazynb
 from lazynb import _jax as jc
 from lazynb.record.fast import called
-from lazynb.record.trace import thread_trace
+from lazynb.record.trace import operations, thread_trace
 
 State = collections.namedtuple("State", "count mean")
 
