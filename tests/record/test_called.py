@@ -496,10 +496,10 @@ def test_without_substitutes(monkeypatch):
 def test_a_cleared_cache_leaves_no_second_operation_for_the_same_call():
     """Else the next program's miss would be told as another configuration's."""
     function = jax.jit(lambda x: x * 2 + 1)
-    for _ in range(3):
-        run(function, jnp.zeros(1))
-    lazynb.clear_cache()
     with lazynb.lazy():
+        for _ in range(3):
+            np.asarray(function(jnp.ones(3) + 1))
+        lazynb.clear_cache()
         kept = function(jnp.ones(3) + 1)
         operation = thread_trace().pending.state.operation
         found = operations.find(operation.primitive, operation.params, thread_trace().context_token())
