@@ -181,3 +181,4 @@ class OperationTable:
         self.cleared += 1
         self._quick.clear()
         self._by_structure.clear()
+        _nameless.clear()
