@@ -17,6 +17,7 @@ from jax._src import (
     pjit as _pjit,
     source_info_util as _source_info_util,
     stages as _stages,
+    traceback_util as _traceback_util,
 )
 from jax._src.interpreters import mlir as _mlir, partial_eval as _partial_eval, pxla as _pxla
 
@@ -211,8 +212,10 @@ def register_source(cls: type, where: Callable[[Any], Any]) -> None:
 
 
 def register_own_files(directory: str) -> None:
-    """Keeps JAX from taking lines of files in ``directory`` for the user's, in jaxprs and in programs."""
+    """Keeps JAX from taking lines of files in ``directory`` for the user's: in jaxprs and programs, and in
+    the tracebacks of errors, from which it leaves out its own (``jax_traceback_filtering``)."""
     _source_info_util.register_exclusion(directory)
+    _traceback_util.register_exclusion(directory)
 
 
 def _closing_over(consts: Sequence[Any], params: dict[str, Any]) -> dict[str, Any]:

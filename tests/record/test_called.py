@@ -9,6 +9,7 @@ import inspect
 import pickle
 import sys
 import threading
+import traceback
 import weakref
 
 import jax
@@ -511,3 +512,20 @@ def test_a_cleared_cache_leaves_no_second_operation_for_the_same_call():
         for _ in range(3):
             record()
     assert runs == [(True, True)] * 6
+
+
+def test_an_error_of_the_function_has_the_users_lines_alone():
+    """As without lazynb: JAX leaves its own frames out."""
+
+    def fails(x):
+        raise ValueError("no")
+
+    function = jax.jit(lambda x: fails(x))
+    seen = []
+    for block in (lazynb.eager, lazynb.lazy):
+        with block(), pytest.raises(ValueError, match="no") as raised:
+            function(jnp.ones(3) * 2)
+        frames = raised.value.__traceback__
+        kept = [frame for frame, _ in traceback.walk_tb(frames) if "__tracebackhide__" not in frame.f_locals]
+        seen.append([frame.f_code.co_name for frame in kept])
+    assert seen[0] == seen[1]
