@@ -70,6 +70,6 @@ def test_a_long_program_is_cut_as_its_hint_says(clean, monkeypatch):
     assert {one.kind for one in found} == {"sync", "float"}
     assert all(one.hint != breaks._TOO_LONG for one in found)
     tally = breaks.Tally(lazynb.source.here(), kind="float")
-    tally.add(2400, 1, 1.0, 1.0)
+    tally.add(1, 2400, 1, 1.0, 1.0)
     monkeypatch.setattr(config, "max_program", 2_000)
     assert tally.record().hint == breaks._TOO_LONG
