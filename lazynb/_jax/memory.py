@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ from jax._src.interpreters import pxla as _pxla
 from jax._src.lib import xla_client as _xla_client
 
 from lazynb._jax.arrays import ArrayImpl, is_host_array, plain_array, uncommitted_sharding
-from lazynb._jax.config import guards_transfers
+from lazynb._jax.config import guards_transfers, in_mode, is_mode, mode_kept
 from lazynb._jax.tracing import eval_trace, set_current_trace
 
 
@@ -116,10 +117,11 @@ def put_new(host: np.ndarray, device: Any) -> Any:
 
 
 def _put(host: np.ndarray, aval: Any, sharding: Any, devices: list[Any], committed: bool) -> Any:
-    if guards_transfers():
-        with _config.transfer_guard_host_to_device("allow"):
-            return _batched_device_put(aval, sharding, [host], devices, committed)
-    return _batched_device_put(aval, sharding, [host], devices, committed)
+    with _kept_wide(aval):
+        if guards_transfers():
+            with _config.transfer_guard_host_to_device("allow"):
+                return _batched_device_put(aval, sharding, [host], devices, committed)
+        return _batched_device_put(aval, sharding, [host], devices, committed)
 
 
 _batched_device_put = _pxla.batched_device_put
@@ -129,9 +131,20 @@ def copied_in(host: np.ndarray, aval: Any, device: Any) -> Any:
     """The NumPy array ``host``, of the type ``aval``, as an uncommitted array of JAX's on ``device``.
 
     Its memory is copied before this returns."""
-    return _xla_client.batched_device_put(
-        aval, uncommitted_sharding(device), [host], [device], False, False, _DURING_CALL
-    )
+    with _kept_wide(aval):
+        return _xla_client.batched_device_put(
+            aval, uncommitted_sharding(device), [host], [device], False, False, _DURING_CALL
+        )
+
+
+@contextlib.contextmanager
+def _kept_wide(aval: Any) -> Iterator[None]:
+    """What puts memory of 64-bit elements halves them in 32-bit mode, whatever the type says: not in here."""
+    if aval.dtype.itemsize < 8 or is_mode(True):
+        yield
+    else:
+        with mode_kept(), in_mode(True):
+            yield
 
 
 _DURING_CALL = _xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL

@@ -201,9 +201,8 @@ class BreakLog:
         new, self._new = self._new, []
         groups: dict[Any, list[Any]] = {}  # a loop breaks again and again at one place
         for broken in new:
-            groups.setdefault((broken[0], id(broken[1]), broken[2]), []).append(
-                broken
-            )  # ``new`` keeps the ids
+            same = broken[0], id(broken[1]), broken[2]  # ``new`` keeps what has the id
+            groups.setdefault(same, []).append(broken)
         for group in groups.values():
             self._fold(group)
         return list(self._tallies.values())

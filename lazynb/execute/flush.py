@@ -481,11 +481,8 @@ class Execution:
     def _look_up(
         pending: Pending, tensors: list[LazyTensor], values: list[Any], whole: bool
     ) -> tuple[Request, Binding | None]:
-        request = (
-            Request(pending, _slots(tensors), values)
-            if not whole
-            else _offering(pending, _slots(tensors), values)
-        )
+        make = _offering if whole else Request
+        request = make(pending, _slots(tensors), values)
         return request, executables.find(request.state, request.key)
 
     def sync(self, *tensors: Any) -> None:

@@ -196,8 +196,7 @@ def staged(values: Any, aval: Any) -> Any:
     JAX runs a program to make it. An array of plain numbers is the same without.
     """
     is_plain = values.__class__ in _PLAIN and aval.dtype.kind in "biufc" and aval.dtype == values.dtype
-    is_halved = aval.dtype.itemsize >= 8 and jc.is_mode(False)  # by what copies it; a wide array stays wide
-    if not is_plain or is_halved or aval.weak_type or jc.guards_transfers():
+    if not is_plain or aval.weak_type or jc.guards_transfers():
         return jc.stage(values)
     return jc.copied_in(np.asarray(values), aval, jc.default_device())
 

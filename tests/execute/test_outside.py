@@ -285,3 +285,13 @@ def test_memory_of_dlpack_is_borrowed_as_long_as_it_is_used():
     del x, y, source
     gc.collect()
     assert not borrowed._is_borrowed(address)
+
+
+def test_a_wide_array_that_is_deleted_in_32_bit_mode_is_restored_wide():
+    """What puts its memory back halved it."""
+    with jax.enable_x64(True):
+        wide = jnp.arange(4, dtype=jnp.int64) + 2**40
+    with lazynb.lazy():
+        kept = jax.lax.add(wide, wide)
+        wide.delete()
+        assert np.asarray(kept).tolist() == [2 * (2**40 + number) for number in range(4)]
