@@ -226,9 +226,13 @@ def other_memory(data: Data, odd: bool) -> None:
     float(scaled(data.x).sum())
     if not odd:
         lazynb.clear_cache()
-    for _ in range(3):
-        assert float(scaled_again(data.x).sum()) == 8 * 4 * 3 * 31 / 64
-    assert len(known._ends) == (not odd)
+    settled, known.take = [], lambda *given: settled.append(given) or type(known).take(known, *given)
+    try:
+        for _ in range(3):
+            assert float(scaled_again(data.x).sum()) == 8 * 4 * 3 * 31 / 64
+    finally:
+        del known.take
+    assert len(settled) == len(known._ends) == (not odd)  # the next runs knew it
 
 
 def scaled(x: jax.Array) -> jax.Array:

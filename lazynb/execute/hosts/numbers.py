@@ -83,6 +83,7 @@ class Known:
         for step in path:
             end = trie.same(end, step, _key(step, numbers), step.operands)
         self._ends[before] = end
+        trie.keep(before)  # it runs no more, so nothing else would: each run would agree on it anew
         pending.turn(end)
 
 
