@@ -2,8 +2,8 @@
 
 - The JupyterLab extension. Without it the wheel works too, less marks, status and panel. What is built lies
   in the repository (extension/labextension), so no install needs Node.
-- The accelerator (lazynb/record/_fast.c), where a C compiler is found. Without one the wheel is pure Python
-  and says nothing. ``LAZYNB_PURE=1`` asks for that.
+- The accelerator (two modules in C, :data:`MODULES`), where a C compiler is found. Without one the wheel is
+  pure Python and says nothing. ``LAZYNB_PURE=1`` asks for that.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ BUILT = "extension/labextension"
 INSTALL = "extension/install.json"
 PLACE = "share/jupyter/labextensions/@lazynb/extension"
 
-SOURCE = "lazynb/record/_fast.c"
-MODULE = "lazynb.record._fast"
+MODULES = {"lazynb.record._fast": "lazynb/record/_fast.c", "lazynb.torch._short": "lazynb/torch/_short.c"}
+"""The accelerator's modules, and their sources."""
 
 
 class Parts(BuildHookInterface):
@@ -34,11 +34,12 @@ class Parts(BuildHookInterface):
         root = Path(self.root)
         self._add_labextension(root, build_data)
         self._folder = tempfile.TemporaryDirectory(prefix="lazynb-")
-        built = accelerator(root, Path(self._folder.name))
+        folder = Path(self._folder.name)
+        built = accelerator(root, folder)
         if version == "editable":
-            put(built, root)
-        elif built is not None:
-            build_data["force_include"][str(built)] = str(Path(SOURCE).with_name(built.name))
+            put(built, folder, root)
+        elif built:
+            build_data["force_include"].update({str(folder / name): name for name in built})
             build_data["pure_python"] = False
             build_data["infer_tag"] = True
 
@@ -57,49 +58,54 @@ class Parts(BuildHookInterface):
         build_data["shared_data"][str(root / INSTALL)] = f"{PLACE}/install.json"
 
 
-def accelerator(root: Path, folder: Path) -> Path | None:
+def accelerator(root: Path, folder: Path) -> list[str]:
     """Compiles the accelerator for the running Python into ``folder``.
 
-    Returns its path, or None where it is not wanted or cannot be built.
+    Returns the names of its files there, which are their names in a checkout; none where it is not wanted or
+    cannot be built.
     """
     if os.environ.get("LAZYNB_PURE", "0") not in ("", "0") or sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return None
-    source = root / SOURCE
+        return []
     try:
         from setuptools import Distribution, Extension
 
-        extension = Extension(
-            MODULE, [SOURCE], define_macros=[("SOURCE_DIGEST", digest(source.read_bytes()))]
-        )
-        command: Any = Distribution({"name": "lazynb", "ext_modules": [extension]}).get_command_obj(
+        extensions = [
+            Extension(
+                module, [source], define_macros=[("SOURCE_DIGEST", digest((root / source).read_bytes()))]
+            )
+            for module, source in MODULES.items()
+        ]
+        command: Any = Distribution({"name": "lazynb", "ext_modules": extensions}).get_command_obj(
             "build_ext"
         )
         command.build_temp, command.build_lib = str(folder / "objects"), str(folder)
         command.ensure_finalized()
         with contextlib.chdir(root):
             command.run()
-        return Path(folder, command.get_ext_filename(MODULE))
+        return [Path(command.get_ext_filename(module)).as_posix() for module in MODULES]
     except (
         Exception
     ):  # no compiler, no headers, no setuptools, flags that do not suit it: each raises its own
-        return None
+        return []
 
 
-def put(built: Path | None, root: Path) -> None:
-    """Puts the accelerator, or none, into the checkout, from which an editable install runs.
+def put(built: list[str], folder: Path, root: Path) -> None:
+    """Puts what was built in ``folder``, or nothing, into the checkout, from which an editable install runs.
 
     A process that starts meanwhile finds the one or the other whole.
     """
     suffix = sysconfig.get_config_var("EXT_SUFFIX") or ".so"
-    place = (root / SOURCE).with_suffix(suffix)
-    if built is None:
-        place.unlink(missing_ok=True)
-    else:
-        beside = place.with_suffix(".new")
-        shutil.copy2(built, beside)
-        beside.replace(place)
+    for source in MODULES.values():
+        place = (root / source).with_suffix(suffix)
+        name = place.relative_to(root).as_posix()
+        if name in built:
+            beside = place.with_suffix(".new")
+            shutil.copy2(folder / name, beside)
+            beside.replace(place)
+        else:
+            place.unlink(missing_ok=True)
 
 
 def digest(source: bytes) -> str:
-    """As :func:`lazynb.record.fast.accelerator.digest`, which compares the two."""
+    """As :func:`lazynb.record.fast.built.digest`, which compares the two."""
     return "d" + hashlib.sha256(source.replace(b"\r\n", b"\n")).hexdigest()[:16]

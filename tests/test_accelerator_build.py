@@ -60,7 +60,8 @@ def test_a_wheel_has_it_where_a_compiler_is(checkout, tmp_path):
     assert f"cp{sys.version_info.major}{sys.version_info.minor}" in wheel.name
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert f"lazynb/record/_fast{SUFFIX}" in names and "lazynb/record/_fast.c" not in names
+    assert {f"lazynb/record/_fast{SUFFIX}", f"lazynb/torch/_short{SUFFIX}"} <= set(names)
+    assert not [name for name in names if name.endswith(".c")]
     assert described(wheel, tmp_path / "installed") == "accelerated"
     assert not list(checkout.rglob(f"*{SUFFIX}")), "the checkout stays as it is"
 
@@ -83,18 +84,23 @@ def test_an_editable_install_has_it_in_the_checkout(checkout, tmp_path, monkeypa
     import hatch_build
 
     monkeypatch.delenv("LAZYNB_PURE", raising=False)
-    place = checkout / "lazynb" / "record" / f"_fast{SUFFIX}"
-    hatch_build.put(hatch_build.accelerator(checkout, tmp_path / "one"), checkout)
-    assert place.is_file()
+    places = [
+        checkout / "lazynb" / "record" / f"_fast{SUFFIX}",
+        checkout / "lazynb" / "torch" / f"_short{SUFFIX}",
+    ]
+    one, other = tmp_path / "one", tmp_path / "other"
+    hatch_build.put(hatch_build.accelerator(checkout, one), one, checkout)
+    assert all(place.is_file() for place in places)
     monkeypatch.setenv("CC", "false")
-    hatch_build.put(hatch_build.accelerator(checkout, tmp_path / "other"), checkout)
-    assert not place.exists(), "one that an earlier install built may not fit"
+    hatch_build.put(hatch_build.accelerator(checkout, other), other, checkout)
+    assert not any(place.exists() for place in places), "one that an earlier install built may not fit"
 
 
 def test_both_know_the_source_by_the_same_name(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
     import hatch_build
-    from lazynb.record.fast.accelerator import SOURCE, digest
+    from lazynb.record.fast.accelerator import SOURCE
+    from lazynb.record.fast.built import digest
 
     source = SOURCE.read_bytes()
     assert hatch_build.digest(source) == digest(source) == digest(source.replace(b"\n", b"\r\n"))

@@ -5,6 +5,9 @@
    not a plain repetition (a call that is new, a gradient, another configuration of JAX). Nothing is learned
    here. Both use one trie and the same keys, so either can go on where the other stopped.
 
+   `hand_over` runs a trace that ran before; its specification is `Execution._run_one` in lazynb/execute/flush.py.
+   `here` is lazynb.source.here, asked once for each stack. `again` is for calls that are no functions of JAX's.
+
    The attributes of lazynb's own classes are __slots__, and are read at the offsets that their descriptors
    tell. With the GIL alone: between the statements that append, no other thread runs and no signal is handled.
    CPython 3.11 and newer; PyFrame_GetLasti and the descriptors' offsets are outside of the stable ABI. */
@@ -33,7 +36,9 @@ enum {
     PENDING_CHECKS, PENDING_DOOMED, PENDING_CLOSED, PENDING_APPEND, PENDING_LANDING, PENDING_TROUBLE, PENDING_ROOT,
     PENDING_OWNERS, STATE_EXECUTABLES, STATE_LARGE, STATE_SLOTS, STATE_EDGES, STATE_INPUTS, STATE_RECENT, EDGE_END,
     EDGE_RESULTS, EDGE_CONTAINER, EDGE_SLOT, EDGE_AVAL, EDGE_VALUES, EDGE_CONVERTERS, EDGE_CONVERT, EDGE_SCALAR,
-    EDGE_CONVERTED, EDGE_ARGUMENT, EDGE_PLAIN, EDGE_FILLS, CHANGES_COUNT, OFFSETS
+    EDGE_CONVERTED, EDGE_ARGUMENT, EDGE_PLAIN, EDGE_FILLS, CHANGES_COUNT, LANDMARK_CALL,
+    LANDMARK_CALLED, LANDMARK_ORIGIN, LANDMARK_USER, ORIGIN_CODE, ORIGIN_LASTI, ORIGIN_CALLEE, ORIGIN_CALL_ID,
+    ORIGIN_CONTEXT, ORIGIN_INSIDE, ORIGIN_FORWARD, CALLS_CALL, CALLS_POSITION, CALLS_NUMBER, OFFSETS
 };
 
 static const struct { const char *owner, *name; } slots[OFFSETS] = {
@@ -48,7 +53,10 @@ static const struct { const char *owner, *name; } slots[OFFSETS] = {
     {"State", "inputs"}, {"State", "recent"}, {"Edge", "end"}, {"Edge", "results"}, {"Edge", "container"},
     {"Edge", "slot"}, {"Edge", "aval"}, {"Edge", "values"}, {"Edge", "converters"}, {"Edge", "convert"},
     {"Edge", "scalar"}, {"Edge", "converted"}, {"Edge", "argument"}, {"Edge", "plain"}, {"Edge", "fills"},
-    {"Changes", "count"},
+    {"Changes", "count"}, {"Landmark", "call"}, {"Landmark", "called"}, {"Landmark", "origin"},
+    {"Landmark", "user"}, {"Origin", "code"}, {"Origin", "lasti"}, {"Origin", "callee"}, {"Origin", "call_id"},
+    {"Origin", "context"}, {"Origin", "inside"}, {"Origin", "forward"}, {"CallCounter", "_call"},
+    {"CallCounter", "_position"}, {"CallCounter", "number"},
 };
 
 static Py_ssize_t offsets[OFFSETS];
@@ -58,14 +66,14 @@ static Py_ssize_t offsets[OFFSETS];
 /* Classes and functions of lazynb and JAX, by the names that `configure` takes. */
 enum {
     LAZY_TENSOR, PENDING, STATE, EDGE, CHANGES, LAZY_TRACE, LINEARIZE_TRACE, ARRAY, DTYPE, KINDS, AMBIENT,
-    CHANGES_OBJECT, SCOPES, OPENED, WAITING_ELSEWHERE, RECALL, LINEARIZED_CALL, MAKE_CURRENT, IS_USER_CODE, BORROWED,
+    CHANGES_OBJECT, SCOPES, OPENED, WAITING_ELSEWHERE, RECALL, LINEARIZED_CALL, MAKE_CURRENT, LANDMARKS, LANDMARK, ORIGIN, CALL_COUNTER, BORROWED,
     HELD_OUTSIDE, PLACES, PLACE, CODE_KIND, NAMES
 };
 
 static const char *const names[NAMES] = {
     "LazyTensor", "Pending", "State", "Edge", "Changes", "LazyTrace", "LinearizeTrace", "ArrayImpl", "dtype",
     "KINDS", "ambient", "changes", "scopes", "opened", "waiting_elsewhere", "recall", "linearized_call",
-    "make_current", "is_user_code",
+    "make_current", "landmarks", "Landmark", "Origin", "CallCounter",
     "borrowed", "held_outside", "places", "here", "code_kind",
 };
 
@@ -73,11 +81,9 @@ static PyObject *known[NAMES];
 
 #define IS_A(object, which) ((PyObject *)Py_TYPE(object) == known[which])
 
-static PyObject *str_append, *str_array, *str_aval, *str_committed, *str_context, *str_dict, *str_donated, *str_inputs,
+static PyObject *str_append, *str_array, *str_aval, *str_backward, *str_calls, *str_committed, *str_context, *str_dict, *str_donated, *str_f_code, *str_inputs,
     *str_is_deleted, *str_name, *str_observers, *str_origin_of, *str_parent_trace, *str_pending, *str_placed,
-    *str_pointer, *str_recalled_to_full, *str_same_context, *str_seconds, *str_start, *str_tensors, *str_value;
-
-static PyObject *user_code; /* the code from which the last call was recalled, known to be the user's */
+    *str_pointer, *str_recalled_to_full, *str_same_context, *str_seconds, *str_start, *str_tensors, *str_traceback, *str_value;
 
 /* ---- reading ---------------------------------------------------------------------------------------------- */
 
@@ -374,6 +380,28 @@ static PyObject *edge_at(PyObject *state, PyObject *const *parts, Py_ssize_t cou
     return edge;
 }
 
+/* ---- kinds of code ---------------------------------------------------------------------------------------- */
+
+enum { USERS = 1, OURS = 2, MODULE = 4, EXAMPLE = 8 }; /* the kinds of code that `source.code_kind` tells */
+
+/* The kind of `code`, which is asked for once as long as its place in the table is its own; -1 is an error. */
+static long kind_of(PyObject *code)
+{
+    static struct { PyObject *code; long kind; } table[1024];
+    size_t at = ((uintptr_t)code >> 5) % 1024;
+    if (table[at].code != code) {
+        PyObject *answer = PyObject_CallOneArg(known[CODE_KIND], code);
+        long kind = answer == NULL ? -1 : PyLong_AsLong(answer);
+        Py_XDECREF(answer);
+        if (kind < 0)
+            return -1;
+        table[at].kind = kind;
+        Py_XSETREF(table[at].code, Py_NewRef(code)); /* what is freed may ask for another kind */
+        return kind;
+    }
+    return table[at].kind;
+}
+
 /* ---- appending -------------------------------------------------------------------------------------------- */
 
 static PyObject *new_tensor(PyObject *pending, PyObject *aval, PyObject *slot)
@@ -405,26 +433,129 @@ static PyFrameObject *caller(int between)
     return frame;
 }
 
-static int is_user_code(PyObject *code)
+/* `nearest_landmark(frame)`: a new reference, or NULL, with an error or without. */
+static PyObject *nearest_landmark(PyFrameObject *frame)
 {
-    if (code == user_code)
-        return 1;
-    PyObject *answer = PyObject_CallOneArg(known[IS_USER_CODE], code);
-    int is = answer == NULL ? -1 : PyObject_IsTrue(answer);
-    Py_XDECREF(answer);
-    if (is > 0)
-        Py_XSETREF(user_code, Py_NewRef(code));
-    return is;
+    PyObject *mark = NULL;
+    Py_INCREF(frame);
+    while (frame != NULL && mark == NULL) {
+        PyObject *id = PyLong_FromVoidPtr(frame), *code = (PyObject *)PyFrame_GetCode(frame);
+        mark = id == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(known[LANDMARKS], id));
+        long kind = mark == NULL && !PyErr_Occurred() ? kind_of(code) : 0;
+        int goes_on = mark == NULL && !PyErr_Occurred() && !(kind & USERS);
+        PyFrameObject *back = goes_on ? PyFrame_GetBack(frame) : NULL;
+        Py_XDECREF(id);
+        Py_DECREF(code);
+        Py_DECREF(frame);
+        frame = back;
+    }
+    Py_XDECREF(frame);
+    if (mark != NULL && !IS_A(mark, LANDMARK))
+        Py_CLEAR(mark);
+    return mark;
 }
 
-/* Notes the user's line on the first result of a call: 1, 0 if there is none, -1 for an error. */
-static int note_line(PyObject *first, PyObject *edge, int between)
+/* `calls.of(user, below, call)` of a call that a landmark numbers: a new reference, or NULL with an error. */
+static PyObject *number_of(PyObject *calls, PyObject *user, PyObject *lasti, PyObject *number)
 {
-    PyFrameObject *frame = caller(between);
+    PyObject *id = PyLong_FromVoidPtr(user), *minus = PyNumber_Negative(number), *position = PyList_New(0), *call = NULL;
+    if (id != NULL && minus != NULL && position != NULL && (call = PyTuple_Pack(3, id, lasti, minus)) != NULL) {
+        int same = PyObject_RichCompareBool(call, SLOT(calls, CALLS_CALL), Py_EQ);
+        PyObject *one = PyLong_FromLong(!same), *next = NULL;
+        if (one != NULL && same >= 0)
+            next = PyNumber_Add(SLOT(calls, CALLS_NUMBER), one);
+        Py_XDECREF(one);
+        if (next == NULL)
+            Py_CLEAR(call);
+        else
+            Py_XSETREF(SLOT(calls, CALLS_NUMBER), next);
+    }
+    Py_XDECREF(id);
+    Py_XDECREF(minus);
+    if (call == NULL) {
+        Py_XDECREF(position);
+        return NULL;
+    }
+    Py_XSETREF(SLOT(calls, CALLS_CALL), call);
+    Py_XSETREF(SLOT(calls, CALLS_POSITION), position);
+    return Py_NewRef(SLOT(calls, CALLS_NUMBER));
+}
+
+/* The Origin of an operation of the call that a landmark is of: a new reference, or NULL with an error. */
+static PyObject *origin_at(PyObject *mark, PyObject *calls, PyObject *context)
+{
+    PyObject *user = SLOT(mark, LANDMARK_USER), *called = SLOT(mark, LANDMARK_CALLED), *origin = NULL, *callee = NULL;
+    PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)user), *number = NULL;
+    PyObject *lasti = PyLong_FromLong(PyFrame_GetLasti((PyFrameObject *)user));
+    Py_ssize_t below = PySequence_Size(called);
+    PyObject *first = below > 0 ? PySequence_GetItem(called, 0) : NULL;
+    if (first != NULL)
+        callee = PyObject_GetAttr(first, str_f_code);
+    else if (below == 0)
+        callee = Py_NewRef(Py_None);
+    if (lasti != NULL && callee != NULL)
+        number = number_of(calls, user, lasti, SLOT(mark, LANDMARK_CALL));
+    if (number != NULL && (origin = ((PyTypeObject *)known[ORIGIN])->tp_alloc((PyTypeObject *)known[ORIGIN], 0)) != NULL) {
+        SLOT(origin, ORIGIN_CODE) = Py_NewRef(code);
+        SLOT(origin, ORIGIN_LASTI) = Py_NewRef(lasti);
+        SLOT(origin, ORIGIN_CALLEE) = Py_NewRef(callee);
+        SLOT(origin, ORIGIN_CALL_ID) = Py_NewRef(number);
+        SLOT(origin, ORIGIN_CONTEXT) = Py_NewRef(context);
+        SLOT(origin, ORIGIN_INSIDE) = Py_NewRef(Py_None);
+        SLOT(origin, ORIGIN_FORWARD) = Py_NewRef(Py_None);
+        Py_XSETREF(SLOT(mark, LANDMARK_ORIGIN), Py_NewRef(origin));
+    }
+    Py_XDECREF(number);
+    Py_XDECREF(callee);
+    Py_XDECREF(first);
+    Py_XDECREF(lasti);
+    Py_DECREF(code);
+    return origin;
+}
+
+/* What `LazyTrace.origin_of(frame)` gives where `frame` is below a landmark, with no frame of the user's between, and
+   no backward pass is recorded: a new reference, or NULL, with an error or without. */
+static PyObject *origin_below_landmark(PyObject *trace, PyFrameObject *frame)
+{
+    PyObject *mark = nearest_landmark(frame), *origin = NULL;
+    if (mark == NULL)
+        return NULL;
+    PyObject *backward = PyObject_GetAttr(trace, str_backward), *calls = PyObject_GetAttr(trace, str_calls);
+    PyObject *context = scope(), *traceback = context == NULL ? NULL : PyObject_GetAttr(context, str_traceback);
+    if (backward == Py_None && traceback == Py_None && calls != NULL && IS_A(calls, CALL_COUNTER)) {
+        PyObject *kept = SLOT(mark, LANDMARK_ORIGIN);
+        if (kept != Py_None && SLOT(kept, ORIGIN_CONTEXT) == context &&
+            PyObject_RichCompareBool(SLOT(kept, ORIGIN_CALL_ID), SLOT(calls, CALLS_NUMBER), Py_EQ) == 1)
+            origin = Py_NewRef(kept);
+        else if (PyFrame_Check(SLOT(mark, LANDMARK_USER)))
+            origin = origin_at(mark, calls, context);
+    }
+    Py_XDECREF(traceback);
+    Py_XDECREF(context);
+    Py_XDECREF(calls);
+    Py_XDECREF(backward);
+    Py_DECREF(mark);
+    return origin;
+}
+
+/* `trace.origin_of(frame)` */
+static PyObject *origin_of(PyObject *trace, PyFrameObject *frame)
+{
+    PyObject *origin = PyDict_GET_SIZE(known[LANDMARKS]) ? origin_below_landmark(trace, frame) : NULL;
+    if (origin != NULL || PyErr_Occurred())
+        return origin;
+    PyObject *args[] = {trace, (PyObject *)frame};
+    return PyObject_VectorcallMethod(str_origin_of, args, 2, NULL);
+}
+
+/* Notes the user's line, in or above `frame`, on the first result of a call: 1, 0 if there is none, -1 for an error. */
+static int note_line(PyObject *first, PyObject *edge, PyFrameObject *frame)
+{
     if (frame == NULL)
         return 0;
     PyObject *code = (PyObject *)PyFrame_GetCode(frame), *lasti = NULL, *context = NULL;
-    int users = is_user_code(code);
+    long kind = kind_of(code);
+    int users = kind < 0 ? -1 : (kind & USERS) != 0;
     if (users > 0) {
         lasti = PyLong_FromLong(PyFrame_GetLasti(frame));
         context = scope();
@@ -436,8 +567,7 @@ static int note_line(PyObject *first, PyObject *edge, int between)
         } else
             users = -1;
     } else if (users == 0) {
-        PyObject *args[] = {SLOT(first, TENSOR_TRACE), (PyObject *)frame};
-        PyObject *origin = PyObject_VectorcallMethod(str_origin_of, args, 2, NULL);
+        PyObject *origin = origin_of(SLOT(first, TENSOR_TRACE), frame);
         if (origin != NULL) {
             Py_XSETREF(SLOT(first, TENSOR_CODE), origin);
             Py_XSETREF(SLOT(first, TENSOR_EDGE), Py_XNewRef(SLOT(edge, EDGE_END)));
@@ -447,7 +577,6 @@ static int note_line(PyObject *first, PyObject *edge, int between)
     Py_XDECREF(lasti);
     Py_XDECREF(context);
     Py_DECREF(code);
-    Py_DECREF(frame);
     return users < 0 ? -1 : 1;
 }
 
@@ -502,9 +631,9 @@ static PyObject *new_tensors(PyObject *pending, PyObject *edge)
     return tensors;
 }
 
-/* `recall.take`: 1 with the results, 0 if the edge cannot be appended, -1 for an error. `inputs` is a tuple or
-   NULL. */
-static int take(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *inputs, int between,
+/* `recall.take`: 1 with the results, 0 if the edge cannot be appended, -1 for an error. `inputs` is a tuple or NULL,
+   `frame` the caller's or NULL. */
+static int take(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *inputs, PyFrameObject *frame,
                 PyObject **result)
 {
     PyObject *container = SLOT(edge, EDGE_CONTAINER), *tensors = NULL, *first;
@@ -515,7 +644,7 @@ static int take(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *inpu
         tensors = new_tensors(pending, edge);
         first = tensors == NULL ? NULL : Py_NewRef(PyList_GET_ITEM(tensors, 0));
     }
-    if (first != NULL && (taken = note_line(first, edge, between)) == 1) {
+    if (first != NULL && (taken = note_line(first, edge, frame)) == 1) {
         PyObject *const *all = tensors == NULL ? &first : ((PyListObject *)tensors)->ob_item;
         taken = append(pending, tip, edge, inputs, all, tensors == NULL ? 1 : PyList_GET_SIZE(tensors));
     }
@@ -631,7 +760,9 @@ static int binary(Call *self, PyObject *tensor, PyObject *other, PyObject **resu
         }
         inputs = Py_NewRef(SLOT(edge, EDGE_CONVERTED));
     }
-    taken = take(pending, tip, edge, inputs, self->between, result);
+    PyFrameObject *frame = caller(self->between);
+    taken = take(pending, tip, edge, inputs, frame, result);
+    Py_XDECREF(frame);
 end:
     Py_XDECREF(inputs);
     Py_XDECREF(edge);
@@ -653,35 +784,46 @@ static int cut_full(PyObject *pending)
 
 #define MOST 24 /* arguments; a call with more is Python's */
 
-/* `call` of `remembered`, as `binary`. */
-static int general(Call *self, PyObject *pending, PyObject *const *args, Py_ssize_t count, PyObject *words,
-                   PyObject **result)
+/* The parts of a call's key after its name, into `parts`: 1, 0 if Python is to look, -1 for an error. `filled` of
+   them are there, whichever it is. */
+static int fill(PyObject *pending, PyObject *const *args, Py_ssize_t count, PyObject *words, PyObject *scalars,
+                PyObject **parts, Py_ssize_t *filled)
 {
-    Py_ssize_t named = words == NULL ? 0 : PyTuple_GET_SIZE(words), filled = 0;
-    PyObject *parts[MOST + 1], *tip = NULL, *edge = NULL, *scalars = NULL, *inputs = NULL;
-    int taken = 0;
-    if (count + named > MOST || (taken = same_context(pending)) <= 0)
-        return taken;
-    taken = 0;
-    if (self->alike && (scalars = PyList_New(0)) == NULL)
-        goto end;
-    parts[filled++] = Py_NewRef(self->name);
+    Py_ssize_t named = words == NULL ? 0 : PyTuple_GET_SIZE(words);
     for (Py_ssize_t at = 0; at < count + named; at++) {
         PyObject *part = part_of(pending, args[at], at < count ? scalars : NULL);
         if (part == NULL || (part == Py_None && args[at] != Py_None)) {
             if (part == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_RecursionError))
                 PyErr_Clear(); /* JAX has an error of its own for such lists */
             Py_XDECREF(part);
-            goto end;
+            return PyErr_Occurred() ? -1 : 0;
         }
         if (at >= count) {
             PyObject *pair = PyTuple_Pack(2, PyTuple_GET_ITEM(words, at - count), part);
             Py_DECREF(part);
             if ((part = pair) == NULL)
-                goto end;
+                return -1;
         }
-        parts[filled++] = part;
+        parts[(*filled)++] = part;
     }
+    return 1;
+}
+
+/* Repeats the call `name` at the end of an open trace: 1 with the result, 0 if it is no plain repetition, -1 for an
+   error. That JAX's configuration is the trace's the caller knows. `frame`: the caller's, or NULL for one that is
+   `between` frames further out than the running one. */
+static int repeat(PyObject *pending, PyObject *name, int alike, PyFrameObject *frame, int between,
+                  PyObject *const *args, Py_ssize_t count, PyObject *words, PyObject **result)
+{
+    Py_ssize_t filled = 1;
+    PyObject *parts[MOST + 1], *tip = NULL, *edge = NULL, *scalars = NULL, *inputs = NULL;
+    int taken = 0;
+    if (count + (words == NULL ? 0 : PyTuple_GET_SIZE(words)) > MOST)
+        return 0;
+    parts[0] = Py_NewRef(name);
+    if ((alike && (scalars = PyList_New(0)) == NULL) ||
+        fill(pending, args, count, words, scalars, parts, &filled) != 1)
+        goto end;
     tip = Py_NewRef(SLOT(pending, PENDING_TIP));
     if (tip == Py_None)
         goto end;
@@ -696,7 +838,9 @@ static int general(Call *self, PyObject *pending, PyObject *const *args, Py_ssiz
         *result = Py_NewRef(args[PyLong_AsSsize_t(argument)]);
         taken = 1;
     } else if (SLOT(edge, EDGE_END) != Py_None && (inputs = inputs_of(edge, scalars)) != NULL) {
-        taken = take(pending, tip, edge, inputs, self->between, result);
+        PyFrameObject *from = frame == NULL ? caller(between) : (PyFrameObject *)Py_NewRef(frame);
+        taken = take(pending, tip, edge, inputs, from, result);
+        Py_XDECREF(from);
         if (taken == 1 && SLOT(edge, EDGE_FILLS) == Py_True && cut_full(pending) < 0) {
             Py_CLEAR(*result);
             taken = -1;
@@ -710,6 +854,33 @@ end:
     Py_XDECREF(edge);
     Py_XDECREF(tip);
     return PyErr_Occurred() ? -1 : taken;
+}
+
+/* `call` of `remembered`, as `binary`. */
+static int general(Call *self, PyObject *pending, PyObject *const *args, Py_ssize_t count, PyObject *words,
+                   PyObject **result)
+{
+    int same = same_context(pending);
+    return same <= 0 ? same : repeat(pending, self->name, self->alike, NULL, self->between, args, count, words, result);
+}
+
+/* `again(pending, name, values, alike, frame)`: the results of a call that was recorded before at the end of an open
+   trace, whose configuration the caller knows to be in force; None if it was not. `values` is a list or a tuple,
+   `frame` one in or below the user's, None for the running one. */
+static PyObject *again(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    if (count != 5 || !IS_A(args[0], PENDING) || !(args[4] == Py_None || PyFrame_Check(args[4])))
+        return PyErr_Format(PyExc_TypeError, "again(pending, name, values, alike, frame)");
+    PyObject *result = NULL, *pending = args[0], *values = PySequence_Tuple(args[2]);
+    PyFrameObject *frame = args[4] == Py_None ? NULL : (PyFrameObject *)args[4];
+    if (values == NULL)
+        return NULL;
+    int taken = SLOT(pending, PENDING_TIP) == Py_None ? 0
+                : repeat(pending, args[1], args[3] == Py_True, frame, 0, &PyTuple_GET_ITEM(values, 0),
+                         PyTuple_GET_SIZE(values), NULL, &result);
+    Py_DECREF(values);
+    return taken == 0 ? Py_NewRef(Py_None) : result;
 }
 
 /* The open trace of a LazyTrace, opened if it is none: a new reference, or None, see `recall.opened`. */
@@ -799,26 +970,6 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, 
 }
 
 /* ---- places ----------------------------------------------------------------------------------------------- */
-
-enum { USERS = 1, OURS = 2, MODULE = 4, EXAMPLE = 8 }; /* the kinds of code that `source.code_kind` tells */
-
-/* The kind of `code`, which is asked for once as long as its place in the table is its own; -1 is an error. */
-static long kind_of(PyObject *code)
-{
-    static struct { PyObject *code; long kind; } table[1024];
-    size_t at = ((uintptr_t)code >> 5) % 1024;
-    if (table[at].code != code) {
-        PyObject *answer = PyObject_CallOneArg(known[CODE_KIND], code);
-        long kind = answer == NULL ? -1 : PyLong_AsLong(answer);
-        Py_XDECREF(answer);
-        if (kind < 0)
-            return -1;
-        table[at].kind = kind;
-        Py_XSETREF(table[at].code, Py_NewRef(code)); /* what is freed may ask for another kind */
-        return kind;
-    }
-    return table[at].kind;
-}
 
 /* Whether `frame`, whose code is of `kind`, is the cell, script or example that nothing of the user's calls. */
 static int is_main(PyFrameObject *frame, long kind)
@@ -1407,6 +1558,9 @@ static PyMethodDef functions[] = {
     {"configure", configure, METH_O,
      PyDoc_STR("Takes the classes and functions that calls work with, by name. Raises KeyError for one that is "
                "missing, TypeError if an attribute is no slot.")},
+    {"again", (PyCFunction)(void (*)(void))again, METH_FASTCALL,
+     PyDoc_STR("again(pending, name, values, alike, frame): repeats a recorded call without a look at JAX's configuration. "
+               "Returns its results, or None if it is no plain repetition.")},
     {"take_slots", (PyCFunction)(void (*)(void))take_slots, METH_FASTCALL,
      PyDoc_STR("take_slots(pending, operands, slots): see lazynb.record.fast.remembered.")},
     {"new_tensors", (PyCFunction)(void (*)(void))tensors_of, METH_FASTCALL,
@@ -1419,10 +1573,11 @@ static PyMethodDef functions[] = {
 static int filled(PyObject *module)
 {
     static const struct { PyObject **where; const char *text; } strings[] = {
-        {&str_append, "append"}, {&str_array, "array"}, {&str_aval, "aval"}, {&str_committed, "_committed"},
+        {&str_append, "append"}, {&str_array, "array"}, {&str_aval, "aval"}, {&str_backward, "backward"},
+        {&str_calls, "_calls"}, {&str_committed, "_committed"},
         {&str_name, "__name__"}, {&str_observers, "observers"}, {&str_placed, "placed"},
         {&str_pointer, "unsafe_buffer_pointer"}, {&str_seconds, "seconds"}, {&str_start, "start"},
-        {&str_tensors, "tensors"}, {&str_context, "context"}, {&str_dict, "__dict__"}, {&str_donated, "donated"}, {&str_inputs, "inputs"},
+        {&str_tensors, "tensors"}, {&str_traceback, "traceback"}, {&str_context, "context"}, {&str_dict, "__dict__"}, {&str_donated, "donated"}, {&str_f_code, "f_code"}, {&str_inputs, "inputs"},
         {&str_is_deleted, "is_deleted"}, {&str_origin_of, "origin_of"}, {&str_parent_trace, "parent_trace"},
         {&str_pending, "pending"}, {&str_recalled_to_full, "recalled_to_full"}, {&str_same_context, "same_context"}, {&str_value, "value"},
     };
@@ -1446,7 +1601,7 @@ static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, filled}, {0, NULL}};
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "lazynb.record._fast",
-    .m_doc = PyDoc_STR("Recording of remembered calls in C; lazynb.record.fast.operators is the specification."),
+    .m_doc = PyDoc_STR("Recording of remembered calls in C; lazynb.record.fast.remembered is the specification."),
     .m_methods = functions,
     .m_slots = module_slots,
 };

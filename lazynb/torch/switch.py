@@ -23,7 +23,7 @@ from lazynb.torch import (
     tensor,
 )
 from lazynb.torch.backend import register
-from lazynb.torch.dispatch import dispatch, made_on_host, masks, trees  # noqa: F401  # it registers operations
+from lazynb.torch.dispatch import accelerated, dispatch, made_on_host, masks, trees  # noqa: F401  # it registers operations
 from lazynb.torch.ops import (  # noqa: F401  # they register their operations
     bags,
     chances,
@@ -93,6 +93,7 @@ def enable() -> Enabled:
             return Enabled(True)
         register()
         tensor.set_dispatch(dispatch.dispatch)
+        accelerated.install()
         _library = torch.library.Library("aten", "IMPL")
         moving.install(_library)
         ctc.install(_library)

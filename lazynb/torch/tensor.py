@@ -63,10 +63,6 @@ class Tensor(_Base):
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 
-    @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return _dispatch(func, args, kwargs or {})
-
     # torchax's tensor has its own of these; here PyTorch's are right.
     shape = torch.Tensor.shape
     ndim = torch.Tensor.ndim
@@ -392,6 +388,14 @@ def _scalar(tensor: Tensor, kind: str) -> Any:
 
 def _dispatch(func: Any, args: Any, kwargs: Any) -> Any:
     raise RuntimeError("lazynb.torch.enable() was not called")
+
+
+def called(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """``Tensor.__torch_dispatch__`` in Python."""
+    return _dispatch(func, args, kwargs or {})
+
+
+Tensor.__torch_dispatch__ = staticmethod(called)  # :mod:`lazynb.torch.dispatch.accelerated` may replace it
 
 
 def set_dispatch(function: Any) -> None:

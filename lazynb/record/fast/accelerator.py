@@ -6,19 +6,17 @@ Without it :mod:`lazynb.record.fast.remembered` does the same in Python. The env
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import os
-import platform
-import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from lazynb import _jax as jc, source
+from lazynb.landmarks import Landmark, landmarks
 from lazynb.record.fast import remembered as pure
+from lazynb.record.fast.built import loaded
 from lazynb.record.fast.linearize import linearized_call
 from lazynb.record.fast.recall import KINDS, Edge, opened, recall, waiting_elsewhere
 from lazynb.record.outside import borrowed, held_outside
@@ -28,38 +26,11 @@ from lazynb.record.trace import LazyTrace
 from lazynb.record.trie import State
 
 SOURCE = Path(__file__).parents[1] / "_fast.c"
-"""The source, where lazynb is used from a checkout; an installed package has none."""
-
-
-def digest(source: bytes) -> str:
-    """What the accelerator that was built from ``source`` has as its ``source_digest``; a name in C."""
-    return "d" + hashlib.sha256(source.replace(b"\r\n", b"\n")).hexdigest()[:16]
 
 
 def _loaded() -> tuple[Any, str | None]:
     """The accelerator and None, or None and why there is none."""
-    if os.environ.get("LAZYNB_PURE", "0") not in ("", "0"):
-        return None, "LAZYNB_PURE is set"
-    if platform.python_implementation() != "CPython":
-        return None, f"it is for CPython, and this is {platform.python_implementation()}"
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return None, "this Python has no GIL, and it relies on that"
-    try:
-        fast = importlib.import_module("lazynb.record._fast")
-    except ModuleNotFoundError:
-        return None, "it was not built: with a C compiler, installing lazynb from its sources builds it"
-    except ImportError as error:
-        return None, f"it cannot be loaded: {error}"
-    if SOURCE.is_file() and fast.source_digest != digest(SOURCE.read_bytes()):
-        return (
-            None,
-            f"it was built from another {SOURCE.name}: install this checkout again (pip install -e .)",
-        )
-    try:
-        fast.configure(_parts())
-    except (KeyError, TypeError) as error:
-        return None, f"it does not fit this version of JAX or lazynb: {error}"
-    return fast, None
+    return loaded("lazynb.record._fast", SOURCE, _parts())
 
 
 def _parts() -> dict[str, Any]:
@@ -83,7 +54,10 @@ def _parts() -> dict[str, Any]:
         "recall": recall,
         "linearized_call": linearized_call,
         "make_current": pure.make_current,
-        "is_user_code": source.is_user_code,
+        "landmarks": landmarks,
+        "Landmark": Landmark,
+        "Origin": source.Origin,
+        "CallCounter": source.CallCounter,
         "borrowed": borrowed.addresses,
         "held_outside": held_outside.ids,
         "places": source.known_places,
@@ -129,6 +103,11 @@ def hand_over(parts: dict[str, Any]) -> Callable[..., Any] | None:
     run: Callable[..., Any] = _fast.hand_over
     return run
 
+
+again: Callable[[Pending, Any, Sequence[Any], bool, FrameType | None], Any] | None = (
+    None if _fast is None else _fast.again
+)
+"""Repeats a recorded call; None if that is Python's alone, see :mod:`lazynb.torch.dispatch.around`."""
 
 LazyTrace.take_slots = staticmethod(pure.take_slots if _fast is None else _fast.take_slots)
 LazyTrace.new_tensors = staticmethod(pure.new_tensors if _fast is None else _fast.new_tensors)

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 
 from lazynb import _jax as jc
+from lazynb.record.fast.accelerator import again as in_c
 from lazynb.record.fast.recall import NotRecalled, look_up, take
 from lazynb.record.pending import Pending
 from lazynb.record.trace import LazyTrace
@@ -28,15 +29,17 @@ class _Around(threading.local):
       inside: that of the trace in which it was recorded.
       pending: a trace of that configuration.
       epoch: ``changes.count`` when the configuration was last found to be ``context``.
+      quick: the same, where the trace was found to be that of PyTorch's device, too.
     """
 
     context: Any = None
     inside: Any = None
     pending: Pending | None = None
     epoch = -1
+    quick = -1
 
 
-_around = _Around()
+here = _Around()
 _ambient, _changes = jc.ambient, jc.changes
 _NONE: dict[str, Any] = {}
 
@@ -52,7 +55,7 @@ def note() -> Any:
     Returns what :func:`noted` takes; None if there is nothing to note.
     """
     trace = _ambient.value
-    if trace.__class__ is not LazyTrace or trace.pending is _around.pending is not None:
+    if trace.__class__ is not LazyTrace or trace.pending is here.pending is not None:
         return None
     return jc.raw_context()
 
@@ -64,8 +67,8 @@ def noted(context: Any) -> None:
     if pending is None or pending.tip is None:
         return
     if pending.epoch == _changes.count or pending.same_context():
-        _around.context, _around.inside = context, pending.context
-        _around.pending, _around.epoch = pending, -1
+        here.context, here.inside = context, pending.context
+        here.pending, here.epoch = pending, -1
 
 
 def _open() -> Pending | None:
@@ -74,26 +77,38 @@ def _open() -> Pending | None:
     if trace.__class__ is not LazyTrace:
         return None
     pending: Pending | None = trace.pending
-    if pending is not None and pending is _around.pending and _around.epoch == _changes.count:
+    if pending is not None and pending is here.pending and here.epoch == _changes.count:
         return pending
     count = _changes.count
     if jc.must_run_eagerly() or trace.stray:
         return None
     context = jc.raw_context()
-    if context != _around.context:
+    if context != here.context:
         if pending is not None and context == pending.context:  # called by an operation, in 64-bit mode
             return pending
-        _around.pending = None  # the next operation notes it anew
+        here.pending = None  # the next operation notes it anew
         return None
-    if pending is not _around.pending or pending is None:
+    if pending is not here.pending or pending is None:
         if pending is None or pending.tip is None or pending.tip is pending.root:
             with in_64_bit(), trace.lock:
                 pending = trace.open()
             count = -1
-        if pending.context != _around.inside:
+        if pending.context != here.inside:
             return None
-        _around.pending = pending
-    _around.epoch = count
+        here.pending = pending
+    here.epoch = count
+    return pending
+
+
+def open_here() -> Pending | None:
+    """The same, for values of PyTorch's device: None if the trace is of another of several devices."""
+    pending = _open()
+    if pending is not None and jc.has_several_devices():
+        with in_64_bit(), pending.trace.lock:
+            if pending is not pending.trace.home(()):
+                return None
+    if pending is not None and pending is here.pending:
+        here.quick = here.epoch
     return pending
 
 
@@ -112,6 +127,8 @@ def again(name: Hashable, values: Sequence[Any], numbers: bool, frame: FrameType
         with in_64_bit(), pending.trace.lock:
             if pending is not pending.trace.home(values):
                 return None
+    if in_c is not None:
+        return in_c(pending, name, values, numbers, frame)
     scalars: list[Any] | None = [] if numbers else None
     try:
         tip, _, edge = look_up(pending, name, values, _NONE, scalars)

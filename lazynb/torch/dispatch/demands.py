@@ -187,6 +187,8 @@ def _array_range(array: Any) -> tuple[int, int] | None:
 
 checkers: dict[Any, Callable[[dict[str, Any]], None]] = {}
 """By overload: functions that take the arguments by name and may replace them."""
+refusals: dict[Any, Callable[[dict[str, Any]], None]] = {}
+"""By overload: functions that take the arguments by name and look at no values."""
 
 
 def checked(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
@@ -208,6 +210,26 @@ def checker(*overloads: Any) -> Callable[[Any], Any]:
         return function
 
     return register
+
+
+def refuses(*overloads: Any) -> Callable[[Any], Any]:
+    """Registers a function of the arguments by name that raises for options, and looks at no values.
+
+    It is asked when the layouts of the results are.
+    """
+
+    def register(function: Any) -> Any:
+        refusals.update(dict.fromkeys(overloads, function))
+        return function
+
+    return register
+
+
+def refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raises what PyTorch raises for such options of ``func``."""
+    refusal = refusals.get(func)
+    if refusal is not None:
+        refusal(by_name(func, args, kwargs))
 
 
 def linalg_errors(func: Any, args: Any, kwargs: Any) -> None:

@@ -30,7 +30,7 @@ Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _handlers: dict[Any, Handler] = {}
 # The operations whose calls may take the short way, by their ids (a hash would be a call): whether their
 # numbers make no difference, whether they demand something of values, and whether they may be for the host.
-_recallable: dict[int, tuple[bool, bool, bool]] = {}
+recallable: dict[int, tuple[bool, bool, bool]] = {}
 
 # The short way of operations that have handlers of their own, by their ids. It is called with a frame in or
 # below the user's, and gives None where it does not go.
@@ -69,7 +69,7 @@ _UNCOVERED = (
 
 def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Carries out ``func``, an overload of PyTorch's, on tensors of device ``jax``."""
-    short = _recallable.get(id(func))
+    short = recallable.get(id(func))
     if short is not None:
         numbers, is_checked, has_before = short
         try:
@@ -97,7 +97,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if handler is _write and functional(func) is not None:
             quick[id(func)] = _write_again
         if handler in (_compute, _view):
-            _recallable[id(func)] = func in _numbered, func in demands.checkers, func in befores
+            recallable[id(func)] = func in _numbered, func in demands.checkers, func in befores
         before = befores.get(func)
         handler = _handlers[func] = handler if before is None else before(func, handler)
     context = around.note()
@@ -291,6 +291,7 @@ _asker = layouts.Asker(
     lambda func: func in _pointwise,
     _fills,
     _check_devices,
+    demands.refuse,
     calls.Names(key_of).name,
     _is_ours,
 )

@@ -11,7 +11,7 @@ from lazynb.torch.dispatch.layout import layout_of
 from lazynb.torch.tensor import Tensor
 
 NUMBERS = (float, int)
-_PLAIN = frozenset((int, bool, type(None), str, torch.dtype, torch.device, torch.layout, torch.memory_format))
+PLAIN = frozenset((int, bool, type(None), str, torch.dtype, torch.device, torch.layout, torch.memory_format))
 
 
 def key_of(x: Any, values_matter: bool) -> Any:
@@ -27,7 +27,7 @@ def key_of(x: Any, values_matter: bool) -> Any:
         return (float, x or repr(x)) if values_matter else float  # 0.0 == -0.0
     if kind is complex:
         return (complex, repr(x))
-    if kind in _PLAIN:
+    if kind in PLAIN:
         return kind, x
     if isinstance(x, torch.Tensor):
         return layout_of(x), x.device
@@ -67,7 +67,7 @@ def key_and_row(
             key.append(float)
             if row is not None:
                 row.append(x)
-        elif kind in _PLAIN:
+        elif kind in PLAIN:
             key.append((kind, x))
             if numbers and kind is int and row is not None:
                 row.append(x)

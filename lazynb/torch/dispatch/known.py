@@ -19,6 +19,9 @@ MOST = 1 << 16  # elements
 WHOLE = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
 
 
+_PARTS = 8  # arrays that are kept for one storage
+
+
 class Known:
     """The values of a storage.
 
@@ -26,11 +29,24 @@ class Known:
       plain: a tensor on the CPU, laid out in memory as the storage is. It is never written to.
     """
 
-    __slots__ = ("_bounds", "plain")
+    __slots__ = ("_arrays", "_bounds", "plain")
 
     def __init__(self, plain: torch.Tensor) -> None:
         self.plain = plain
         self._bounds: tuple[int, int] | None = None
+        self._arrays: dict[Any, Any] = {}
+
+    def array_of_part(self, layout: Any, values: torch.Tensor) -> Any:
+        """``values``, those of a tensor of ``layout`` that looks into the storage, as an array of JAX's.
+
+        Models take the same parts of their positions and masks at each call: a few are kept.
+        """
+        array = self._arrays.get(layout)
+        if array is None or array.is_deleted():
+            if len(self._arrays) >= _PARTS:
+                self._arrays.clear()
+            array = self._arrays[layout] = array_of(values.numpy())
+        return array
 
     def array(self) -> Any:
         """The values as an array of JAX's."""
@@ -109,4 +125,8 @@ def values_of(tensor: Any, kind: str, detail: str = "") -> torch.Tensor | None:
 def array_in(tensor: Any) -> Any:
     """An array with the known values of a tensor that looks into a part of a storage; else None."""
     plain = plain_of(tensor)
-    return None if plain is None else array_of(plain.numpy())
+    if plain is None:
+        return None
+    host = tensor._storage.host
+    is_kept = isinstance(host, Known)
+    return host.array_of_part(tensor._layout, plain) if is_kept else array_of(plain.numpy())

@@ -161,6 +161,7 @@ class Asker(NamedTuple):
       is_elementwise: whether an operation does the same to each element, whatever the shape.
       fills: whether an operation fills its argument with numbers, whatever is in it.
       check: raises where tensors lie on devices that do not go together.
+      refuse: raises where PyTorch has no such options, which its rule for ``meta`` takes.
       name: of a call, see :class:`Results`.
       is_ours: whether an operation has a lowering of our own.
     """
@@ -171,6 +172,7 @@ class Asker(NamedTuple):
     is_elementwise: Callable[[Any], bool]
     fills: Callable[[Any], bool]
     check: Callable[[Any, Any], None]
+    refuse: Callable[[Any, Any, Any], None]
     name: Callable[[Any, Any, Any], object | None]
     is_ours: Callable[[Any], bool]
 
@@ -198,6 +200,7 @@ def results(
     if not writes:
         asker.check(func, args)
     outcome = _layouts_in(_outcome(func, args, kwargs, asker, writes))
+    asker.refuse(func, args, kwargs)
     kept = Results(func, outcome, asker.name(func, args, kwargs) if key is not None else None)
     if key is not None:
         if len(results_of) > MOST:

@@ -20,6 +20,7 @@ from lazynb.torch.dispatch.demands import (
     checker,
     demand_true,
     known_values,
+    refuses,
     within,
 )
 from lazynb.torch.dispatch.layout import contiguous, layout
@@ -274,7 +275,7 @@ def _room(bound: dict[str, Any]) -> None:
     check_room(source._storage.layout, wanted)
 
 
-@checker(aten.convolution.default)
+@refuses(aten.convolution.default)
 def _positive(bound: dict[str, Any]) -> None:
     """PyTorch's rule for ``meta`` lets pass what the CPU's refuses."""
     for name, least, text in (

@@ -105,7 +105,7 @@ def _whole(func: Any, can: Callable[..., bool], has_rule: bool) -> Callable[...,
     def kernel(*args: Any, **kwargs: Any) -> Any:
         if can(*args, **kwargs) and _is_ours(args):
             if not _wants_gradient(args):
-                return dispatch(func, args, kwargs)
+                return Tensor.__torch_dispatch__(func, (), args, kwargs)
             if has_rule:
                 return func.redispatch(_BY_RULE, *args, **kwargs)
         return func.decompose(*args, **kwargs)

@@ -1,0 +1,250 @@
+"""The short way in C (lazynb/torch/_short.c) beside that in Python: the same states, lines, tensors and errors."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import lazynb
+from lazynb.record.tensor import LazyTensor
+from lazynb.record.trace import thread_trace
+from lazynb.torch import tensor
+from lazynb.torch.dispatch import accelerated, around
+from lazynb.torch.tensor import Tensor
+
+F = torch.nn.functional
+built = pytest.mark.skipif(accelerated._short is None, reason=accelerated.why_not or "")
+
+
+def in_python(monkeypatch):
+    """Has everything go the way in Python."""
+
+    monkeypatch.setattr(Tensor, "__torch_dispatch__", staticmethod(tensor.called))
+    monkeypatch.setattr(around, "in_c", None)
+
+
+@pytest.fixture
+def long_calls(monkeypatch):
+    """The operations that did not go the way in C."""
+    found = []
+    own = tensor._dispatch
+    monkeypatch.setattr(tensor, "_dispatch", lambda *call: found.append(call[0]) or own(*call))
+    return found
+
+
+# ---- random programs ---------------------------------------------------------------------------------------
+
+NUMBERS = (2, 0.5, 0.0, -0.0, True, 3.25, -1)
+STEPS = (
+    lambda x, y, n: x + y,
+    lambda x, y, n: x * n,
+    lambda x, y, n: torch.sub(x, y, alpha=n),
+    lambda x, y, n: n - x,
+    lambda x, y, n: x.t(),
+    lambda x, y, n: x.t().t() + y,
+    lambda x, y, n: x.reshape(2, 8).reshape(4, 4) * y,
+    lambda x, y, n: x.split(2)[0].repeat(2, 1) + n,
+    lambda x, y, n: torch.cat([x, y], 1)[:, ::2],
+    lambda x, y, n: torch.stack([x, y, x]).sum(0),
+    lambda x, y, n: F.layer_norm(x, (4,)),
+    lambda x, y, n: torch.where(x > n, x, y),
+    lambda x, y, n: x.clamp(-1.0, float(n) + 2),
+    lambda x, y, n: x.max(1).values[:, None] + y,
+    lambda x, y, n: F.linear(x, y),
+    lambda x, y, n: x.to(torch.float64).to(torch.float32),
+    lambda x, y, n: x.clone().add_(y),
+    lambda x, y, n: F.embedding(torch.tensor([1, 0, 3, 2], device="jax"), x),
+    lambda x, y, n: x.sum(1, keepdim=True).expand(4, 4) - y,
+)
+
+
+def program(seed):
+    """A function of two tensors: some of the steps, in an order of its own."""
+    chance = random.Random(seed)
+    plan = [
+        (chance.choice(STEPS), chance.randrange(3), chance.randrange(3), chance.choice(NUMBERS))
+        for _ in range(12)
+    ]
+
+    def run(x, y):
+        values = [x, y, x + y]
+        for step, first, second, number in plan:
+            values[first] = step(values[first], values[second], number)
+        return values
+
+    return run
+
+
+def recorded(run, x, y):
+    """What a program records: the end of its trace, where each operation was, and the tensors."""
+    with lazynb.lazy():
+        thread_trace().cut()
+        results = run(x, y)
+        arrays = [one.jax() for one in results]
+        pending = next(one._pending for one in arrays if isinstance(one, LazyTensor) and one.is_pending)
+        places = [(origin.place.file, origin.place.line) if origin else None for origin in pending.origins()]
+        tensors = [(one._layout, one._steps, one.stride(), one.dtype, one.requires_grad) for one in results]
+        state = pending.state
+        lazynb.sync(results)  # what ran stays in the trie, and is recalled
+        return state, places, tensors
+
+
+@built
+@pytest.mark.parametrize("seed", range(16))
+def test_both_record_the_same(seed, monkeypatch):
+    run = program(seed)
+    x, y = torch.rand(4, 4, device="jax"), torch.rand(4, 4, device="jax")
+    for _ in range(2):
+        recorded(run, x, y)
+    in_c = recorded(run, x, y)
+    with monkeypatch.context() as patch:
+        in_python(patch)
+        before = recorded(run, x, y)
+    assert in_c[0] is before[0] and in_c[1:] == before[1:]
+
+
+@built
+def test_what_was_recorded_goes_no_other_way(long_calls):
+    x, y = torch.rand(4, 4, device="jax"), torch.rand(4, 4, device="jax")
+
+    def run():
+        z = torch.cat([x + y, x * 2.5], 1).t()
+        return F.layer_norm(z[:4], (4,)) - F.linear(x, y)
+
+    with lazynb.lazy():
+        for _ in range(3):
+            lazynb.sync(run())
+        lazynb.sync(x + 1)
+        long_calls.clear()
+        result = run()
+        assert len(long_calls) <= 1  # the first of a trace opens it
+    torch.testing.assert_close(result.cpu(), run().cpu())
+
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.GELU(), torch.nn.LayerNorm(4))
+
+    def forward(self, x):
+        inner = self.inner(x)
+        return inner + self.inner[0](x)
+
+
+@built
+def test_operations_of_modules_have_the_users_lines_and_calls(monkeypatch):
+    model, x = Layer().to("jax"), torch.rand(2, 4, device="jax")
+
+    def origins():
+        with lazynb.lazy(), torch.no_grad():
+            results = [model(x), model(x)]
+            found = results[0].jax()._pending.origins()
+            lazynb.sync(results)
+        calls: list[int] = []
+        for one in filter(None, found):
+            calls += [one.call_id] * (one.call_id not in calls)
+        return [
+            (one.place.line, one.callee and one.callee.co_name, one.scope, calls.index(one.call_id))
+            for one in filter(None, found)
+        ]
+
+    for _ in range(2):
+        origins()
+    in_c = origins()
+    with monkeypatch.context() as patch:
+        in_python(patch)
+        before = origins()
+    assert in_c == before and len({line for line, *_ in in_c}) == 2
+
+
+# ---- what is left ------------------------------------------------------------------------------------------
+
+
+def blocks_of(repeat, times):
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for _ in range(times):
+        repeat()
+    gc.collect()
+    return sys.getallocatedblocks() - before
+
+
+@built
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, y: x + y,
+        lambda x, y: x * 2.5,
+        lambda x, y: torch.cat([x, y]),
+        lambda x, y: x.t()[1:] * 1,
+        lambda x, y: x.split(1),
+        lambda x, y: F.layer_norm(x, (4,)),
+        lambda x, y: torch.sub(x, y, alpha=2),
+        lambda x, y: F.embedding(torch.tensor([1], device="jax"), x),
+        lambda x, y: pytest.raises(RuntimeError, lambda: x + torch.ones(3, device="jax")),
+    ],
+)
+def test_nothing_is_left(call):
+    x, y = torch.rand(4, 4, device="jax"), torch.rand(4, 4, device="jax")
+
+    def repeat():
+        with lazynb.lazy():
+            for _ in range(20):
+                call(x, y)
+
+    for _ in range(5):
+        repeat()
+    few, many = (min(blocks_of(repeat, times) for _ in range(3)) for times in (5, 25))
+    assert many - few < 100, (few, many)  # 400 calls more
+
+
+@built
+def test_an_error_in_a_view_that_was_written_to_is_raised(monkeypatch):
+    """What Python raises in between is not taken for a call that is new."""
+    x = torch.rand(4, 4, device="jax")
+    row = x[0]
+    with lazynb.lazy():
+        for _ in range(3):
+            lazynb.sync(row + 1)
+        x.mul_(2)
+
+        def interrupted(self):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(Tensor, "_read", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            row + 1
+        monkeypatch.undo()
+        assert torch.equal((row + 1).cpu(), x[0].cpu() + 1)
+
+
+@built
+def test_wrong_arguments_are_told():
+    with pytest.raises(TypeError, match="dispatch"):
+        accelerated._short.dispatch()
+    parts = accelerated._parts()
+    with pytest.raises(KeyError, match="Tensor"):
+        accelerated._short.configure({})
+    with pytest.raises(TypeError, match=r"Storage\.value is no slot"):
+        accelerated._short.configure({**parts, "Storage": object})
+    assert float(torch.ones((), device="jax") + 1) == 2, "what was configured stays"
+
+
+@pytest.mark.parametrize("environment", [{"LAZYNB_PURE": "1"}])
+def test_it_can_be_turned_off(environment):
+    code = (
+        "import torch, lazynb.torch; lazynb.torch.enable()\n"
+        "from lazynb.torch.dispatch import accelerated\n"
+        "x = torch.ones(2, device='jax')\n"
+        "print(accelerated.why_not, float((x + x).sum()))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert run.stdout.splitlines()[-1] == "LAZYNB_PURE is set 4.0", run.stderr
