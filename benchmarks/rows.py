@@ -67,7 +67,8 @@ GROUPS = {
         "Torchy's microbenchmark with control flow: a Python branch picks the middle 16 of 32 operations"
     ),
     "pytorch": (
-        "PyTorch code, unmodified: Torchy's microbenchmark, and inference with models of Transformers'"
+        "PyTorch code, unmodified: Torchy's microbenchmark, inference with models of Transformers', and a "
+        "training step of BERT's base size"
     ),
     "real": "Training and simulation, unmodified JAX code",
     "recording": "Recording and look-up of 10,000 operations, until they are handed over",
@@ -143,6 +144,17 @@ _WARM = (
     *(_control(side) for side in (100, 1000, 10_000)),
     *(_pytorch(operations, side) for side in (100, 1000) for operations in (8, 32)),
     *(_model(name) for name in ("bert", "gpt2", "resnet")),
+    Row(
+        "pytorch-bert-base",
+        "pytorch",
+        "bert_training",
+        {"batch": 8, "length": 64, "width": 768, "layers": 12},
+        ("lazynb-torch", "torch"),
+        barrier=True,
+        tolerance=1e-2,
+        rounds=3,
+        seconds=1.0,
+    ),
     _mlp("mlp", size={"hidden": (128, 64), "read": True}, quick=True),
     _mlp("mlp-unread", size={"hidden": (128, 64), "read": False}, barrier=True),
     _mlp(

@@ -292,21 +292,40 @@ static int are_views(PyObject *found)
 
 /* ---- values ----------------------------------------------------------------------------------------------- */
 
-/* `Tensor._elem` of a view: a new reference, or NULL with an error. */
-static PyObject *seen(PyObject *tensor, PyObject *storage)
+/* `Tensor._read` of a view that was read before in such a trace: a new reference; NULL, with an error or without. */
+static PyObject *read_again(PyObject *tensor, PyObject *storage, PyObject *steps, PyObject *pending)
+{
+    PyObject *version = Py_NewRef(SLOT(storage, STORAGE_VERSION)), *value = PyTuple_Pack(1, SLOT(storage, STORAGE_VALUE));
+    PyObject *args[] = {pending, steps, value, Py_False, Py_None};
+    PyObject *result = value == NULL ? NULL : PyObject_Vectorcall(known[AGAIN], args, 5, NULL);
+    if (result == Py_None)
+        Py_CLEAR(result);
+    if (result != NULL && (PyObject_SetAttr(tensor, str_the_value, result) < 0 ||
+                           PyObject_SetAttr(tensor, str_seen, version) < 0))
+        Py_CLEAR(result);
+    Py_XDECREF(value);
+    Py_DECREF(version);
+    return result;
+}
+
+/* `Tensor._elem` of a view with `steps`: a new reference, or NULL with an error. */
+static PyObject *seen(PyObject *tensor, PyObject *storage, PyObject *steps, PyObject *pending)
 {
     PyObject *version = PyObject_GetAttr(tensor, str_seen), *value = NULL;
-    if (version != NULL) {
-        int same = PyObject_RichCompareBool(version, SLOT(storage, STORAGE_VERSION), Py_EQ);
-        value = same < 0 ? NULL : PyObject_GetAttr(tensor, same ? str_the_value : str_elem);
-    }
-    Py_XDECREF(version);
-    return value;
+    if (version == NULL)
+        return NULL;
+    int same = PyObject_RichCompareBool(version, SLOT(storage, STORAGE_VERSION), Py_EQ);
+    Py_DECREF(version);
+    if (same == 1)
+        return PyObject_GetAttr(tensor, str_the_value);
+    if (same == 0)
+        value = read_again(tensor, storage, steps, pending);
+    return value != NULL || PyErr_Occurred() ? value : PyObject_GetAttr(tensor, str_elem);
 }
 
 /* The array of a tensor: a new reference; NULL, with an error or without, if Python is to look. `has_before`: whether
    the operation may be for the host, so that what the host knows is Python's. */
-static PyObject *value_of(PyObject *tensor, int has_before)
+static PyObject *value_of(PyObject *tensor, PyObject *pending, int has_before)
 {
     PyObject *storage = PyObject_GetAttr(tensor, str_storage), *steps = NULL, *value = NULL;
     if (storage == NULL || !IS_A(storage, STORAGE))
@@ -316,10 +335,10 @@ static PyObject *value_of(PyObject *tensor, int has_before)
         Py_CLEAR(value);
         if (!has_before)
             value = PyObject_GetAttr(tensor, str_elem);
-    } else if ((steps = PyObject_GetAttr(tensor, str_steps)) == NULL)
+    } else if ((steps = PyObject_GetAttr(tensor, str_steps)) == NULL || !PyTuple_Check(steps))
         Py_CLEAR(value);
     else if (PyTuple_GET_SIZE(steps) > 0)
-        Py_SETREF(value, seen(tensor, storage));
+        Py_SETREF(value, seen(tensor, storage, steps, pending));
 end:
     Py_XDECREF(steps);
     Py_XDECREF(storage);
@@ -327,14 +346,14 @@ end:
 }
 
 /* The arrays and numbers of a row: a list; NULL, with an error or without, if Python is to look. */
-static PyObject *values_of(PyObject *row, int has_before)
+static PyObject *values_of(PyObject *row, PyObject *pending, int has_before)
 {
     PyObject *values = PyList_New(0);
     int tensors = 0;
     for (Py_ssize_t at = 0; values != NULL && at < PyList_GET_SIZE(row); at++) {
         PyObject *x = PyList_GET_ITEM(row, at);
         int is_tensor = IS_A(x, TENSOR);
-        PyObject *value = is_tensor ? value_of(x, has_before) : Py_NewRef(x);
+        PyObject *value = is_tensor ? value_of(x, pending, has_before) : Py_NewRef(x);
         tensors += is_tensor;
         if (value == NULL || PyList_Append(values, value) < 0)
             Py_CLEAR(values);
@@ -375,7 +394,7 @@ static PyObject *again(PyObject *found, PyObject *row, PyObject *numbers, int ha
 {
     PyObject *tree = Py_NewRef(SLOT(found, RESULTS_TREE)), *name = Py_NewRef(SLOT(found, RESULTS_NAME));
     PyObject *values = NULL, *pending = NULL, *arrays = NULL, *result = NULL;
-    if (is_flat(tree) && (values = values_of(row, has_before)) != NULL && (pending = open_trace()) != NULL) {
+    if (is_flat(tree) && (pending = open_trace()) != NULL && (values = values_of(row, pending, has_before)) != NULL) {
         PyObject *args[] = {pending, name, values, numbers, Py_None};
         arrays = PyObject_Vectorcall(known[AGAIN], args, 5, NULL);
         if (arrays != NULL && arrays != Py_None)
@@ -419,8 +438,8 @@ static PyObject *shortly(PyObject *id, PyObject *flags, PyObject *args, PyObject
 static PyObject *dispatch(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     (void)module;
-    if (count < 2 || count > 4)
-        return PyErr_Format(PyExc_TypeError, "dispatch(func, types, args=(), kwargs=None)");
+    if (count < 2 || count > 4 || known[NAMES - 1] == NULL)
+        return PyErr_Format(PyExc_TypeError, "dispatch(func, types, args=(), kwargs=None), after configure");
     PyObject *func = given[0], *args = count > 2 ? given[2] : none_at_all, *kwargs = count > 3 ? given[3] : Py_None;
     PyObject *result = NULL, *id = PyLong_FromVoidPtr(func);
     if (id == NULL)
