@@ -127,6 +127,21 @@ def test_what_was_recorded_goes_no_other_way(long_calls):
     torch.testing.assert_close(result.cpu(), run().cpu())
 
 
+@built
+def test_what_is_made_in_c_lacks_nothing(long_calls):
+    x = torch.rand(4, 4, device="jax")
+    with lazynb.lazy():
+        for _ in range(3):
+            lazynb.sync(x * 2 + 1)
+        before = x * 2
+        long_calls.clear()
+        z = before + 1
+        assert not long_calls
+    new = torch.empty(4, 4, device="jax")._storage
+    for name in type(new).__slots__:
+        assert type(getattr(z._storage, name)) is type(getattr(new, name)) or name == "value", name
+
+
 class Layer(torch.nn.Module):
     def __init__(self):
         super().__init__()
