@@ -312,11 +312,22 @@ def _compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _carried_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Results | None) -> Any:
-    values = FAILED if known is None else evaluate(func, args, kwargs, known)
+    if known is None:
+        return FAILED.through(func, args, kwargs)
+    values = evaluate(func, args, kwargs, known)
     if values is FAILED:
-        return values.through(func, args, kwargs)
-    assert known is not None
+        return _typed_as(FAILED.through(func, args, kwargs), known.tree)
     return shortcut.wrapped(values, known.tree)
+
+
+def _typed_as(result: Any, wanted: Any) -> Any:
+    """``result`` in the dtypes of ``wanted``: a decomposition promotes what PyTorch's operation may not."""
+    if isinstance(result, torch.Tensor) and isinstance(wanted, Layout):
+        return result if result.dtype == wanted.dtype else result.to(wanted.dtype)
+    if isinstance(result, (tuple, list)) and isinstance(wanted, list):
+        typed = [_typed_as(*pair) for pair in zip(result, wanted, strict=True)]
+        return tuple(typed) if isinstance(result, tuple) else typed
+    return result
 
 
 class _Failed:
