@@ -162,6 +162,11 @@ def _is_a_layer(x: Any, weight: Any, bias: Any = None) -> bool:
     return bias is None or bias.shape == weight.shape[:1]
 
 
+def _is_not_of_floats(x: Any, *_: Any, **__: Any) -> bool:
+    """Whether the CPU refuses ``max_pool1d``: it takes it apart for floats alone, in parts that take more."""
+    return not x.is_floating_point()
+
+
 def _always(*_: Any, **__: Any) -> bool:
     return True
 
@@ -188,6 +193,7 @@ def install(library: Any) -> None:
         (aten.linear.default, _is_a_layer, True),
         (aten.matmul.default, _has_elements, False),
         (aten.scaled_dot_product_attention.default, _is_determined, False),
+        (aten.max_pool1d.default, _is_not_of_floats, False),
     ):
         library.impl(func, _whole(func, can, has_rule), "AutogradPrivateUse1")
     for func in _WITH_OUT:
