@@ -212,6 +212,10 @@ NUMBERS = {
         lambda x: torch.repeat_interleave(x, x % 3, output_size=6),
         torch.tensor([1, 2, 4, 5]),
     ),
+    "nan_to_num of both parts": (
+        lambda x: torch.stack([x.nan_to_num(), x.nan_to_num(1, 2, 3)]),
+        torch.tensor([complex(NOTHING, 1), complex(torch.inf, -torch.inf), 2 + 3j]),
+    ),
     "logaddexp": (
         lambda x: torch.logaddexp(x, x.flip(0)) + x.logcumsumexp(0),
         torch.tensor([1 + 3j, 0.5 - 3j, -2 + 3j]),
@@ -250,6 +254,14 @@ def test_whole_numbers_like_others_are_drawn_within_bounds():
         x = torch.randint_like(torch.zeros(200, device="jax") * 1, 2, 5)
         assert has_no_break()
     assert sorted(set(x.tolist())) == [2, 3, 4] and x.dtype == torch.float32
+
+
+def test_whole_numbers_of_any_dtype_are_drawn_up_to_the_largest():
+    drawn = torch.randint(3, 6, (200,), dtype=torch.bfloat16, device="jax")
+    assert sorted(set(drawn.tolist())) == [3, 4, 5]
+    for dtype, most in ((torch.bfloat16, 256), (torch.int8, 127), (torch.uint8, 255), (torch.bool, 1)):
+        drawn = torch.zeros(5000, dtype=dtype, device="jax").random_()
+        assert float(drawn.min()) == 0 and float(drawn.max()) == most
 
 
 @torch.library.custom_op("lazynb_tests::twice", mutates_args=())

@@ -149,6 +149,12 @@ def _is_whole(operand: Any) -> bool:
     return hasattr(operand, "dtype") and operand.dtype.kind in "iu"
 
 
+@lowering(aten.nan_to_num.default)
+def nan_to_num(x: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
+    """Of both parts of complex numbers, too, which PyTorch's decomposition refuses."""
+    return jnp.nan_to_num(x, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
+
+
 @lowering(aten.pow.Scalar, aten.pow.Tensor_Tensor)
 def power(x: Any, y: Any) -> Any:
     if _is_whole(x) and _is_whole(y):
