@@ -95,17 +95,6 @@ d.promoting.update(
 )
 
 
-def _floating(function: Any) -> Any:
-    """``function``, given floats in place of integers: PyTorch turns them into its default dtype first."""
-
-    def on_floats(x: Any) -> Any:
-        if x.dtype.kind not in "fcV":
-            x = x.astype(d.jax_dtype(torch.get_default_dtype()))
-        return function(x)
-
-    return on_floats
-
-
 for _operation, _function in {
     aten.exp: jnp.exp,
     aten.log: jnp.log,
@@ -122,7 +111,7 @@ for _operation, _function in {
     aten.log2: jnp.log2,
     aten.exp2: jnp.exp2,
 }.items():
-    lowering(_operation)(_floating(_function))
+    lowering(_operation)(_function)
 
 lowering(aten.neg)(operator.neg)
 lowering(aten.relu)(lambda x: jnp.maximum(x, 0))
