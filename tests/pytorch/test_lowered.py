@@ -233,7 +233,9 @@ def test_values_are_in_the_graph(name):
     torch.testing.assert_close(got.cpu(), function(x), rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
-FLOATING = "bessel_j0 bessel_j1 bessel_y0 bessel_y1 erfc erfcx erfinv ndtri i1 xlogy expm1 digamma zeta".split()
+FLOATING = (
+    "bessel_j0 bessel_j1 bessel_y0 bessel_y1 erfc erfcx erfinv ndtri i1 xlogy expm1 digamma zeta".split()
+)
 
 
 @pytest.mark.parametrize("numbers", [[True, False], torch.tensor([2, 0, 3], dtype=torch.uint8), [2, 0, 3]])

@@ -81,6 +81,19 @@ def test_value_and_gradient(name):
     torch.testing.assert_close(found.cpu(), gradient, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    "function", [torch.tanh, torch.sigmoid, F.tanhshrink, lambda x: F.linear(x, x, x[0])]
+)
+def test_gradients_of_complex_numbers(function):
+    torch.manual_seed(3)
+    x = torch.randn(4, 4, dtype=torch.complex64, requires_grad=True)
+    (wanted,) = torch.autograd.grad(function(x).abs().sum(), x)
+    y = x.detach().to("jax").requires_grad_()
+    with lazynb.lazy():
+        (got,) = torch.autograd.grad(function(y).abs().sum(), y)
+    torch.testing.assert_close(got.cpu(), wanted, rtol=1e-3, atol=1e-4)
+
+
 def test_integer_powers_are_pytorchs():
     x = torch.tensor([-3, -1, 0, 1, 2])
     y = x.to("jax")

@@ -237,13 +237,20 @@ def log_softmax_backward(grad: Any, result: Any, dim: int, dtype: Any) -> Any:
     return grad - jnp.exp(result) * grad.sum(axis=dim, keepdims=True)
 
 
+def conjugate(x: Any) -> Any:
+    """``x``, or the conjugates of complex numbers: by these PyTorch multiplies a gradient."""
+    return x.conj() if x.dtype.kind == "c" else x
+
+
 @lowering(aten.tanh_backward.default)
 def tanh_backward(grad: Any, result: Any) -> Any:
+    result = conjugate(result)
     return grad * (1 - result * result)
 
 
 @lowering(aten.sigmoid_backward.default)
 def sigmoid_backward(grad: Any, result: Any) -> Any:
+    result = conjugate(result)
     return grad * (1 - result) * result
 
 

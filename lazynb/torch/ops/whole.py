@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 
 from lazynb.torch.dispatch.dispatch import dispatch, jax_dtype
 from lazynb.torch.dispatch.registry import lowering
-from lazynb.torch.ops.elementwise import addmm, softmax
+from lazynb.torch.ops.elementwise import addmm, conjugate, softmax
 from lazynb.torch.ops.precision import at_least_float32
 from lazynb.torch.tensor import Tensor
 
@@ -38,6 +38,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
 def linear_backward(x: Any, gradient: Any, weight: Any, wanted: Any) -> Any:
     """The gradients of :func:`linear` by its arguments, of ``x`` if it is ``wanted``."""
     features = weight.shape[:-1]
+    x, weight = conjugate(x), conjugate(weight)
     rows = gradient.reshape((math.prod(gradient.shape[: gradient.ndim - len(features)]), *features))
     of_x = None
     if wanted[0]:
