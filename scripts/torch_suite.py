@@ -128,12 +128,14 @@ def _process(aspect: str, names: Sequence[str], most: int, log: Path) -> int:
         str(most),
     ]
     with log.with_suffix(".txt").open("a") as output:
+        began = time.time()  # the log may be of a run long ago
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
         while True:
             try:
                 return process.wait(timeout=5)
             except subprocess.TimeoutExpired:
-                if log.exists() and time.time() - log.stat().st_mtime > SILENCE:
+                spoken = log.stat().st_mtime if log.exists() else 0
+                if time.time() - max(began, spoken) > SILENCE:
                     process.kill()
 
 

@@ -167,6 +167,7 @@ NUMBERS = {
     ),
     "polygamma at poles": (lambda x: torch.polygamma(0, x), torch.tensor([0.0, -0.0, -1.0, -8.3])),
     "polygamma 2 at poles": (lambda x: torch.polygamma(2, x), torch.tensor([0.0, -3.0, -8.3, 0.5])),
+    "polygamma in place": (lambda x: (x * 1).polygamma_(1), torch.tensor([0.3, 2.0])),
     "zeta": (lambda x: torch.special.zeta(3.0, x), torch.tensor([-2.0, -20.5, 0.5])),
     "histogram": (lambda x: torch.histogram(x, 4)[0], torch.tensor([0.0, 1.0, 2.0, 4.0, 4.0])),
     "histogram of small floats": (
@@ -212,6 +213,10 @@ NUMBERS = {
         lambda x: torch.repeat_interleave(x, x % 3, output_size=6),
         torch.tensor([1, 2, 4, 5]),
     ),
+    "nan_to_num of both parts": (
+        lambda x: torch.stack([x.nan_to_num(), x.nan_to_num(1, 2, 3)]),
+        torch.tensor([complex(NOTHING, 1), complex(torch.inf, -torch.inf), 2 + 3j]),
+    ),
     "logaddexp": (
         lambda x: torch.logaddexp(x, x.flip(0)) + x.logcumsumexp(0),
         torch.tensor([1 + 3j, 0.5 - 3j, -2 + 3j]),
@@ -226,6 +231,22 @@ def test_values_are_in_the_graph(name):
         got = function(x.to("jax") * 1)
         assert has_no_break(), [one.detail for one in lazynb.breaks()]
     torch.testing.assert_close(got.cpu(), function(x), rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+FLOATING = (
+    "bessel_j0 bessel_j1 bessel_y0 bessel_y1 erfc erfcx erfinv ndtri i1 xlogy expm1 digamma zeta".split()
+)
+
+
+@pytest.mark.parametrize("numbers", [[True, False], torch.tensor([2, 0, 3], dtype=torch.uint8), [2, 0, 3]])
+@pytest.mark.parametrize("name", FLOATING)
+def test_whole_numbers_become_floats_before_a_function_of_floats(name, numbers):
+    x, function = torch.as_tensor(numbers), getattr(torch.special, name)
+    given = [x] * (2 if name in ("xlogy", "zeta") else 1)
+    with lazynb.lazy():
+        got = function(*[one.to("jax") + torch.zeros_like(one, device="jax") for one in given])
+        assert has_no_break(), [one.detail for one in lazynb.breaks()]
+    torch.testing.assert_close(got.cpu(), function(*given), rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
 def test_what_compares_gives_its_bool_and_is_a_break_of_that_kind():
@@ -250,6 +271,14 @@ def test_whole_numbers_like_others_are_drawn_within_bounds():
         x = torch.randint_like(torch.zeros(200, device="jax") * 1, 2, 5)
         assert has_no_break()
     assert sorted(set(x.tolist())) == [2, 3, 4] and x.dtype == torch.float32
+
+
+def test_whole_numbers_of_any_dtype_are_drawn_up_to_the_largest():
+    drawn = torch.randint(3, 6, (200,), dtype=torch.bfloat16, device="jax")
+    assert sorted(set(drawn.tolist())) == [3, 4, 5]
+    for dtype, most in ((torch.bfloat16, 256), (torch.int8, 127), (torch.uint8, 255), (torch.bool, 1)):
+        drawn = torch.zeros(5000, dtype=dtype, device="jax").random_()
+        assert float(drawn.min()) == 0 and float(drawn.max()) == most
 
 
 @torch.library.custom_op("lazynb_tests::twice", mutates_args=())

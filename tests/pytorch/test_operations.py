@@ -81,6 +81,19 @@ def test_value_and_gradient(name):
     torch.testing.assert_close(found.cpu(), gradient, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    "function", [torch.tanh, torch.sigmoid, F.tanhshrink, lambda x: F.linear(x, x, x[0])]
+)
+def test_gradients_of_complex_numbers(function):
+    torch.manual_seed(3)
+    x = torch.randn(4, 4, dtype=torch.complex64, requires_grad=True)
+    (wanted,) = torch.autograd.grad(function(x).abs().sum(), x)
+    y = x.detach().to("jax").requires_grad_()
+    with lazynb.lazy():
+        (got,) = torch.autograd.grad(function(y).abs().sum(), y)
+    torch.testing.assert_close(got.cpu(), wanted, rtol=1e-3, atol=1e-4)
+
+
 def test_integer_powers_are_pytorchs():
     x = torch.tensor([-3, -1, 0, 1, 2])
     y = x.to("jax")
@@ -107,6 +120,26 @@ def test_conjugates_inside_of_what_pytorch_does_on_the_cpu(name):
     with lazynb.lazy():
         got = PSEUDO_INVERSES[name](x.to("jax") * 1)
     torch.testing.assert_close(got.cpu(), PSEUDO_INVERSES[name](x), rtol=1e-3, atol=1e-4)
+
+
+# What PyTorch's rules for ``meta``, or its decompositions, promote and its CPU does not.
+OF_TWO_DTYPES = {
+    "huber_loss": F.huber_loss,
+    "huber_loss of each": lambda x, y: F.huber_loss(x, y, reduction="none"),
+    "soft_margin_loss": F.soft_margin_loss,
+    "select_scatter": lambda x, y: x.select_scatter(y[0], 0, 1),
+}
+
+
+@pytest.mark.parametrize("dtypes", [(torch.float32, torch.float64), (torch.float64, torch.float32)])
+@pytest.mark.parametrize("name", OF_TWO_DTYPES)
+def test_tensors_of_two_dtypes_give_the_cpus(name, dtypes):
+    x, y = (torch.tensor([[1.0, -0.5], [3.0, 0.25]], dtype=dtype) for dtype in dtypes)
+    y = 1 - y
+    with lazynb.lazy():
+        got = OF_TWO_DTYPES[name](x.to("jax") * 1, y.to("jax") * 1)
+        assert not lazynb.breaks()
+    torch.testing.assert_close(got.cpu(), OF_TWO_DTYPES[name](x, y))
 
 
 def test_each_of_torchax_errors_has_its_reason():

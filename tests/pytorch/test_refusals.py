@@ -27,6 +27,7 @@ WRONG = {
         torch.ones(4, device=there), torch.tensor([1.0], device=there)
     ),
     "more axes than there may be": lambda there: torch.ones([1] * 65).to(there).amax(0),
+    "pools of whole numbers": lambda there: F.max_pool1d(torch.arange(6, device=there).view(1, 1, 6), 2),
     "no values": lambda there: torch.ones(2, device="meta").to(there),
 }
 

@@ -313,11 +313,22 @@ def _compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _carried_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Results | None) -> Any:
-    values = FAILED if known is None else evaluate(func, args, kwargs, known)
+    if known is None:
+        return FAILED.through(func, args, kwargs)
+    values = evaluate(func, args, kwargs, known)
     if values is FAILED:
-        return values.through(func, args, kwargs)
-    assert known is not None
+        return _typed_as(FAILED.through(func, args, kwargs), known.tree)
     return shortcut.wrapped(values, known.tree)
+
+
+def _typed_as(result: Any, wanted: Any) -> Any:
+    """``result`` in the dtypes of ``wanted``: a decomposition promotes what PyTorch's operation may not."""
+    if isinstance(result, torch.Tensor) and isinstance(wanted, Layout):
+        return result if result.dtype == wanted.dtype else result.to(wanted.dtype)
+    if isinstance(result, (tuple, list)) and isinstance(wanted, list):
+        typed = [_typed_as(*pair) for pair in zip(result, wanted, strict=True)]
+        return tuple(typed) if isinstance(result, tuple) else typed
+    return result
 
 
 class _Failed:
@@ -368,22 +379,26 @@ def evaluate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Re
     name, numbers = known.name, func in _numbered
     row = key_and_row(func, args, kwargs, numbers)[1]
     if name is None or row is None:
-        return lowered(promoted(func, args, array_of(args)), array_of(kwargs))
+        return lowered(promoted(func, args, array_of(args), known.tree), array_of(kwargs))
 
     def call(*values: Any) -> Any:
         given = iter(values)
         own = calls.filled(args, given, numbers)
         named = dict(zip(kwargs, calls.filled(kwargs.values(), given, numbers)))
-        return lowered(promoted(func, args, own), named)
+        return lowered(promoted(func, args, own, known.tree), named)
 
     values = recalled(name, call, tuple(array_of(row)), numbers)
     known.recalled = values is not FAILED
     return values
 
 
-def promoted(func: Any, args: tuple[Any, ...], values: list[Any]) -> list[Any]:
-    """The ``values`` of ``args``; of some operations the first two in the dtype to which PyTorch brings
-    them. Numbers stay numbers."""
+def promoted(func: Any, args: tuple[Any, ...], values: list[Any], results: Any) -> list[Any]:
+    """The ``values`` of ``args`` in the dtype to which PyTorch brings them: whole ones in that of the
+    ``results`` where these are floats, else of some operations the first two. Numbers stay numbers."""
+    if isinstance(results, Layout) and results.dtype.is_floating_point and _are_whole(func, args):
+        floats = jax_dtype(results.dtype)
+        pairs = zip(args, values, strict=True)
+        return [value.astype(floats) if isinstance(x, torch.Tensor) else value for x, value in pairs]
     if func not in promoting:
         return values
     first, second, *_ = args
@@ -393,6 +408,12 @@ def promoted(func: Any, args: tuple[Any, ...], values: list[Any]) -> list[Any]:
         return values
     wanted = jax_dtype(torch.result_type(dummy_of(first, False), dummy_of(second, False)))
     return [values[0].astype(wanted), values[1].astype(wanted), *values[2:]]
+
+
+def _are_whole(func: Any, args: tuple[Any, ...]) -> bool:
+    """Whether ``func`` works on elements, all of them whole numbers or truth values."""
+    dtypes = [x.dtype for x in args if isinstance(x, torch.Tensor)]
+    return func in _pointwise and not any(one.is_floating_point or one.is_complex for one in dtypes)
 
 
 class _Unfit(ValueError):

@@ -5,7 +5,7 @@ dtypes, whatever JAX's promotion says, and a wrong call raises what PyTorch rais
 
 The rules for ``meta`` differ from the operations themselves in two ways: they take tensors of different
 dtypes where the CPU raises (``f32 @ f64``), and their errors have other words. So in these two cases, which
-are rare, the CPU is asked too, with ones and zeros for values.
+are rare, the CPU is asked too, with ones and zeros for values, and the dtypes are those of its results.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def results(
         return kept
     if not writes:
         asker.check(func, args)
-    outcome = _layouts_in(_outcome(func, args, kwargs, asker, writes))
+    outcome = _outcome(func, args, kwargs, asker, writes)
     asker.refuse(func, args, kwargs)
     kept = Results(func, outcome, asker.name(func, args, kwargs) if key is not None else None)
     if key is not None:
@@ -210,14 +210,14 @@ def results(
 
 
 def _outcome(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker, writes: bool) -> Any:
-    """What ``func`` returns for ``meta`` tensors in place of tensors. See :func:`results`."""
+    """The layouts of what ``func`` returns for ``meta`` tensors in place of tensors. See :func:`results`."""
     try:
         dummies = asker.dummy_of(args, writes)
         named_dummies = asker.dummy_of(kwargs, writes) if kwargs else {}
         outcome = func(*dummies, **named_dummies)
     except (NotImplementedError, AttributeError) as error:  # AttributeError: the rule does not allow for None
         if isinstance(error, NotImplementedError) and asker.is_ours(func):  # no rule, but one on the CPU
-            return _said_by_cpu(func, args, kwargs, asker)
+            return _layouts_in(_said_by_cpu(func, args, kwargs, asker))
         raise Unknown(str(func)) from error
     except Exception as error:
         needs_values = isinstance(error, RuntimeError) and (
@@ -225,13 +225,14 @@ def _outcome(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: As
         )
         if needs_values:
             raise Unknown(str(func)) from error
-        return _said_by_cpu(func, args, kwargs, asker)
+        return _layouts_in(_said_by_cpu(func, args, kwargs, asker))
     dtypes = {leaf.dtype for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
+    said = None
     if asker.fills(func) or (asker.is_elementwise(func) and not _are_common(dtypes)):
-        _check_small(func, args, kwargs, asker)
+        said = _check_small(func, args, kwargs, asker)
     elif not asker.is_elementwise(func) and (func.overloadpacket in _LAX or not _are_common(dtypes)):
-        _check_on_cpu(func, args, kwargs, asker)
-    return outcome
+        said = _check_on_cpu(func, args, kwargs, asker)
+    return _layouts_in(outcome, said)
 
 
 def _said_by_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> Any:
@@ -247,28 +248,31 @@ def _said_by_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker
         raise Unknown(str(func)) from error
 
 
-def _check_small(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> None:
-    """Raises what the CPU raises for such dtypes and numbers. The shapes are right already."""
+def _check_small(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> Any:
+    """What the CPU returns, or raises, for such dtypes and numbers; None if it cannot. The shapes are right
+    already."""
     try:
-        func(*asker.plain_of(args, True), **asker.plain_of(kwargs, True))
+        return func(*asker.plain_of(args, True), **asker.plain_of(kwargs, True))
     except NotImplementedError as error:
         if _NO_SUCH_KIND.search(str(error)):
             raise
+    return None
 
 
-def _check_on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> None:
-    """Raises what the CPU raises for tensors of such dtypes and shapes."""
+def _check_on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> Any:
+    """What the CPU returns, or raises, for tensors of such dtypes and shapes; None if it cannot."""
     if func.overloadpacket in _OF_VALUES:
-        return
+        return None
     try:
         with marks.heeded():
-            func(*asker.plain_of(args, False), **asker.plain_of(kwargs, False))
+            return func(*asker.plain_of(args, False), **asker.plain_of(kwargs, False))
     except NotImplementedError as error:
         if _NO_SUCH_KIND.search(str(error)):
             raise
     except (RuntimeError, IndexError) as error:
         if func.overloadpacket in _LAX or _ABOUT_LAYOUT.search(str(error)):
             raise
+    return None
 
 
 _ABOUT_LAYOUT = re.compile(r"type|Float|Double|Half|Long|bool|complex|shape|size", re.IGNORECASE)
@@ -297,10 +301,19 @@ def _are_common(dtypes: set[torch.dtype]) -> bool:
     return not dtypes or (len(dtypes) == 1 and next(iter(dtypes)).is_floating_point)
 
 
-def _layouts_in(outcome: Any) -> Any:
-    """``outcome`` with layouts in place of tensors."""
+def _layouts_in(outcome: Any, said: Any = None) -> Any:
+    """``outcome`` with layouts in place of tensors.
+
+    Arguments:
+      said: what the CPU returns. Where it was asked, the dtypes are its own: some of PyTorch's rules for
+        ``meta`` promote what the CPU does not (``huber_loss`` of float32 and float64).
+    """
     if isinstance(outcome, torch.Tensor):
-        return layout_of(outcome)
+        found = layout_of(outcome)
+        if isinstance(said, torch.Tensor) and said.dtype != found.dtype:
+            found = layout(found.shape, found.stride, found.offset, said.dtype)
+        return found
     if isinstance(outcome, (tuple, list)):
-        return [_layouts_in(item) for item in outcome]
+        several = said if isinstance(said, (tuple, list)) else [None] * len(outcome)
+        return [_layouts_in(item, of_cpu) for item, of_cpu in zip(outcome, several, strict=True)]
     return outcome

@@ -57,9 +57,9 @@ def _most(dtype: Any) -> int:
     """The end of the whole numbers that ``random_`` draws for ``dtype`` if it is given none."""
     if dtype.kind == "b":
         return 2
-    if dtype.kind == "f":
-        return 1 << (np.finfo(dtype).nmant + 1)
-    return np.iinfo(dtype).max
+    if dtype.kind in "fV":
+        return (1 << (jnp.finfo(dtype).nmant + 1)) + 1
+    return min(np.iinfo(dtype).max + 1, np.iinfo(np.int64).max)  # in int64, the largest is not drawn
 
 
 @fill(aten.bernoulli_.float)

@@ -95,17 +95,6 @@ d.promoting.update(
 )
 
 
-def _floating(function: Any) -> Any:
-    """``function``, given floats in place of integers: PyTorch turns them into its default dtype first."""
-
-    def on_floats(x: Any) -> Any:
-        if x.dtype.kind not in "fcV":
-            x = x.astype(d.jax_dtype(torch.get_default_dtype()))
-        return function(x)
-
-    return on_floats
-
-
 for _operation, _function in {
     aten.exp: jnp.exp,
     aten.log: jnp.log,
@@ -122,7 +111,7 @@ for _operation, _function in {
     aten.log2: jnp.log2,
     aten.exp2: jnp.exp2,
 }.items():
-    lowering(_operation)(_floating(_function))
+    lowering(_operation)(_function)
 
 lowering(aten.neg)(operator.neg)
 lowering(aten.relu)(lambda x: jnp.maximum(x, 0))
@@ -147,6 +136,12 @@ def _is_whole(operand: Any) -> bool:
     if isinstance(operand, int):
         return True
     return hasattr(operand, "dtype") and operand.dtype.kind in "iu"
+
+
+@lowering(aten.nan_to_num.default)
+def nan_to_num(x: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
+    """Of both parts of complex numbers, too, which PyTorch's decomposition refuses."""
+    return jnp.nan_to_num(x, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
 
 @lowering(aten.pow.Scalar, aten.pow.Tensor_Tensor)
@@ -242,13 +237,20 @@ def log_softmax_backward(grad: Any, result: Any, dim: int, dtype: Any) -> Any:
     return grad - jnp.exp(result) * grad.sum(axis=dim, keepdims=True)
 
 
+def conjugate(x: Any) -> Any:
+    """``x``, or the conjugates of complex numbers: by these PyTorch multiplies a gradient."""
+    return x.conj() if x.dtype.kind == "c" else x
+
+
 @lowering(aten.tanh_backward.default)
 def tanh_backward(grad: Any, result: Any) -> Any:
+    result = conjugate(result)
     return grad * (1 - result * result)
 
 
 @lowering(aten.sigmoid_backward.default)
 def sigmoid_backward(grad: Any, result: Any) -> Any:
+    result = conjugate(result)
     return grad * (1 - result) * result
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from lazynb.torch.dispatch import dispatch as d
+from lazynb.torch.dispatch.keys import by_name
 from lazynb.torch.dispatch.registry import lowering
 
 aten = torch.ops.aten
@@ -76,6 +77,17 @@ def polygamma(n: int, x: Any) -> Any:
         return _trigamma(x)
     factor = (1 if n % 2 else -1) * math.gamma(n + 1)
     return _wide(lambda at: _zeta(jnp.full_like(at, n + 1), at) * factor)(x)
+
+
+def _polygamma_in_place(func: Any, args: Any, kwargs: Any) -> Any:
+    """The one operation whose twin that returns the result takes its arguments in another order."""
+    bound = by_name(func, args, kwargs)
+    d.expected(func, args, kwargs, writes=True)  # raises what PyTorch raises
+    d.store(bound["self"], aten.polygamma.default(bound["n"], bound["self"])._elem)
+    return bound["self"]
+
+
+d.special[aten.polygamma_.default] = _polygamma_in_place
 
 
 @_wide

@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 
 from lazynb.torch.dispatch.dispatch import dispatch, jax_dtype
 from lazynb.torch.dispatch.registry import lowering
-from lazynb.torch.ops.elementwise import addmm, softmax
+from lazynb.torch.ops.elementwise import addmm, conjugate, softmax
 from lazynb.torch.ops.precision import at_least_float32
 from lazynb.torch.tensor import Tensor
 
@@ -38,6 +38,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
 def linear_backward(x: Any, gradient: Any, weight: Any, wanted: Any) -> Any:
     """The gradients of :func:`linear` by its arguments, of ``x`` if it is ``wanted``."""
     features = weight.shape[:-1]
+    x, weight = conjugate(x), conjugate(weight)
     rows = gradient.reshape((math.prod(gradient.shape[: gradient.ndim - len(features)]), *features))
     of_x = None
     if wanted[0]:
@@ -162,6 +163,11 @@ def _is_a_layer(x: Any, weight: Any, bias: Any = None) -> bool:
     return bias is None or bias.shape == weight.shape[:1]
 
 
+def _is_not_of_floats(x: Any, *_: Any, **__: Any) -> bool:
+    """Whether the CPU refuses ``max_pool1d``: it takes it apart for floats alone, in parts that take more."""
+    return not x.is_floating_point()
+
+
 def _always(*_: Any, **__: Any) -> bool:
     return True
 
@@ -188,6 +194,7 @@ def install(library: Any) -> None:
         (aten.linear.default, _is_a_layer, True),
         (aten.matmul.default, _has_elements, False),
         (aten.scaled_dot_product_attention.default, _is_determined, False),
+        (aten.max_pool1d.default, _is_not_of_floats, False),
     ):
         library.impl(func, _whole(func, can, has_rule), "AutogradPrivateUse1")
     for func in _WITH_OUT:
