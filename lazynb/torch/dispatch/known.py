@@ -107,6 +107,10 @@ def values_of(tensor: Any, kind: str, detail: str = "") -> torch.Tensor | None:
 
 
 def array_in(tensor: Any) -> Any:
-    """An array with the known values of a tensor that looks into a part of a storage; else None."""
+    """An array with the values of a tensor that looks into a part of a storage of which the host knows, where
+    the whole is not needed for it; else None."""
     plain = plain_of(tensor)
-    return None if plain is None else array_of(plain.numpy())
+    if plain is not None:
+        return array_of(plain.numpy())
+    host = tensor._storage.host
+    return None if host is None or host.plain is not None else host.array_at(tensor._layout, tensor._steps)
