@@ -146,6 +146,48 @@ def test_ten_thousand_operations_may_wait():
         assert x.tolist() == [10_005, 10_006, 10_001]
 
 
+def test_an_array_of_what_waits_is_of_its_trace_and_type():
+    """Who asks for it need not be an operation, around which JAX has 64-bit types."""
+    with lazynb.lazy():
+        scores = torch.tensor([1.0, 3.0], device="jax") * 2
+        ids = torch.cat([torch.tensor([1, 2], device="jax"), scores.argmax()[None]])
+        assert ids.jax().dtype == "int64"
+        lazynb.sync(ids, scores + ids[2])
+    assert lazynb.cache_info().misses == 1
+
+
+def appended(d, count):
+    """What was appended last to numbers of another length at each turn, seen in several ways."""
+    ids, found = torch.tensor([[1, 2, 3], [4, 5, 6]], device=d), []
+    table = torch.arange(10.0, device=d)
+    for turn in range(count):
+        ids = torch.cat([ids, (table[:6].reshape(2, 3) * (turn + 1)).argmax(-1)[:, None]], dim=-1)
+        found += [table[ids[:, -1:]], table[ids[:, -1]], table[ids[1, -1:].clone()], table[ids.t()[-1]]]
+        found += [table[ids[:, 1]], table[ids[:, -2:] % 10], table[ids[::2, 1:3]]]
+    return found, ids
+
+
+def test_a_view_of_what_grows_is_read_from_the_part_that_it_sees():
+    wanted, grown = appended("cpu", 3)
+    with lazynb.lazy():
+        got, ids = appended("jax", 3)
+        assert [x.tolist() for x in got] == [x.tolist() for x in wanted]
+        assert ids.tolist() == grown.tolist()
+
+
+def test_what_is_taken_of_the_last_turn_has_one_program():
+    table = torch.arange(10.0, device="jax")
+    with lazynb.lazy():
+        ids, last = torch.tensor([[1, 2]], device="jax"), torch.ones(1, 10, device="jax")
+        for _ in range(6):
+            ids = torch.cat([ids, last.argmax(-1)[:, None]], dim=-1)
+            last = table[ids[:, -1:].clone()] * last
+            lazynb.sync(last)
+        assert lazynb.cache_info().misses == 2  # the first turn makes the token after the sync
+        assert ids.tolist() == [[1, 2, 0, 0, 0, 0, 0, 0]]
+        assert [one.kind for one in lazynb.breaks()] == ["sync"]
+
+
 @pytest.mark.parametrize("sampling", [False, True])
 def test_generation_compiles_the_prompt_and_one_token(sampling):
     transformers = pytest.importorskip("transformers")

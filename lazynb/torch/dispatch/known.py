@@ -123,10 +123,13 @@ def values_of(tensor: Any, kind: str, detail: str = "") -> torch.Tensor | None:
 
 
 def array_in(tensor: Any) -> Any:
-    """An array with the known values of a tensor that looks into a part of a storage; else None."""
-    plain = plain_of(tensor)
+    """An array with the values of a tensor that looks into a part of a storage of which the host knows, where
+    the whole is not needed for it; else None."""
+    plain, host = plain_of(tensor), tensor._storage.host
     if plain is None:
-        return None
-    host = tensor._storage.host
-    is_kept = isinstance(host, Known)
-    return host.array_of_part(tensor._layout, plain) if is_kept else array_of(plain.numpy())
+        return (
+            None if host is None or host.plain is not None else host.array_at(tensor._layout, tensor._steps)
+        )
+    if isinstance(host, Known):
+        return host.array_of_part(tensor._layout, plain)
+    return array_of(plain.numpy())

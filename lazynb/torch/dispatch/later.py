@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 import torch
 
 from lazynb.record.tensor import LazyTensor
+from lazynb.torch.dispatch.around import in_64_bit
 from lazynb.torch.dispatch.known import Known, array_of, of_layout, part
-from lazynb.torch.dispatch.storage import Storage
+from lazynb.torch.dispatch.layout import Layout, contiguous, layout
+from lazynb.torch.dispatch.storage import Storage, box, strided
 from lazynb.torch.tensor import Tensor, array_to_torch, concrete
 
 
@@ -42,6 +44,17 @@ class Seen(NamedTuple):
         else:
             storage.value = self.source
         return Tensor(storage, self.layout, self.steps)
+
+    def part(self, index: list[slice], along: list[int | None], wanted: Layout) -> Seen | None:
+        """The slices ``index`` of this, of the shape of ``wanted``, whose axes go ``along`` axes of this."""
+        whole, seen = self.whole, self.layout
+        if not isinstance(self.source, (Known, Later)):  # an array, which lies in memory as it is told to
+            whole = seen = contiguous(seen.shape, seen.dtype)
+        offset = seen.offset + sum(part.start * step for part, step in zip(index, seen.stride, strict=True))
+        stride = [0 if axis is None else index[axis].step * seen.stride[axis] for axis in along]
+        new = layout(wanted.shape, tuple(stride), offset, seen.dtype)
+        steps = () if new is whole else strided(whole, new)
+        return None if steps is None else Seen(self.source, whole, new, steps)
 
     def plain(self, kind: str, detail: str) -> Any:
         """The values on the CPU: a trace break if they are pending."""
@@ -80,17 +93,51 @@ class Later:
 
     def array(self) -> Any:
         """The values as an array of JAX's. What is not known is recorded."""
-        if self.plain is not None and self._array is None:
+        if self._array is None and self.plain is not None:
             self._array = array_of(self.plain.numpy())
-        for one in self._waiting(lambda later: later._array is None and later.plain is None):
+        if self._array is None:
+            with in_64_bit():  # who asks may be outside of an operation, as ``Tensor.jax()`` is
+                self._record()
+        return self._array
+
+    def _record(self) -> None:
+        for one in self._waiting(lambda later: later._array is None and later.plain is None, _narrowed):
             func, handler, args, kwargs = one._call
             result = handler(func, mapped(args, _on_device), mapped(kwargs, _on_device))
             one._array = result._elem
-        return self._array
+
+    def array_at(self, wanted: Any, steps: tuple[Any, ...]) -> Any:
+        """The values that a view of layout ``wanted`` sees as an array, without what it does not see; None if
+        it sees of all that are put together here."""
+        view = Seen(self, self._layout, wanted, steps)
+        piece = _narrowed(view)
+        return None if piece is view else piece.tensor()._elem
+
+    def piece(self, wanted: Any) -> Seen | None:
+        """The one tensor among those that ``cat`` puts together in which all of a view lies."""
+        if self.plain is not None:
+            return None
+        func, _, args, kwargs = self._call
+        found = box(self._layout, wanted) if func is torch.ops.aten.cat.default else None
+        if found is None or wanted.dtype is not self._layout.dtype:
+            return None
+        index, along = found
+        dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
+        dim += len(index) if dim < 0 else 0
+        end = 0
+        for one in args[0]:
+            start, end = end, end + (one.layout.shape[dim] if one.layout.count else 0)
+            if start <= index[dim].start and index[dim].stop <= end:
+                index[dim] = slice(index[dim].start - start, index[dim].stop - start, index[dim].step)
+                return one.part(index, along, wanted) if one.layout.dtype is wanted.dtype else None
+        return None
 
     def values(self, kind: str, detail: str = "") -> torch.Tensor:
         """The values on the CPU. A trace break of ``kind`` where they depend on what is pending."""
-        for one in self._waiting(lambda later: later.plain is None):
+        waiting = list(self._waiting(lambda later: later.plain is None))
+        for source in reversed(_taken(waiting)):  # the last one's run has those before it
+            concrete(source, kind, detail)
+        for one in waiting:
             if one._array is not None:
                 found = array_to_torch(concrete(one._array, kind, detail), one._layout.dtype)
             else:
@@ -104,13 +151,16 @@ class Later:
     def pending(self) -> tuple[int, list[LazyTensor]]:
         """How many operations wait, and the pending arrays that they take."""
         waiting = list(self._waiting(lambda later: later.plain is None))
-        taken = [one._array for one in waiting if one._array is not None]
-        for one in waiting:
-            taken += [x.source for x in _seen_in(one._call[2:]) if one._array is None]
-        return len(waiting), [x for x in taken if isinstance(x, LazyTensor) and x.is_pending]
+        return len(waiting), _taken(waiting)
 
-    def _waiting(self, is_open: Callable[[Later], bool]) -> Iterator[Later]:
-        """What is open of this and of what it takes, each after what it takes itself."""
+    def _waiting(
+        self, is_open: Callable[[Later], bool], seen_as: Callable[[Seen], Seen] = lambda x: x
+    ) -> Iterator[Later]:
+        """What is open of this and of what it takes, each after what it takes itself.
+
+        Arguments:
+          seen_as: what is taken in place of an argument.
+        """
         stack = [(self, False)]
         done: set[int] = set()
         while stack:
@@ -122,11 +172,34 @@ class Later:
                 yield one
                 continue
             stack.append((one, True))
-            stack += [(x.source, False) for x in _seen_in(one._call[2:]) if isinstance(x.source, Later)]
+            taken = [seen_as(x).source for x in _seen_in(one._call[2:])]
+            stack += [(x, False) for x in taken if isinstance(x, Later)]
+
+
+def _taken(waiting: list[Later]) -> list[LazyTensor]:
+    """The pending arrays that operations which wait take, in their order."""
+    taken: list[Any] = []
+    for one in waiting:
+        given = [x.source for x in _seen_in(one._call[2:])] if one._array is None else [one._array]
+        taken += [x for x in given if isinstance(x, LazyTensor) and x.is_pending]
+    return taken
+
+
+def _narrowed(view: Seen) -> Seen:
+    """A view into what ``cat`` puts together as one into the only tensor that it sees of, if there is one.
+
+    What was appended last has one shape in each turn of a loop, the whole has not.
+    """
+    while isinstance(view.source, Later) and view.layout is not view.whole:
+        piece = view.source.piece(view.layout)
+        if piece is None:
+            break
+        view = piece
+    return view
 
 
 def _on_device(x: Any) -> Any:
-    return x.tensor() if isinstance(x, Seen) else x
+    return _narrowed(x).tensor() if isinstance(x, Seen) else x
 
 
 def _on_host(kind: str, detail: str, x: Any) -> Any:

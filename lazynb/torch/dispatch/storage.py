@@ -316,26 +316,36 @@ def _strided(base: Any, wanted: Any) -> ViewStep:
 
 def _as_slices(base: Any, wanted: Any) -> ViewStep | None:
     """The step as slices, a transpose and a reshape. Returns None if ``wanted`` needs more than these."""
+    found = box(base, wanted)
+    if found is None:
+        return None
+    index, axes = found
+    order = [axis for axis in axes if axis is not None]
+    order += [axis for axis in range(len(base.shape)) if axis not in order]
+    return _cut(tuple(index), tuple(order), wanted.shape)
+
+
+def box(base: Any, wanted: Any) -> tuple[list[slice], list[int | None]] | None:
+    """The slices of ``base`` whose elements ``wanted`` sees, and the axis of ``base`` along which each of its
+    axes goes (None for one of a single element). Returns None if it sees no such box."""
     if base.offset or 0 in base.shape or 0 in wanted.shape:
         return None
     axes = _long_axes(base)
     starts = _starts(base, wanted.offset, axes)
     if starts is None:
         return None
-    index = [slice(start, start + 1) for start in starts]
-    order: list[int] = []
+    index = [slice(start, start + 1, 1) for start in starts]
+    along: list[int | None] = []
     for size, stride in zip(wanted.shape, wanted.stride, strict=True):
-        if size == 1:
-            continue
-        axis = _axis_along(base, axes, starts, size, stride)
-        if axis is None:
+        axis = None if size == 1 else _axis_along(base, axes, starts, size, stride)
+        along.append(axis)
+        if axis is not None:
+            axes.remove(axis)
+            step = stride // base.stride[axis]
+            index[axis] = slice(starts[axis], starts[axis] + (size - 1) * step + 1, step)
+        elif size > 1:
             return None
-        axes.remove(axis)
-        step = stride // base.stride[axis]
-        index[axis] = slice(starts[axis], starts[axis] + (size - 1) * step + 1, step)
-        order.append(axis)
-    order += [axis for axis in range(len(base.shape)) if axis not in order]
-    return _cut(tuple(index), tuple(order), wanted.shape)
+    return index, along
 
 
 def _long_axes(base: Any) -> list[int]:
