@@ -33,10 +33,12 @@ SILENCE = 240  # seconds after which an operation that says nothing is taken to 
 USUAL = (
     "values-float32",
     "gradients-float32",
+    "gradients-complex64",
     "errors-float32",
     "values-int64",
     "values-complex64",
     "values-bfloat16",
+    "values-bool",
     "inplace-float32",
     "out-float32",
 )
