@@ -1,4 +1,4 @@
-"""Where the time of a row goes: what is recorded, what is handed over, what Python waits for.
+"""Where the time of a row goes: what is recorded; what is handed over, and what Python waits for.
 
     python -m benchmarks.profile [ROW ...]            lazynb's parts of one step, and the whole of jax.jit's
     python -m benchmarks.profile [ROW ...] --write    the same, put into docs/speed.md
@@ -61,7 +61,7 @@ def tenth(seconds: list[float]) -> float:
 
 def parts_of(row: Row) -> list[tuple[str, float, float]]:
     """Of one step: part, seconds, seconds of this thread's own work."""
-    case = Case(row, way(PEERS["lazynb"]))
+    case = Case(row, way(PEERS[row.peers[0]]))
     found: dict[str, list[tuple[float, float]]] = {}
 
     def timed(part: str, work: Callable[[], Any]) -> Any:
@@ -85,11 +85,13 @@ def parts_of(row: Row) -> list[tuple[str, float, float]]:
 def _step(case: Case, timed: Callable[[str, Callable[[], Any]], Any]) -> None:
     """One step from the start, barrier and waiting included."""
     state = timed("recording", lambda: case.program(case.start, *case.each[0]))
-    if case.row.barrier:
-        timed("handing over", lambda: case.how.barrier(state))
-        timed("waiting", lambda: case.how.wait(state))
-    else:
-        timed("handing over and waiting", lambda: case.how.wait(state))
+
+    def rest() -> None:  # one part: the device begins at once in the one or goes on in the other, as it comes
+        if case.row.barrier:
+            case.how.barrier(state)
+        case.how.wait(state)
+
+    timed("handing over and waiting", rest)
 
 
 def whole(row: Row, peer: str) -> float:
@@ -189,7 +191,9 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    known = [row.name for row in ROWS.values() if row.peers[0] == "lazynb" and row.measure != "memory"]
+    known = [
+        row.name for row in ROWS.values() if row.peers[0].startswith("lazynb") and row.measure != "memory"
+    ]
     parser.add_argument(
         "rows", nargs="*", metavar="ROW", help=f"of {', '.join(known)}; without any: {', '.join(UNMET)}"
     )
