@@ -328,14 +328,14 @@ def test_a_process_that_does_not_start_says_why():
         Process("no-such-peer", Path(sys.executable))
 
 
-@pytest.mark.parametrize(("row", "parts"), [("adds", 4), ("cartpole", 5)])
-def test_a_profile_for_real(monkeypatch, row, parts):
+@pytest.mark.parametrize("row", ["adds", "cartpole"])
+def test_a_profile_for_real(monkeypatch, row):
     from benchmarks import profile
 
     monkeypatch.setattr(profile, "SECONDS", 0.02)
     monkeypatch.setattr(profile, "WARM", 1)
     lines = profile.profile(ROWS[row]).splitlines()
-    assert len(lines) == 2 + parts and lines[2].startswith("| recording") and "jax.jit" in lines[-1]
+    assert len(lines) == 2 + 4 and lines[2].startswith("| recording") and "jax.jit" in lines[-1]
 
 
 @pytest.mark.slow
