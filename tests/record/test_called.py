@@ -275,6 +275,18 @@ def test_what_jax_forgets_is_traced_again(forget, lazily):
     assert [out[0] for out in run(function, jnp.zeros(1))] == [eager] * 3
 
 
+def test_a_frame_that_holds_the_memory_does_not_keep_it():
+    """Tracebacks hold frames, and frames what was in their variables."""
+    number = [1.0]
+    function = jax.jit(lambda x: x + number[0])
+    assert [out[0] for out in run(function, jnp.zeros(1))] == [1, 1, 1]
+    held = called._begun()
+    number[0] = 2.0
+    function.clear_cache()
+    assert not held.functions
+    assert [out[0] for out in run(function, jnp.zeros(1))] == [2, 2, 2]
+
+
 def test_a_function_is_not_kept():
     weights = jnp.ones((3, 3))
 
@@ -300,7 +312,7 @@ def test_the_memory_of_functions_is_bounded(monkeypatch):
         for function in functions:
             for size in (1, 2, 3, 1):
                 assert function(jnp.zeros(size)).shape == (size,)
-    known = called._memory().functions
+    known = called._memory.functions
     assert len(known) <= 3 and all(len(one.programs) <= 2 for one in known.values())
 
 

@@ -118,7 +118,7 @@ class _Function:
 class _Memory:
     """The functions, by the ids of JAX's descriptions of them."""
 
-    __slots__ = ("__weakref__", "functions")
+    __slots__ = ("functions",)
 
     def __init__(self) -> None:
         self.functions: dict[int, _Function] = {}
@@ -135,23 +135,30 @@ class _Memory:
         known.programs[key] = called
 
 
-def _nothing() -> _Memory | None:
+class _Mark:
+    """Lies in JAX's cache, and nowhere else: when it is gone, JAX has forgotten what it traced. The memory
+    itself may be held by a frame, as that of a traceback."""
+
+    __slots__ = ("__weakref__",)
+
+
+def _nothing() -> _Mark | None:
     return None
 
 
-_memory: Callable[[], _Memory | None] = _nothing
-"""A weak reference: the memory itself is held by JAX's cache."""
+_memory = _Memory()
+_mark: Callable[[], _Mark | None] = _nothing
+"""A weak reference."""
 
 
 def _begun() -> _Memory:
-    """The memory, begun if JAX has forgotten it."""
-    global _memory
-    memory = _memory()
-    if memory is None:
-        memory = _Memory()
-        jc.keep_as_traced(memory)
-        _memory = weakref.ref(memory)
-    return memory
+    """The memory, begun anew if JAX has forgotten what it was made of."""
+    global _memory, _mark
+    if _mark() is None:
+        mark, memory = _Mark(), _Memory()
+        jc.keep_as_traced(mark)
+        _memory, _mark = memory, weakref.ref(mark, lambda _: memory.functions.clear())
+    return _memory
 
 
 def _key(trace: LazyTrace, info: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any]]:
