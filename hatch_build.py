@@ -25,6 +25,8 @@ PLACE = "share/jupyter/labextensions/@lazynb/extension"
 
 MODULES = {"lazynb.record._fast": "lazynb/record/_fast.c", "lazynb.torch._short": "lazynb/torch/_short.c"}
 """The accelerator's modules, and their sources."""
+SHARED = "lazynb/_native.h"
+"""What all of them include."""
 
 
 class Parts(BuildHookInterface):
@@ -69,9 +71,12 @@ def accelerator(root: Path, folder: Path) -> list[str]:
     try:
         from setuptools import Distribution, Extension
 
+        shared = (root / SHARED).read_bytes()
         extensions = [
             Extension(
-                module, [source], define_macros=[("SOURCE_DIGEST", digest((root / source).read_bytes()))]
+                module,
+                [source],
+                define_macros=[("SOURCE_DIGEST", digest(shared, (root / source).read_bytes()))],
             )
             for module, source in MODULES.items()
         ]
@@ -106,6 +111,6 @@ def put(built: list[str], folder: Path, root: Path) -> None:
             place.unlink(missing_ok=True)
 
 
-def digest(source: bytes) -> str:
+def digest(*sources: bytes) -> str:
     """As :func:`lazynb.record.fast.built.digest`, which compares the two."""
-    return "d" + hashlib.sha256(source.replace(b"\r\n", b"\n")).hexdigest()[:16]
+    return "d" + hashlib.sha256(b"".join(sources).replace(b"\r\n", b"\n")).hexdigest()[:16]

@@ -18,7 +18,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST = (3, 11)
 LABEXTENSION = Path("extension/labextension/package.json")  # names the built files by their content
-ACCELERATOR = (Path("lazynb/record/_fast.c"), Path("lazynb/torch/_short.c"))
 # Not compiling every module beforehand saves a third of the time; Python compiles those that are imported.
 OPTIONS = ("-qq", "--no-compile", "--disable-pip-version-check")
 
@@ -68,7 +67,8 @@ def is_too_old() -> bool:
 def _fingerprint(extra: str, folder: Path) -> str:
     """Changes when the environment has to be made again: other dependencies, another extension, accelerator,
     extra or place."""
-    files = [ROOT / file for file in ("pyproject.toml", LABEXTENSION, *ACCELERATOR)]
+    in_c = sorted((ROOT / "lazynb").rglob("_*.[ch]"))
+    files = [ROOT / "pyproject.toml", ROOT / LABEXTENSION, *in_c]
     read = b"".join(file.read_bytes() for file in files if file.is_file())
     return f"{extra} {folder.resolve()} {hashlib.sha256(read).hexdigest()}\n"
 

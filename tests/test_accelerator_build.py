@@ -61,7 +61,7 @@ def test_a_wheel_has_it_where_a_compiler_is(checkout, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert {f"lazynb/record/_fast{SUFFIX}", f"lazynb/torch/_short{SUFFIX}"} <= set(names)
-    assert not [name for name in names if name.endswith(".c")]
+    assert not [name for name in names if name.endswith((".c", ".h"))]
     assert described(wheel, tmp_path / "installed") == "accelerated"
     assert not list(checkout.rglob(f"*{SUFFIX}")), "the checkout stays as it is"
 
@@ -100,7 +100,8 @@ def test_both_know_the_source_by_the_same_name(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
     import hatch_build
     from lazynb.record.fast.accelerator import SOURCE
-    from lazynb.record.fast.built import digest
+    from lazynb.record.fast.built import SHARED, digest
 
-    source = SOURCE.read_bytes()
-    assert hatch_build.digest(source) == digest(source) == digest(source.replace(b"\n", b"\r\n"))
+    sources = SHARED.read_bytes(), SOURCE.read_bytes()
+    elsewhere = [source.replace(b"\n", b"\r\n") for source in sources]
+    assert hatch_build.digest(*sources) == digest(*sources) == digest(*elsewhere)

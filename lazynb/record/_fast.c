@@ -8,24 +8,10 @@
    `hand_over` runs a trace that ran before; its specification is `Execution._run_one` in lazynb/execute/flush.py.
    `here` is lazynb.source.here, asked once for each stack. `again` is for calls that are no functions of JAX's.
 
-   The attributes of lazynb's own classes are __slots__, and are read at the offsets that their descriptors
-   tell. With the GIL alone: between the statements that append, no other thread runs and no signal is handled.
-   CPython 3.11 and newer; PyFrame_GetLasti and the descriptors' offsets are outside of the stable ABI. */
+   With the GIL alone: between the statements that append, no other thread runs and no signal is handled.
+   PyFrame_GetLasti is outside of the stable ABI. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stddef.h>
-#include <structmember.h> /* PyMemberDef before 3.12 */
-
-#ifdef Py_GIL_DISABLED
-#error "the accelerator needs the GIL"
-#endif
-
-#ifndef SOURCE_DIGEST
-#define SOURCE_DIGEST unknown
-#endif
-#define TEXT_OF(macro) TEXT(macro)
-#define TEXT(words) #words
+#include "../_native.h"
 
 /* ---- what Python tells ------------------------------------------------------------------------------------ */
 
@@ -41,7 +27,7 @@ enum {
     ORIGIN_CONTEXT, ORIGIN_INSIDE, ORIGIN_FORWARD, CALLS_CALL, CALLS_POSITION, CALLS_NUMBER, OFFSETS
 };
 
-static const struct { const char *owner, *name; } slots[OFFSETS] = {
+static const Slot slots[OFFSETS] = {
     {"LazyTensor", "_trace"}, {"LazyTensor", "aval"}, {"LazyTensor", "_pending"}, {"LazyTensor", "_slot"},
     {"LazyTensor", "_edge"}, {"LazyTensor", "_code"}, {"LazyTensor", "_lasti"}, {"LazyTensor", "_scope"},
     {"LazyTensor", "_value"}, {"Pending", "trace"}, {"Pending", "tip"}, {"Pending", "epoch"},
@@ -61,8 +47,6 @@ static const struct { const char *owner, *name; } slots[OFFSETS] = {
 
 static Py_ssize_t offsets[OFFSETS];
 
-#define SLOT(object, which) (*(PyObject **)((char *)(object) + offsets[which]))
-
 /* Classes and functions of lazynb and JAX, by the names that `configure` takes. */
 enum {
     LAZY_TENSOR, PENDING, STATE, EDGE, CHANGES, LAZY_TRACE, LINEARIZE_TRACE, ARRAY, DTYPE, KINDS, AMBIENT,
@@ -78,8 +62,6 @@ static const char *const names[NAMES] = {
 };
 
 static PyObject *known[NAMES];
-
-#define IS_A(object, which) ((PyObject *)Py_TYPE(object) == known[which])
 
 static PyObject *str_append, *str_array, *str_aval, *str_backward, *str_calls, *str_committed, *str_context, *str_dict, *str_donated, *str_f_code, *str_inputs,
     *str_is_deleted, *str_name, *str_observers, *str_origin_of, *str_parent_trace, *str_pending, *str_placed,
@@ -406,8 +388,7 @@ static long kind_of(PyObject *code)
 
 static PyObject *new_tensor(PyObject *pending, PyObject *aval, PyObject *slot)
 {
-    PyTypeObject *type = (PyTypeObject *)known[LAZY_TENSOR];
-    PyObject *tensor = type->tp_alloc(type, 0);
+    PyObject *tensor = new_of(known[LAZY_TENSOR]);
     if (tensor == NULL)
         return NULL;
     SLOT(tensor, TENSOR_TRACE) = Py_XNewRef(SLOT(pending, PENDING_TRACE));
@@ -495,7 +476,7 @@ static PyObject *origin_at(PyObject *mark, PyObject *calls, PyObject *context)
         callee = Py_NewRef(Py_None);
     if (lasti != NULL && callee != NULL)
         number = number_of(calls, user, lasti, SLOT(mark, LANDMARK_CALL));
-    if (number != NULL && (origin = ((PyTypeObject *)known[ORIGIN])->tp_alloc((PyTypeObject *)known[ORIGIN], 0)) != NULL) {
+    if (number != NULL && (origin = new_of(known[ORIGIN])) != NULL) {
         SLOT(origin, ORIGIN_CODE) = Py_NewRef(code);
         SLOT(origin, ORIGIN_LASTI) = Py_NewRef(lasti);
         SLOT(origin, ORIGIN_CALLEE) = Py_NewRef(callee);
@@ -1511,41 +1492,13 @@ static PyTypeObject CallType = {
 static PyObject *configure(PyObject *module, PyObject *arguments)
 {
     (void)module;
-    PyObject *found[NAMES];
-    Py_ssize_t places[OFFSETS];
-    for (int at = 0; at < NAMES; at++) {
-        found[at] = PyDict_GetItemString(arguments, names[at]);
-        if (found[at] == NULL)
-            return PyErr_Format(PyExc_KeyError, "%s", names[at]);
-    }
-    for (int at = 0; at < OFFSETS; at++) {
-        PyObject *owner = PyDict_GetItemString(arguments, slots[at].owner);
-        PyObject *descriptor = PyObject_GetAttrString(owner, slots[at].name);
-        int fits = descriptor != NULL && Py_IS_TYPE(descriptor, &PyMemberDescr_Type);
-        if (fits)
-            places[at] = ((PyMemberDescrObject *)descriptor)->d_member->offset;
-        Py_XDECREF(descriptor);
-        if (!fits) {
-            PyErr_Clear();
-            return PyErr_Format(PyExc_TypeError, "%s.%s is no slot", slots[at].owner, slots[at].name);
-        }
-    }
-    for (int at = 0; at < NAMES; at++)
-        Py_XSETREF(known[at], Py_NewRef(found[at]));
-    memcpy(offsets, places, sizeof offsets);
-    Py_RETURN_NONE;
+    return configured(arguments, names, NAMES, known, slots, OFFSETS, offsets);
 }
 
 static PyObject *configure_hand_over(PyObject *module, PyObject *arguments)
 {
     (void)module;
-    for (int at = 0; at < PARTS; at++) {
-        PyObject *part = PyDict_GetItemString(arguments, part_names[at]);
-        if (part == NULL)
-            return PyErr_Format(PyExc_KeyError, "%s", part_names[at]);
-        Py_XSETREF(parts[at], Py_NewRef(part));
-    }
-    Py_RETURN_NONE;
+    return configured(arguments, part_names, PARTS, parts, NULL, 0, NULL);
 }
 
 static PyMethodDef functions[] = {
@@ -1568,11 +1521,9 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* What is known of lazynb is there once in a process, so that no other interpreter may have it (JAX refuses them
-   too, if later). */
 static int filled(PyObject *module)
 {
-    static const struct { PyObject **where; const char *text; } strings[] = {
+    static const Text texts[] = {
         {&str_append, "append"}, {&str_array, "array"}, {&str_aval, "aval"}, {&str_backward, "backward"},
         {&str_calls, "_calls"}, {&str_committed, "_committed"},
         {&str_name, "__name__"}, {&str_observers, "observers"}, {&str_placed, "placed"},
@@ -1581,19 +1532,9 @@ static int filled(PyObject *module)
         {&str_is_deleted, "is_deleted"}, {&str_origin_of, "origin_of"}, {&str_parent_trace, "parent_trace"},
         {&str_pending, "pending"}, {&str_recalled_to_full, "recalled_to_full"}, {&str_same_context, "same_context"}, {&str_value, "value"},
     };
-    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
-        PyErr_SetString(PyExc_ImportError, "the accelerator is for the main interpreter alone");
+    if (begun(module, texts, sizeof texts / sizeof *texts) < 0 || PyType_Ready(&CallType) < 0)
         return -1;
-    }
-    for (size_t at = 0; at < sizeof strings / sizeof *strings; at++) {
-        PyObject *text = PyUnicode_InternFromString(strings[at].text);
-        if (text == NULL)
-            return -1;
-        Py_XSETREF(*strings[at].where, text);
-    }
-    if (PyType_Ready(&CallType) < 0 || PyModule_AddObjectRef(module, "Call", (PyObject *)&CallType) < 0)
-        return -1;
-    return PyModule_AddStringConstant(module, "source_digest", TEXT_OF(SOURCE_DIGEST));
+    return PyModule_AddObjectRef(module, "Call", (PyObject *)&CallType);
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, filled}, {0, NULL}};

@@ -2,25 +2,9 @@
 
    The specification is lazynb/torch/dispatch/shortcut.py, with keys.py for what identifies a call and the first lines
    of dispatch.py: `dispatch` here does what they do for a call that was made before, and calls the Python for
-   everything else. Nothing is learned here.
+   everything else. Nothing is learned here. */
 
-   The attributes of lazynb's own classes that are __slots__ are read at the offsets that their descriptors tell. With
-   the GIL alone. CPython 3.11 and newer; the descriptors' offsets are outside of the stable ABI. */
-
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stddef.h>
-#include <structmember.h> /* PyMemberDef before 3.12 */
-
-#ifdef Py_GIL_DISABLED
-#error "the accelerator needs the GIL"
-#endif
-
-#ifndef SOURCE_DIGEST
-#define SOURCE_DIGEST unknown
-#endif
-#define TEXT_OF(macro) TEXT(macro)
-#define TEXT(words) #words
+#include "../_native.h"
 
 /* ---- what Python tells ------------------------------------------------------------------------------------ */
 
@@ -30,15 +14,13 @@ enum {
     CHANGES_COUNT, OFFSETS
 };
 
-static const struct { const char *owner, *name; } slots[OFFSETS] = {
+static const Slot slots[OFFSETS] = {
     {"Storage", "value"}, {"Storage", "host"}, {"Storage", "version"}, {"Storage", "layout"}, {"Storage", "bounds"},
     {"Storage", "address"}, {"Layout", "shape"}, {"Layout", "stride"}, {"Layout", "offset"}, {"Layout", "dtype"},
     {"Results", "name"}, {"Results", "recalled"}, {"Results", "steps"}, {"Results", "tree"}, {"Changes", "count"},
 };
 
 static Py_ssize_t offsets[OFFSETS];
-
-#define SLOT(object, which) (*(PyObject **)((char *)(object) + offsets[which]))
 
 enum {
     TENSOR, STORAGE, LAYOUT, RESULTS, CHANGES, LAZY_TRACE, AMBIENT, CHANGES_OBJECT, RECALLABLE, RESULTS_OF, PLAIN,
@@ -51,8 +33,6 @@ static const char *const names[NAMES] = {
 };
 
 static PyObject *known[NAMES];
-
-#define IS_A(object, which) ((PyObject *)Py_TYPE(object) == known[which])
 
 static PyObject *str_elem, *str_layout, *str_pending, *str_quick, *str_seen, *str_steps, *str_storage, *str_the_value,
     *str_value, *zero, *none_at_all;
@@ -178,8 +158,7 @@ static PyObject *new_tensor(PyObject *storage, PyObject *layout, PyObject *steps
 /* `wrap(value, layout)` */
 static PyObject *wrap(PyObject *value, PyObject *layout)
 {
-    PyTypeObject *type = (PyTypeObject *)known[STORAGE];
-    PyObject *storage = type->tp_alloc(type, 0);
+    PyObject *storage = new_of(known[STORAGE]);
     if (storage == NULL)
         return NULL;
     SLOT(storage, STORAGE_VALUE) = Py_NewRef(value);
@@ -463,29 +442,7 @@ static PyObject *dispatch(PyObject *module, PyObject *const *given, Py_ssize_t c
 static PyObject *configure(PyObject *module, PyObject *arguments)
 {
     (void)module;
-    PyObject *found[NAMES];
-    Py_ssize_t places[OFFSETS];
-    for (int at = 0; at < NAMES; at++) {
-        found[at] = PyDict_GetItemString(arguments, names[at]);
-        if (found[at] == NULL)
-            return PyErr_Format(PyExc_KeyError, "%s", names[at]);
-    }
-    for (int at = 0; at < OFFSETS; at++) {
-        PyObject *owner = PyDict_GetItemString(arguments, slots[at].owner);
-        PyObject *descriptor = PyObject_GetAttrString(owner, slots[at].name);
-        int fits = descriptor != NULL && Py_IS_TYPE(descriptor, &PyMemberDescr_Type);
-        if (fits)
-            places[at] = ((PyMemberDescrObject *)descriptor)->d_member->offset;
-        Py_XDECREF(descriptor);
-        if (!fits) {
-            PyErr_Clear();
-            return PyErr_Format(PyExc_TypeError, "%s.%s is no slot", slots[at].owner, slots[at].name);
-        }
-    }
-    for (int at = 0; at < NAMES; at++)
-        Py_XSETREF(known[at], Py_NewRef(found[at]));
-    memcpy(offsets, places, sizeof offsets);
-    Py_RETURN_NONE;
+    return configured(arguments, names, NAMES, known, slots, OFFSETS, offsets);
 }
 
 static PyMethodDef functions[] = {
@@ -499,26 +456,16 @@ static PyMethodDef functions[] = {
 
 static int filled(PyObject *module)
 {
-    static const struct { PyObject **where; const char *text; } strings[] = {
+    static const Text texts[] = {
         {&str_elem, "_elem"}, {&str_layout, "_layout"}, {&str_pending, "pending"}, {&str_quick, "quick"},
         {&str_seen, "_seen"}, {&str_steps, "_steps"}, {&str_storage, "_storage"}, {&str_the_value, "_value"},
         {&str_value, "value"},
     };
-    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
-        PyErr_SetString(PyExc_ImportError, "the accelerator is for the main interpreter alone");
+    if (begun(module, texts, sizeof texts / sizeof *texts) < 0)
         return -1;
-    }
-    for (size_t at = 0; at < sizeof strings / sizeof *strings; at++) {
-        PyObject *text = PyUnicode_InternFromString(strings[at].text);
-        if (text == NULL)
-            return -1;
-        Py_XSETREF(*strings[at].where, text);
-    }
     Py_XSETREF(zero, PyLong_FromLong(0));
     Py_XSETREF(none_at_all, PyTuple_New(0));
-    if (zero == NULL || none_at_all == NULL)
-        return -1;
-    return PyModule_AddStringConstant(module, "source_digest", TEXT_OF(SOURCE_DIGEST));
+    return zero == NULL || none_at_all == NULL ? -1 : 0;
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, filled}, {0, NULL}};

@@ -34,6 +34,11 @@ _ON_CPU = (1, 0)  # DLPack's number for the CPU, and which one
 _make = torch.Tensor._make_wrapper_subclass  # called by place, which takes a third of the time
 
 
+def called(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """``Tensor.__torch_dispatch__`` in Python."""
+    return _dispatch(func, args, kwargs or {})
+
+
 class Tensor(_Base):
     """A PyTorch tensor on device ``jax``.
 
@@ -62,6 +67,7 @@ class Tensor(_Base):
         pass
 
     __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_dispatch__ = staticmethod(called)  # :mod:`lazynb.torch.dispatch.accelerated` may replace it
 
     # torchax's tensor has its own of these; here PyTorch's are right.
     shape = torch.Tensor.shape
@@ -388,14 +394,6 @@ def _scalar(tensor: Tensor, kind: str) -> Any:
 
 def _dispatch(func: Any, args: Any, kwargs: Any) -> Any:
     raise RuntimeError("lazynb.torch.enable() was not called")
-
-
-def called(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """``Tensor.__torch_dispatch__`` in Python."""
-    return _dispatch(func, args, kwargs or {})
-
-
-Tensor.__torch_dispatch__ = staticmethod(called)  # :mod:`lazynb.torch.dispatch.accelerated` may replace it
 
 
 def set_dispatch(function: Any) -> None:

@@ -13,10 +13,13 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
+SHARED = Path(__file__).parents[2] / "_native.h"
+"""What all modules include."""
 
-def digest(source: bytes) -> str:
-    """What a module that was built from ``source`` has as its ``source_digest``; a name in C."""
-    return "d" + hashlib.sha256(source.replace(b"\r\n", b"\n")).hexdigest()[:16]
+
+def digest(*sources: bytes) -> str:
+    """What a module that was built from ``sources`` has as its ``source_digest``; a name in C."""
+    return "d" + hashlib.sha256(b"".join(sources).replace(b"\r\n", b"\n")).hexdigest()[:16]
 
 
 def loaded(name: str, source: Path, parts: dict[str, Any]) -> tuple[Any, str | None]:
@@ -38,7 +41,7 @@ def loaded(name: str, source: Path, parts: dict[str, Any]) -> tuple[Any, str | N
         return None, "it was not built: with a C compiler, installing lazynb from its sources builds it"
     except ImportError as error:
         return None, f"it cannot be loaded: {error}"
-    if source.is_file() and module.source_digest != digest(source.read_bytes()):
+    if source.is_file() and module.source_digest != digest(SHARED.read_bytes(), source.read_bytes()):
         return (
             None,
             f"it was built from another {source.name}: install this checkout again (pip install -e .)",

@@ -100,13 +100,18 @@ def _open() -> Pending | None:
     return pending
 
 
-def open_here() -> Pending | None:
-    """The same, for values of PyTorch's device: None if the trace is of another of several devices."""
+def _open_for(values: Sequence[Any]) -> Pending | None:
+    """The same; None if the trace is not that of the devices of ``values``."""
     pending = _open()
-    if pending is not None and jc.has_several_devices():
-        with in_64_bit(), pending.trace.lock:
-            if pending is not pending.trace.home(()):
-                return None
+    if pending is None or pending.tip is None or not jc.has_several_devices():
+        return pending
+    with in_64_bit(), pending.trace.lock:
+        return pending if pending is pending.trace.home(values) else None
+
+
+def open_here() -> Pending | None:
+    """The same, for values of PyTorch's device."""
+    pending = _open_for(())
     if pending is not None and pending is here.pending:
         here.quick = here.epoch
     return pending
@@ -120,13 +125,9 @@ def again(name: Hashable, values: Sequence[Any], numbers: bool, frame: FrameType
       values: arrays, and numbers that make no difference beside their types if ``numbers``.
       frame: a frame in or below the user's.
     """
-    pending = _open()
+    pending = _open_for(values)
     if pending is None or pending.tip is None:
         return None
-    if jc.has_several_devices():
-        with in_64_bit(), pending.trace.lock:
-            if pending is not pending.trace.home(values):
-                return None
     if in_c is not None:
         return in_c(pending, name, values, numbers, frame)
     scalars: list[Any] | None = [] if numbers else None

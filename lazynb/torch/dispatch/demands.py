@@ -202,27 +202,24 @@ def checked(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[A
     return positional, {name: bound[name] for name in kwargs}
 
 
-def checker(*overloads: Any) -> Callable[[Any], Any]:
-    """Registers a function of the arguments by name for these operations."""
+def _registering(table: dict[Any, Any]) -> Callable[..., Callable[[Any], Any]]:
+    """What registers a function in ``table`` for overloads."""
 
-    def register(function: Any) -> Any:
-        checkers.update(dict.fromkeys(overloads, function))
-        return function
+    def of(*overloads: Any) -> Callable[[Any], Any]:
+        def register(function: Any) -> Any:
+            table.update(dict.fromkeys(overloads, function))
+            return function
 
-    return register
+        return register
+
+    return of
 
 
-def refuses(*overloads: Any) -> Callable[[Any], Any]:
-    """Registers a function of the arguments by name that raises for options, and looks at no values.
-
-    It is asked when the layouts of the results are.
-    """
-
-    def register(function: Any) -> Any:
-        refusals.update(dict.fromkeys(overloads, function))
-        return function
-
-    return register
+checker = _registering(checkers)
+"""Registers a function of the arguments by name for these operations."""
+refuses = _registering(refusals)
+"""The same, for one that raises for options and looks at no values: it is asked where the layouts of the
+results are."""
 
 
 def refuse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -17,8 +17,6 @@ from lazynb.torch.dispatch.recasting import NEGATIVE
 
 MOST = 1 << 16  # elements
 WHOLE = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
-
-
 _PARTS = 8  # arrays that are kept for one storage
 
 
@@ -127,9 +125,8 @@ def array_in(tensor: Any) -> Any:
     the whole is not needed for it; else None."""
     plain, host = plain_of(tensor), tensor._storage.host
     if plain is None:
-        return (
-            None if host is None or host.plain is not None else host.array_at(tensor._layout, tensor._steps)
-        )
+        waits = host is not None and host.plain is None
+        return host.array_at(tensor._layout, tensor._steps) if waits else None
     if isinstance(host, Known):
         return host.array_of_part(tensor._layout, plain)
     return array_of(plain.numpy())
