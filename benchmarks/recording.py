@@ -3,7 +3,8 @@
     python -m benchmarks.recording
 
 Nanoseconds of this thread's work for one call in a chain of 200, and for a trace of one operation that is run
-and waited for. Each figure is the least of many rounds.
+and waited for. Each figure is the least of many rounds. Where PyTorch is installed, its operations on device
+``jax`` are among the calls, and what PyTorch takes for a class that does nothing but make its result.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import jax
@@ -39,24 +41,59 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def chain(call: Callable[[Any], Any], length: int) -> tuple[Any, float]:
-    """The end of a chain of calls, and the nanoseconds that one of them took."""
-    y = X
+def chain(call: Callable[[Any], Any], length: int, first: Any) -> tuple[Any, float]:
+    """The end of a chain of calls from ``first`` on, and the nanoseconds that one of them took."""
+    y = first
     start = time.thread_time_ns()
     for _ in range(length):
         y = call(y)
     return y, (time.thread_time_ns() - start) / length
 
 
-def nanoseconds(call: Callable[[Any], Any]) -> float:
+def nanoseconds(call: Callable[[Any], Any], first: Any = X) -> float:
     """Work of this thread in one call, the least of many rounds."""
     times = []
     with lazynb.lazy():
         for _ in range(ROUNDS):
-            y, took = chain(call, LENGTH)
+            y, took = chain(call, LENGTH, first)
             times.append(took)
-            y.block_until_ready()
+            lazynb.sync(y)
     return min(times)
+
+
+def of_pytorch() -> dict[str, float]:
+    """The figures of PyTorch's operations; none where it is not installed."""
+    if not all(map(find_spec, ("torch", "torchax"))):
+        return {}
+    import torch
+
+    import lazynb.torch
+
+    lazynb.torch.enable()
+    x = torch.ones(8, 8).to("jax")
+    calls: dict[str, Callable[[Any], Any]] = {
+        "PyTorch: y + x": lambda y: y + x,
+        "PyTorch: y * 0.5": lambda y: y * 0.5,
+        "PyTorch: x.t()": lambda y: x.t(),
+        "PyTorch: layer_norm(y)": lambda y: torch.nn.functional.layer_norm(y, (8,)),
+    }
+    return {
+        **{name: nanoseconds(call, x) for name, call in calls.items()},
+        "PyTorch alone: y + y": nanoseconds(lambda y: y + y, _nothing_but_made(torch)),
+    }
+
+
+def _nothing_but_made(torch: Any) -> Any:
+    """A tensor of a class whose operations do nothing but make their result."""
+
+    class Made(torch.Tensor):
+        __torch_function__ = torch._C._disabled_torch_function_impl
+
+        @classmethod
+        def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return torch.Tensor._make_wrapper_subclass(cls, (8, 8), dtype=torch.float32)
+
+    return torch.Tensor._make_wrapper_subclass(Made, (8, 8), dtype=torch.float32)
 
 
 def whole() -> float:
@@ -72,7 +109,8 @@ def whole() -> float:
 
 def measured() -> dict[str, float]:
     """The figures of this process."""
-    return {**{name: nanoseconds(call) for name, call in CALLS.items()}, "one operation, run": 1e3 * whole()}
+    of_jax = {name: nanoseconds(call) for name, call in CALLS.items()}
+    return {**of_jax, "one operation, run": 1e3 * whole(), **of_pytorch()}
 
 
 def main() -> None:
