@@ -200,6 +200,7 @@ from lazynb._jax.mapping import (
 )
 from lazynb._jax.memory import (
     address as address,
+    array_type as array_type,
     buffers as buffers,
     copied_in as copied_in,
     deleted_array as deleted_array,
@@ -213,7 +214,6 @@ from lazynb._jax.memory import (
     out_of_memory as out_of_memory,
     parts as parts,
     put as put,
-    put_new as put_new,
     view as view,
     watch_memory as watch_memory,
     with_buffers as with_buffers,

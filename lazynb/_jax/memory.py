@@ -110,12 +110,6 @@ def put(host: np.ndarray, buffer: Any) -> Any:
     return _put(host, buffer.aval, buffer.sharding, list(buffer.sharding.device_set), buffer._committed)
 
 
-def put_new(host: np.ndarray, device: Any) -> Any:
-    """The NumPy array ``host`` as an uncommitted array of JAX's on ``device``, as :func:`put`."""
-    aval = _core.ShapedArray(host.shape, host.dtype)
-    return _put(host, aval, uncommitted_sharding(device), [device], False)
-
-
 def _put(host: np.ndarray, aval: Any, sharding: Any, devices: list[Any], committed: bool) -> Any:
     with _kept_wide(aval):
         if guards_transfers():
@@ -130,11 +124,27 @@ _batched_device_put = _pxla.batched_device_put
 def copied_in(host: np.ndarray, aval: Any, device: Any) -> Any:
     """The NumPy array ``host``, of the type ``aval``, as an uncommitted array of JAX's on ``device``.
 
-    Its memory is copied before this returns."""
-    with _kept_wide(aval):
-        return _xla_client.batched_device_put(
-            aval, uncommitted_sharding(device), [host], [device], False, False, _DURING_CALL
-        )
+    Its memory is copied before this returns. A guard of the user's against transfers does not count, as in
+    :func:`put`."""
+    if not guards_transfers() and (aval.dtype.itemsize < 8 or is_mode(True)):
+        return _copied_in(host, aval, device)
+    with _kept_wide(aval), _config.transfer_guard_host_to_device("allow"):
+        return _copied_in(host, aval, device)
+
+
+def _copied_in(host: np.ndarray, aval: Any, device: Any) -> Any:
+    sharding = uncommitted_sharding(device)
+    return _xla_client.batched_device_put(aval, sharding, [host], [device], False, False, _DURING_CALL)
+
+
+def array_type(host: np.ndarray) -> Any:
+    """The type of an array of JAX's like ``host``."""
+    return _array_type(host.shape, host.dtype)
+
+
+@functools.lru_cache(1024)
+def _array_type(shape: tuple[int, ...], dtype: Any) -> Any:
+    return _core.ShapedArray(shape, dtype)
 
 
 @contextlib.contextmanager

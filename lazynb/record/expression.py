@@ -19,13 +19,22 @@ def source_of(code: types.CodeType) -> str:
     return cell_source(code.co_filename) or "".join(linecache.getlines(code.co_filename))
 
 
+_TRIES = 5
+
+
 @functools.lru_cache(64)
 def tree(source: str) -> ast.AST | None:
     """The syntax of ``source``; None if it is not Python (IPython's magics)."""
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError):
-        return None
+    for _ in range(_TRIES):
+        try:
+            return ast.parse(source)
+        except (
+            SystemError
+        ):  # Python 3.11 counts the depth for all threads in one place (python/cpython#106905)
+            continue
+        except (SyntaxError, ValueError):
+            break
+    return None
 
 
 def span_of(code: types.CodeType, lasti: int) -> Span | None:

@@ -11,31 +11,32 @@
 enum {
     STORAGE_VALUE, STORAGE_HOST, STORAGE_VERSION, STORAGE_LAYOUT, STORAGE_BOUNDS, STORAGE_ADDRESS, LAYOUT_SHAPE,
     LAYOUT_STRIDE, LAYOUT_OFFSET, LAYOUT_DTYPE, RESULTS_NAME, RESULTS_RECALLED, RESULTS_STEPS, RESULTS_TREE,
-    CHANGES_COUNT, OFFSETS
+    CHANGES_COUNT, PENDING_TIP, OFFSETS
 };
 
 static const Slot slots[OFFSETS] = {
     {"Storage", "value"}, {"Storage", "host"}, {"Storage", "version"}, {"Storage", "layout"}, {"Storage", "bounds"},
     {"Storage", "address"}, {"Layout", "shape"}, {"Layout", "stride"}, {"Layout", "offset"}, {"Layout", "dtype"},
     {"Results", "name"}, {"Results", "recalled"}, {"Results", "steps"}, {"Results", "tree"}, {"Changes", "count"},
+    {"Pending", "tip"},
 };
 
 static Py_ssize_t offsets[OFFSETS];
 
 enum {
-    TENSOR, STORAGE, LAYOUT, RESULTS, CHANGES, LAZY_TRACE, AMBIENT, CHANGES_OBJECT, RECALLABLE, RESULTS_OF, PLAIN,
-    AROUND, OPEN, AGAIN, MAKE, STRIDED, DEVICE, SAME, SLOW, NAMES
+    TENSOR, STORAGE, LAYOUT, RESULTS, CHANGES, PENDING, LAZY_TRACE, AMBIENT, CHANGES_OBJECT, RECALLABLE, RESULTS_OF, PLAIN,
+    AROUND, OPEN, AGAIN, MAKE, STRIDED, DEVICE, SAME, WRITERS, WRITING, COPY, SLOW, NAMES
 };
 
 static const char *const names[NAMES] = {
-    "Tensor", "Storage", "Layout", "Results", "Changes", "LazyTrace", "ambient", "changes", "recallable", "results_of",
-    "plain", "around", "open", "again", "make", "strided", "device", "same", "slow",
+    "Tensor", "Storage", "Layout", "Results", "Changes", "Pending", "LazyTrace", "ambient", "changes", "recallable", "results_of",
+    "plain", "around", "open", "again", "make", "strided", "device", "same", "writers", "writing", "copy", "slow",
 };
 
 static PyObject *known[NAMES];
 
 static PyObject *str_elem, *str_layout, *str_pending, *str_quick, *str_seen, *str_steps, *str_storage, *str_the_value,
-    *str_value, *zero, *none_at_all;
+    *str_value, *zero, *one, *none_at_all;
 
 /* ---- what identifies a call: keys.py ---------------------------------------------------------------------- */
 
@@ -356,7 +357,8 @@ static PyObject *open_trace(void)
         (before = PyObject_GetAttr(known[AROUND], str_pending)) == NULL ||
         (count = PyObject_GetAttr(known[AROUND], str_quick)) == NULL)
         Py_CLEAR(pending);
-    else if (pending != before || pending == Py_None || count != SLOT(known[CHANGES_OBJECT], CHANGES_COUNT)) {
+    else if (pending != before || !IS_A(pending, PENDING) || SLOT(pending, PENDING_TIP) == Py_None ||
+             count != SLOT(known[CHANGES_OBJECT], CHANGES_COUNT)) {
         Py_SETREF(pending, PyObject_CallNoArgs(known[OPEN]));
         if (pending == Py_None)
             Py_CLEAR(pending);
@@ -368,48 +370,148 @@ end:
     return pending;
 }
 
-/* `shortcut.again`: the results of a call that was recorded before; NULL, with an error or without. */
-static PyObject *again(PyObject *found, PyObject *row, PyObject *numbers, int has_before)
+/* What a call that was recorded before gives, an array or a sequence of arrays; NULL, with an error or without. */
+static PyObject *arrays_of(PyObject *found, PyObject *row, PyObject *numbers, int has_before)
 {
-    PyObject *tree = Py_NewRef(SLOT(found, RESULTS_TREE)), *name = Py_NewRef(SLOT(found, RESULTS_NAME));
-    PyObject *values = NULL, *pending = NULL, *arrays = NULL, *result = NULL;
-    if (is_flat(tree) && (pending = open_trace()) != NULL && (values = values_of(row, pending, has_before)) != NULL) {
+    PyObject *name = Py_NewRef(SLOT(found, RESULTS_NAME)), *values = NULL, *pending = open_trace(), *arrays = NULL;
+    if (pending != NULL && (values = values_of(row, pending, has_before)) != NULL) {
         PyObject *args[] = {pending, name, values, numbers, Py_None};
         arrays = PyObject_Vectorcall(known[AGAIN], args, 5, NULL);
-        if (arrays != NULL && arrays != Py_None)
-            result = wrapped(arrays, tree);
+        if (arrays == Py_None)
+            Py_CLEAR(arrays);
     }
-    Py_XDECREF(arrays);
     Py_XDECREF(pending);
     Py_XDECREF(values);
     Py_DECREF(name);
+    return arrays;
+}
+
+/* `shortcut.again`: the results of a call that was recorded before; NULL, with an error or without. */
+static PyObject *again(PyObject *found, PyObject *row, PyObject *numbers, int has_before)
+{
+    PyObject *tree = Py_NewRef(SLOT(found, RESULTS_TREE)), *result = NULL;
+    PyObject *arrays = is_flat(tree) ? arrays_of(found, row, numbers, has_before) : NULL;
+    if (arrays != NULL)
+        result = wrapped(arrays, tree);
+    Py_XDECREF(arrays);
     Py_DECREF(tree);
     return result;
+}
+
+/* What is known of the results of the call of the operation with the number `id`: a new reference; NULL, with an
+   error or without, if nothing is. */
+static PyObject *found_of(Call *call, PyObject *id, PyObject *args, PyObject *kwargs, int writes)
+{
+    PyObject *key = key_of_call(call, id, args, kwargs), *found = NULL;
+    if (key != NULL && (!writes || PySet_Contains(known[WRITING], key) == 1))
+        found = Py_XNewRef(PyDict_GetItemWithError(known[RESULTS_OF], key));
+    Py_XDECREF(key);
+    if (found == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError))
+        PyErr_Clear(); /* something that cannot be a key */
+    return found;
 }
 
 /* The results of a call the short way; NULL, with an error or without. */
 static PyObject *shortly(PyObject *id, PyObject *flags, PyObject *args, PyObject *kwargs)
 {
-    PyObject *numbers = PyTuple_GET_ITEM(flags, 0), *result = NULL, *key;
+    PyObject *numbers = PyTuple_GET_ITEM(flags, 0), *result = NULL, *found;
     if (PyTuple_GET_ITEM(flags, 1) == Py_True) /* it demands something of values */
         return NULL;
     Call call = {numbers == Py_True, PyList_New(0)};
     if (call.row == NULL)
         return NULL;
-    if ((key = key_of_call(&call, id, args, kwargs)) != NULL) {
-        PyObject *found = Py_XNewRef(PyDict_GetItemWithError(known[RESULTS_OF], key));
-        if (found != NULL && are_views(found))
+    if ((found = found_of(&call, id, args, kwargs, 0)) != NULL) {
+        if (are_views(found))
             result = PyTuple_GET_SIZE(args) && IS_A(PyTuple_GET_ITEM(args, 0), TENSOR)
                          ? views(PyTuple_GET_ITEM(args, 0), found)
                          : NULL;
-        else if (found != NULL && SLOT(found, RESULTS_RECALLED) == Py_True)
+        else if (SLOT(found, RESULTS_RECALLED) == Py_True)
             result = again(found, call.row, numbers, PyTuple_GET_ITEM(flags, 2) == Py_True);
-        Py_XDECREF(found);
+        Py_DECREF(found);
     }
-    if (result == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError))
-        PyErr_Clear(); /* something that cannot be a key */
-    Py_XDECREF(key);
     Py_DECREF(call.row);
+    return result;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------------- */
+
+/* `tensor._elem = value`: -1 with an error. */
+static int write_to(PyObject *tensor, PyObject *value)
+{
+    PyObject *storage = PyObject_GetAttr(tensor, str_storage), *steps = PyObject_GetAttr(tensor, str_steps);
+    int done = -1;
+    if (storage != NULL && IS_A(storage, STORAGE) && steps != NULL && PyTuple_Check(steps) &&
+        PyTuple_GET_SIZE(steps) == 0) {
+        PyObject *version = PyNumber_Add(SLOT(storage, STORAGE_VERSION), one);
+        if (version != NULL) {
+            Py_SETREF(SLOT(storage, STORAGE_VERSION), version);
+            Py_SETREF(SLOT(storage, STORAGE_HOST), Py_NewRef(Py_None));
+            Py_SETREF(SLOT(storage, STORAGE_BOUNDS), Py_NewRef(Py_None));
+            Py_SETREF(SLOT(storage, STORAGE_VALUE), Py_NewRef(value));
+            done = 0;
+        }
+    } else if (storage != NULL && steps != NULL)
+        done = PyObject_SetAttr(tensor, str_elem, value);
+    Py_XDECREF(steps);
+    Py_XDECREF(storage);
+    return done;
+}
+
+/* `dispatch._write_again`, with what is known of a writer: the tensor that was written to; NULL, with an error or
+   without. */
+static PyObject *written(PyObject *writer, PyObject *args, PyObject *kwargs)
+{
+    PyObject *numbers = PyTuple_GET_ITEM(writer, 1), *found, *value = NULL, *result = NULL;
+    Call call = {numbers == Py_True, PyList_New(0)};
+    if (call.row == NULL || PyTuple_GET_SIZE(args) == 0 || !IS_A(PyTuple_GET_ITEM(args, 0), TENSOR))
+        goto end;
+    if ((found = found_of(&call, PyTuple_GET_ITEM(writer, 0), args, kwargs, 1)) != NULL) {
+        if (SLOT(found, RESULTS_RECALLED) == Py_True && IS_A(SLOT(found, RESULTS_TREE), LAYOUT))
+            value = arrays_of(found, call.row, numbers, PyTuple_GET_ITEM(writer, 2) == Py_True);
+        Py_DECREF(found);
+    }
+    if (value != NULL && write_to(PyTuple_GET_ITEM(args, 0), value) == 0)
+        result = Py_NewRef(PyTuple_GET_ITEM(args, 0));
+    Py_XDECREF(value);
+end:
+    Py_XDECREF(call.row);
+    return result;
+}
+
+/* `moving._clone_again`: a tensor with the values of another; NULL, with an error or without. */
+static PyObject *copied(PyObject *id, PyObject *args, PyObject *kwargs)
+{
+    Call call = {0, PyList_New(0)};
+    PyObject *found, *pending = NULL, *value = NULL, *result = NULL;
+    if (call.row == NULL || PyTuple_GET_SIZE(args) != 1 || !IS_A(PyTuple_GET_ITEM(args, 0), TENSOR))
+        goto end;
+    if ((found = found_of(&call, id, args, kwargs, 0)) != NULL) {
+        if (IS_A(SLOT(found, RESULTS_TREE), LAYOUT) && (pending = open_trace()) != NULL &&
+            (value = value_of(PyTuple_GET_ITEM(args, 0), pending, 1)) != NULL)
+            result = wrap(value, SLOT(found, RESULTS_TREE));
+        Py_XDECREF(value);
+        Py_XDECREF(pending);
+        Py_DECREF(found);
+    }
+end:
+    Py_XDECREF(call.row);
+    return result;
+}
+
+/* The results of the operation with the number `id`; NULL, with an error or without, if Python is to carry it out. */
+static PyObject *short_way(PyObject *id, PyObject *args, PyObject *kwargs)
+{
+    PyObject *result = NULL, *flags = PyDict_GetItemWithError(known[RECALLABLE], id);
+    if (flags != NULL) {
+        Py_INCREF(flags);
+        result = shortly(id, flags, args, kwargs);
+        Py_DECREF(flags);
+    } else if ((flags = PyErr_Occurred() ? NULL : PyDict_GetItemWithError(known[WRITERS], id)) != NULL) {
+        Py_INCREF(flags);
+        result = written(flags, args, kwargs);
+        Py_DECREF(flags);
+    } else if (!PyErr_Occurred() && PyObject_RichCompareBool(id, known[COPY], Py_EQ) == 1)
+        result = copied(id, args, kwargs);
     return result;
 }
 
@@ -423,12 +525,8 @@ static PyObject *dispatch(PyObject *module, PyObject *const *given, Py_ssize_t c
     PyObject *result = NULL, *id = PyLong_FromVoidPtr(func);
     if (id == NULL)
         return NULL;
-    PyObject *flags = PyDict_GetItemWithError(known[RECALLABLE], id);
-    if (flags != NULL && PyTuple_CheckExact(args) && (kwargs == Py_None || PyDict_CheckExact(kwargs))) {
-        Py_INCREF(flags);
-        result = shortly(id, flags, args, kwargs == Py_None || PyDict_GET_SIZE(kwargs) == 0 ? NULL : kwargs);
-        Py_DECREF(flags);
-    }
+    if (PyTuple_CheckExact(args) && (kwargs == Py_None || PyDict_CheckExact(kwargs)))
+        result = short_way(id, args, kwargs == Py_None || PyDict_GET_SIZE(kwargs) == 0 ? NULL : kwargs);
     Py_DECREF(id);
     if (result == NULL && !PyErr_Occurred()) {
         PyObject *all[] = {func, given[1], args, kwargs};
@@ -464,8 +562,9 @@ static int filled(PyObject *module)
     if (begun(module, texts, sizeof texts / sizeof *texts) < 0)
         return -1;
     Py_XSETREF(zero, PyLong_FromLong(0));
+    Py_XSETREF(one, PyLong_FromLong(1));
     Py_XSETREF(none_at_all, PyTuple_New(0));
-    return zero == NULL || none_at_all == NULL ? -1 : 0;
+    return zero == NULL || one == NULL || none_at_all == NULL ? -1 : 0;
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, filled}, {0, NULL}};

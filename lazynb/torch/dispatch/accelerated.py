@@ -10,6 +10,7 @@ import torch
 from lazynb import _jax as jc
 from lazynb.record.fast import accelerator
 from lazynb.record.fast.built import loaded
+from lazynb.record.pending import Pending
 from lazynb.record.trace import LazyTrace
 from lazynb.torch import tensor
 from lazynb.torch.dispatch import around, dispatch, keys, layout, storage
@@ -32,6 +33,7 @@ def _parts() -> dict[str, Any]:
         "Layout": layout.Layout,
         "Results": layout.Results,
         "Changes": type(jc.changes),
+        "Pending": Pending,
         "LazyTrace": LazyTrace,
         "ambient": jc.ambient,
         "changes": jc.changes,
@@ -45,6 +47,9 @@ def _parts() -> dict[str, Any]:
         "strided": torch.strided,
         "device": tensor.DEVICE,
         "same": storage.SAME,
+        "writers": dispatch.writers,
+        "writing": dispatch.writing,
+        "copy": id(torch.ops.aten.clone.default),
         "slow": tensor.called,
     }
 

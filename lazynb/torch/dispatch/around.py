@@ -77,18 +77,21 @@ def _open() -> Pending | None:
     if trace.__class__ is not LazyTrace:
         return None
     pending: Pending | None = trace.pending
-    if pending is not None and pending is here.pending and here.epoch == _changes.count:
+    is_open = pending is not None and pending.tip is not None
+    if is_open and pending is here.pending and here.epoch == _changes.count:
         return pending
     count = _changes.count
     if jc.must_run_eagerly() or trace.stray:
         return None
     context = jc.raw_context()
     if context != here.context:
-        if pending is not None and context == pending.context:  # called by an operation, in 64-bit mode
+        if (
+            is_open and pending is not None and context == pending.context
+        ):  # called by an operation, in 64-bit mode
             return pending
         here.pending = None  # the next operation notes it anew
         return None
-    if pending is not here.pending or pending is None:
+    if not is_open or pending is not here.pending or pending is None:
         if pending is None or pending.tip is None or pending.tip is pending.root:
             with in_64_bit(), trace.lock:
                 pending = trace.open()

@@ -707,25 +707,32 @@ def _write(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return target
 
 
-# What identifies the calls that write just what their twins return.
-_writing: set[Any] = set()
+# What identifies the calls of twins that return just what is to be written.
+writing: set[Any] = set()
+# For operations that write what their twins return, by their ids: the id of the twin, whether its numbers
+# make no difference, and whether the call may be for the host.
+writers: dict[int, tuple[int, bool, bool]] = {}
 
 
 def _note_writing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     twin = functional(func)
-    if twin is not None and len(twin._schema.returns) == 1:
-        if len(_writing) > layouts.MOST:
-            _writing.clear()
-        with contextlib.suppress(TypeError):  # something that cannot be a key
-            _writing.add(key_and_row(func, args, kwargs, twin in _numbered)[0])
+    if twin is None or len(twin._schema.returns) != 1:
+        return
+    if len(writing) > layouts.MOST:
+        writing.clear()
+    with contextlib.suppress(TypeError):  # something that cannot be a key
+        writing.add(key_and_row(twin, args, kwargs, twin in _numbered)[0])
+    flags = recallable.get(id(twin))
+    if flags is not None and not flags[1]:
+        writers[id(func)] = id(twin), flags[0], flags[2] or func in befores
 
 
 def _write_again(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
     """Writes as the same call did before; None if there was none."""
     twin = functional(func)
     try:
-        key, row = key_and_row(func, args, kwargs, twin in _numbered)
-        is_known = key in _writing
+        key, row = key_and_row(twin, args, kwargs, twin in _numbered)
+        is_known = key in writing
     except TypeError:
         return None
     if not is_known or row is None or (func in befores and shortcut.is_for_host(func, row)):

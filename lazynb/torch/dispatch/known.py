@@ -64,7 +64,7 @@ class Known:
 
 def array_of(values: np.ndarray) -> Any:
     """An array of JAX's with a copy of ``values``, made at once."""
-    with in_64_bit():
+    with in_64_bit():  # what puts memory would halve these elements otherwise
         return new_array(values)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any
 
 import jax.numpy as jnp
 import torch
 
-from lazynb.torch.dispatch import around, dispatch as d, layout as layouts
+from lazynb.torch.dispatch import dispatch as d, layout as layouts
 from lazynb.torch.dispatch.keys import by_name, key_and_row
 from lazynb.torch.dispatch.layout import Layout
 from lazynb.torch.dispatch.recalled import recalled
@@ -42,7 +41,7 @@ class _Normalisation:
         self._given = [bound.get(name) is not None for name in _ARRAYS]
         self._statistics: list[Layout] | None = None
         # what a backend keeps for its gradient; this one keeps nothing
-        self._keeps = len(func._schema.returns) == 4
+        self.keeps = len(func._schema.returns) == 4
 
     def compute(self, *given: Any) -> list[Any]:
         """The result, the batch's statistics, and in training the new running ones that there are.
@@ -54,21 +53,23 @@ class _Normalisation:
         arrays = [next(values) if is_given else None for is_given in self._given]
         result, *others = batch_norm(arrays, self.training, *self._options)
         result = result.astype(d.jax_dtype(self.result.dtype))
-        if not self.training:  # the statistics of the batch are the same array of no elements
-            return [result, others[0]]
+        if not self.training:  # the statistics of the batch have no elements
+            return [result, *others[:2]]
         return [result, *[x for x in others if x is not None]]
 
     def tensors(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """What the call gives, of what :meth:`compute` gave."""
         result, *statistics = arrays[:3]
-        if not self.training:
-            statistics *= 2
         if self._statistics is None:
             self._statistics = [self._layout_of(x) for x in statistics]
         tensors = [wrap(result, self.result), *map(wrap, statistics, self._statistics)]
-        if self._keeps:
+        if self.keeps:
             tensors.append(wrap(None, _NOTHING))
         return tuple(tensors)
+
+    def layouts(self) -> list[Layout]:
+        """Those of what :meth:`tensors` gave, before what a backend keeps."""
+        return [self.result, *(self._statistics or ())]
 
     def _layout_of(self, statistic: Any) -> Layout:
         """That of float32, or of the result's dtype, as ``statistic`` is."""
@@ -94,17 +95,20 @@ def _normalise(func: Any, args: Any, kwargs: Any) -> Any:
         running = [x for x in (bound.get("running_mean"), bound.get("running_var")) if x is not None]
         for target, new in zip(running, arrays[3:], strict=True):
             d.store(target, new)
-    return known.tensors(arrays)
+    tensors = known.tensors(arrays)
+    if not known.training:
+        _let_recall(func, key, known)
+    return tensors
 
 
-def _again(func: Any, args: Any, kwargs: Any, frame: FrameType) -> Any:
-    """The same without training, if it is recalled: see :mod:`lazynb.torch.dispatch.shortcut`."""
-    key, row = key_and_row(func, args, kwargs, False)
-    known = _known.get(key)
-    if known is None or known.training or row is None:
-        return None
-    arrays = around.again(known, [x._elem for x in row], False, frame)
-    return None if arrays is None else known.tensors(arrays)
+def _let_recall(func: Any, key: Any, known: _Normalisation) -> None:
+    """Has calls without training, which write nothing, go the short way."""
+    found = layouts.results_of.get(key)
+    if known.keeps or (found is not None and found.recalled):
+        return
+    found = layouts.results_of[key] = layouts.Results(func, known.layouts(), known)
+    found.recalled = True
+    d.recallable[id(func)] = False, False, False
 
 
 for _overload in (
@@ -116,4 +120,3 @@ for _overload in (
     aten._batch_norm_no_update.default,
 ):
     d.special[_overload] = _normalise
-    d.quick[id(_overload)] = _again

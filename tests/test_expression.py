@@ -1,0 +1,22 @@
+"""The syntax of the user's source."""
+
+from __future__ import annotations
+
+import ast
+
+from lazynb.record import expression
+
+
+def test_a_parser_that_another_thread_disturbs_is_asked_again(monkeypatch):
+    """Python 3.11 counts the depth of the syntax for all threads in one place (python/cpython#106905)."""
+    own, calls = ast.parse, []
+
+    def disturbed(source):
+        calls.append(source)
+        if len(calls) == 1:
+            raise SystemError("AST constructor recursion depth mismatch (before=138, after=123)")
+        return own(source)
+
+    monkeypatch.setattr(ast, "parse", disturbed)
+    assert isinstance(expression.tree("a = 1  # asked twice"), ast.Module) and len(calls) == 2
+    assert expression.tree("a = (") is None
