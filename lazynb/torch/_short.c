@@ -25,18 +25,22 @@ static Py_ssize_t offsets[OFFSETS];
 
 enum {
     TENSOR, STORAGE, LAYOUT, RESULTS, CHANGES, PENDING, LAZY_TRACE, AMBIENT, CHANGES_OBJECT, RECALLABLE, RESULTS_OF, PLAIN,
-    AROUND, OPEN, AGAIN, MAKE, STRIDED, DEVICE, SAME, WRITERS, WRITING, COPY, SLOW, NAMES
+    AROUND, OPEN, AGAIN, MAKE, STRIDED, DEVICE, SAME, WRITERS, WRITING, COPY, QUIET, FORWARD_AD, IS_GRAD_ENABLED,
+    LEAVES, GLOBAL_HOOKS, FUNCTIONS, RUNNING, SCOPES_CONTEXT, MODULE_NAMES, SCOPES_INSIDE, SLOW, NAMES
 };
 
 static const char *const names[NAMES] = {
     "Tensor", "Storage", "Layout", "Results", "Changes", "Pending", "LazyTrace", "ambient", "changes", "recallable", "results_of",
-    "plain", "around", "open", "again", "make", "strided", "device", "same", "writers", "writing", "copy", "slow",
+    "plain", "around", "open", "again", "make", "strided", "device", "same", "writers", "writing", "copy", "quiet",
+    "forward_ad", "is_grad_enabled", "leaves", "global_hooks", "functions", "running", "scopes", "module_names",
+    "scopes_inside", "slow",
 };
 
 static PyObject *known[NAMES];
 
-static PyObject *str_elem, *str_layout, *str_pending, *str_quick, *str_seen, *str_steps, *str_storage, *str_the_value,
-    *str_value, *zero, *one, *none_at_all;
+static PyObject *str_buffers, *str_context, *str_current_level, *str_dict, *str_elem, *str_layout,
+    *str_modules, *str_modules_inside, *str_parameters, *str_pending, *str_quick, *str_requires_grad, *str_seen,
+    *str_steps, *str_storage, *str_the_value, *str_value, *zero, *one, *none_at_all;
 
 /* ---- what identifies a call: keys.py ---------------------------------------------------------------------- */
 
@@ -515,6 +519,10 @@ static PyObject *short_way(PyObject *id, PyObject *args, PyObject *kwargs)
     return result;
 }
 
+/* Where the operations of a thread are noted, see `watch`; or NULL. */
+static PyObject *watcher;
+static unsigned long watching_thread;
+
 /* `dispatch(func, types, args=(), kwargs=None)`: `Tensor.__torch_dispatch__`. */
 static PyObject *dispatch(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
@@ -532,8 +540,419 @@ static PyObject *dispatch(PyObject *module, PyObject *const *given, Py_ssize_t c
         PyObject *all[] = {func, given[1], args, kwargs};
         result = PyObject_Vectorcall(known[SLOW], all, 4, NULL);
     }
+    if (result != NULL && watcher != NULL && PyThread_get_thread_ident() == watching_thread) {
+        PyObject *call = PyTuple_Pack(4, func, args, kwargs, result);
+        if (call == NULL || PyList_Append(watcher, call) < 0)
+            Py_CLEAR(result);
+        Py_XDECREF(call);
+    }
     return result;
 }
+
+/* `watch(calls)`: has the operations of this thread noted in a list from here on, none if it is None. */
+static PyObject *watch(PyObject *module, PyObject *calls)
+{
+    (void)module;
+    if (calls != Py_None && !PyList_CheckExact(calls))
+        return PyErr_Format(PyExc_TypeError, "watch(calls): a list or None");
+    watching_thread = PyThread_get_thread_ident();
+    Py_XSETREF(watcher, calls == Py_None ? NULL : Py_NewRef(calls));
+    Py_RETURN_NONE;
+}
+
+/* ---- at once ---------------------------------------------------------------------------------------------- */
+
+/* Whether nothing lies between a method of PyTorch's and its operation on tensors without gradients: no mode, no
+   transformation, no automatic types, nobody who watches; -1 is an error. */
+static int is_quiet(void)
+{
+    for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(known[QUIET]); at++) {
+        PyObject *answer = PyObject_CallNoArgs(PyTuple_GET_ITEM(known[QUIET], at));
+        int busy = answer == NULL ? -1 : PyObject_IsTrue(answer);
+        Py_XDECREF(answer);
+        if (busy != 0)
+            return busy < 0 ? -1 : 0;
+    }
+    PyObject *level = PyDict_GetItemWithError(known[FORWARD_AD], str_current_level);
+    if (level == NULL)
+        return PyErr_Occurred() ? -1 : 0;
+    return PyLong_CheckExact(level) ? PyObject_RichCompareBool(level, zero, Py_LT) : 0;
+}
+
+static int is_grad_enabled(void)
+{
+    PyObject *answer = PyObject_CallNoArgs(known[IS_GRAD_ENABLED]);
+    int is = answer == NULL ? -1 : PyObject_IsTrue(answer);
+    Py_XDECREF(answer);
+    return is;
+}
+
+/* Whether no gradient is wanted of an operation on these; -1 is an error. */
+static int are_without_gradient(PyObject *const *args, Py_ssize_t count)
+{
+    int enabled = is_grad_enabled();
+    for (Py_ssize_t at = 0; enabled == 1 && at < count; at++) {
+        if (!IS_A(args[at], TENSOR))
+            continue;
+        PyObject *answer = PyObject_GetAttr(args[at], str_requires_grad);
+        int wanted = answer == NULL ? -1 : PyObject_IsTrue(answer);
+        Py_XDECREF(answer);
+        if (wanted != 0)
+            return wanted < 0 ? -1 : 0;
+    }
+    return enabled < 0 ? -1 : 1;
+}
+
+/* A method of tensors or modules in place of PyTorch's `plain`, which it calls where it does not go at once. `unary`,
+   `tensor` and `number` are the numbers of its operations without another argument, and with one of that kind. */
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *plain, *unary, *tensor, *number, *dict;
+} Method;
+
+static PyObject *operation_of(Method *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (count == 1)
+        return self->unary;
+    if (count != 2)
+        return Py_None;
+    if (IS_A(args[1], TENSOR))
+        return self->tensor;
+    return PyFloat_CheckExact(args[1]) || PyLong_CheckExact(args[1]) ? self->number : Py_None;
+}
+
+/* The result of an operation at once; NULL, with an error or without. */
+static PyObject *at_once(PyObject *id, PyObject *const *args, Py_ssize_t count)
+{
+    PyObject *flags = PyDict_GetItemWithError(known[RECALLABLE], id), *row, *result = NULL;
+    if (flags == NULL || are_without_gradient(args, count) != 1 || is_quiet() != 1 || (row = PyTuple_New(count)) == NULL)
+        return NULL;
+    for (Py_ssize_t at = 0; at < count; at++)
+        PyTuple_SET_ITEM(row, at, Py_NewRef(args[at]));
+    Py_INCREF(flags);
+    result = shortly(id, flags, row, NULL);
+    Py_DECREF(flags);
+    Py_DECREF(row);
+    return result;
+}
+
+static PyObject *call_operator(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *words)
+{
+    Method *self = (Method *)callable;
+    Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+    if (words == NULL && count > 0 && IS_A(args[0], TENSOR)) {
+        PyObject *id = operation_of(self, args, count), *result = id == Py_None ? NULL : at_once(id, args, count);
+        if (result != NULL || PyErr_Occurred())
+            return result;
+    }
+    return PyObject_Vectorcall(self->plain, args, nargsf, words);
+}
+
+/* ---- modules without parts: lazynb/torch/leaves.py -------------------------------------------------------- */
+
+/* The fields of a Leaf and of a Way, which are tuples. */
+enum { LEAF_MODULE, LEAF_NAMES, LEAF_VALUES, LEAF_MISSING, LEAF_METHODS, LEAF_FUNCTIONS, LEAF_WAYS, LEAF_FIELDS };
+enum { WAY_OPERATION, WAY_KINDS, WAY_ITEMS, WAY_WHICH, WAY_FIELDS };
+#define OF(tuple, field) PyTuple_GET_ITEM(tuple, field)
+
+/* Whether a dictionary has these very objects under these names, in this order, and nothing more; and dictionaries
+   among them, which are of hooks and parts, nothing inside. */
+static int has_just(PyObject *dict, PyObject *names, PyObject *values)
+{
+    PyObject *name, *value;
+    Py_ssize_t place = 0, at = 0;
+    if (PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(names))
+        return 0;
+    while (PyDict_Next(dict, &place, &name, &value)) {
+        if (OF(names, at) != name || OF(values, at) != value)
+            return 0;
+        if (PyDict_Check(value) && PyDict_GET_SIZE(value) != 0 && name != str_parameters && name != str_buffers)
+            return 0;
+        at++;
+    }
+    return 1;
+}
+
+/* Whether what a module could have and had not is missing still. */
+static int are_missing(PyObject *names, PyObject *dict)
+{
+    PyObject *parameters = PyDict_GetItemWithError(dict, str_parameters);
+    PyObject *buffers = PyDict_GetItemWithError(dict, str_buffers);
+    if (parameters == NULL || !PyDict_Check(parameters) || buffers == NULL || !PyDict_Check(buffers))
+        return 0;
+    for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(names); at++) {
+        PyObject *one = PyDict_GetItemWithError(parameters, OF(names, at));
+        if (one == NULL)
+            one = PyDict_GetItemWithError(buffers, OF(names, at));
+        if (one != Py_None)
+            return 0;
+    }
+    return 1;
+}
+
+/* Whether the methods of a class are these: names, each followed by the function. */
+static int has_methods(PyTypeObject *type, PyObject *methods)
+{
+    int same = 1;
+    for (Py_ssize_t at = 0; same && at + 1 < PyTuple_GET_SIZE(methods); at += 2) {
+        PyObject *method = PyObject_GetAttr((PyObject *)type, OF(methods, at));
+        same = method == OF(methods, at + 1);
+        Py_XDECREF(method);
+    }
+    return same;
+}
+
+/* Whether a module is as it was: its attributes, its class's methods, and PyTorch's functions that these call. */
+static int is_as_before(PyObject *leaf, PyObject *module, PyObject *dict)
+{
+    PyObject *itself = PyObject_CallNoArgs(OF(leaf, LEAF_MODULE)), *functions = OF(leaf, LEAF_FUNCTIONS);
+    int same = itself == module && has_just(dict, OF(leaf, LEAF_NAMES), OF(leaf, LEAF_VALUES)) &&
+               are_missing(OF(leaf, LEAF_MISSING), dict) && has_methods(Py_TYPE(module), OF(leaf, LEAF_METHODS));
+    Py_XDECREF(itself);
+    for (Py_ssize_t at = 0; same && at < PyTuple_GET_SIZE(known[GLOBAL_HOOKS]); at++)
+        same = PyDict_GET_SIZE(OF(known[GLOBAL_HOOKS], at)) == 0;
+    for (Py_ssize_t at = 0; same && at + 1 < PyTuple_GET_SIZE(functions); at += 2)
+        same = PyDict_GetItemWithError(known[FUNCTIONS], OF(functions, at)) == OF(functions, at + 1);
+    return same && !PyErr_Occurred();
+}
+
+/* The arguments of the operation of a module: a new tuple; NULL, with an error or without, if one is no tensor now. */
+static PyObject *arguments_of(PyObject *way, PyObject *dict, PyObject *x)
+{
+    const char *kinds = PyBytes_AS_STRING(OF(way, WAY_KINDS));
+    PyObject *items = OF(way, WAY_ITEMS), *args = PyTuple_New(PyTuple_GET_SIZE(items));
+    for (Py_ssize_t at = 0; args != NULL && at < PyTuple_GET_SIZE(items); at++) {
+        PyObject *item = OF(items, at), *holder;
+        if (kinds[at] == 'x')
+            item = x;
+        else if (kinds[at] != 'c') {
+            holder = PyDict_GetItemWithError(dict, kinds[at] == 'p' ? str_parameters : str_buffers);
+            item = holder == NULL || !PyDict_Check(holder) ? NULL : PyDict_GetItemWithError(holder, item);
+            if (item == NULL || !IS_A(item, TENSOR)) {
+                Py_CLEAR(args);
+                break;
+            }
+        }
+        PyTuple_SET_ITEM(args, at, Py_NewRef(item));
+    }
+    return args;
+}
+
+/* `scopes._name_of(module)` of a module that has its name already: a new reference; NULL, with an error or without. */
+static PyObject *name_of(PyObject *module, PyObject *id)
+{
+    PyObject *running = PyObject_GetAttr(known[RUNNING], str_modules), *named, *found = NULL, *name = NULL;
+    if (running == NULL || !PyList_CheckExact(running) || PyList_GET_SIZE(running) == 0 ||
+        (named = PyDict_GetItemWithError(known[MODULE_NAMES], id)) == NULL)
+        goto end;
+    PyObject *path = OF(named, 0);
+    found = Py_NewRef(PyList_GET_ITEM(running, OF(named, 1) == Py_True ? 0 : PyList_GET_SIZE(running) - 1));
+    for (Py_ssize_t at = 0; found != NULL && at < PyTuple_GET_SIZE(path); at++) {
+        PyObject *parts = PyObject_GetAttr(found, str_modules_inside);
+        PyObject *part = parts == NULL || !PyDict_Check(parts) ? NULL : PyDict_GetItemWithError(parts, OF(path, at));
+        Py_SETREF(found, Py_XNewRef(part));
+        Py_XDECREF(parts);
+    }
+    if (found == module)
+        name = Py_NewRef(OF(named, 2));
+end:
+    Py_XDECREF(found);
+    Py_XDECREF(running);
+    return name;
+}
+
+/* The scope inside of `outer` in which a module runs: a new reference; NULL, with an error or without. */
+static PyObject *scope_of(PyObject *module, PyObject *id, PyObject *outer)
+{
+    PyObject *name = name_of(module, id), *number = PyLong_FromVoidPtr(outer), *key = NULL, *scope = NULL;
+    if (name != NULL && number != NULL && (key = PyTuple_Pack(2, number, name)) != NULL) {
+        PyObject *found = PyDict_GetItemWithError(known[SCOPES_INSIDE], key);
+        scope = found == NULL ? NULL : Py_NewRef(OF(found, 1));
+    }
+    Py_XDECREF(key);
+    Py_XDECREF(number);
+    Py_XDECREF(name);
+    return scope;
+}
+
+/* One of the results of a call, the only one if `which` is below 0: a tensor; NULL, with an error or without. */
+static PyObject *one_result(PyObject *found, PyObject *row, PyObject *numbers, int has_before, Py_ssize_t which)
+{
+    PyObject *tree = Py_NewRef(SLOT(found, RESULTS_TREE)), *arrays = NULL, *given = NULL, *result = NULL;
+    if (which < 0 ? !IS_A(tree, LAYOUT) : !PyList_CheckExact(tree) || which >= PyList_GET_SIZE(tree))
+        goto end;
+    for (Py_ssize_t at = 0; at <= which; at++)
+        if (!IS_A(PyList_GET_ITEM(tree, at), LAYOUT))
+            goto end;
+    if ((arrays = arrays_of(found, row, numbers, has_before)) == NULL)
+        goto end;
+    if (which < 0)
+        result = wrap(arrays, tree);
+    else if ((given = PySequence_Fast(arrays, "an operation with several results gave one")) != NULL &&
+             which < PySequence_Fast_GET_SIZE(given))
+        result = wrap(PySequence_Fast_GET_ITEM(given, which), PyList_GET_ITEM(tree, which));
+end:
+    Py_XDECREF(given);
+    Py_XDECREF(arrays);
+    Py_DECREF(tree);
+    return result;
+}
+
+/* What the operation of a module gives, recorded before: NULL, with an error or without. */
+static PyObject *recorded(PyObject *way, PyObject *args)
+{
+    PyObject *flags = PyDict_GetItemWithError(known[RECALLABLE], OF(way, WAY_OPERATION)), *result = NULL, *found;
+    if (flags == NULL)
+        return NULL;
+    Py_INCREF(flags);
+    PyObject *numbers = OF(flags, 0);
+    Call call = {numbers == Py_True, PyList_New(0)};
+    if (call.row != NULL && OF(flags, 1) != Py_True &&
+        (found = found_of(&call, OF(way, WAY_OPERATION), args, NULL, 0)) != NULL) {
+        if (!are_views(found) && SLOT(found, RESULTS_RECALLED) == Py_True)
+            result = one_result(found, call.row, numbers, OF(flags, 2) == Py_True, PyLong_AsSsize_t(OF(way, WAY_WHICH)));
+        Py_DECREF(found);
+    }
+    Py_XDECREF(call.row);
+    Py_DECREF(flags);
+    return result;
+}
+
+/* The same in the scope of the module. */
+static PyObject *recorded_inside(PyObject *module, PyObject *id, PyObject *way, PyObject *args)
+{
+    PyObject *outer = PyObject_GetAttr(known[SCOPES_CONTEXT], str_context), *scope = NULL, *result = NULL;
+    if (outer != NULL && (scope = scope_of(module, id, outer)) != NULL &&
+        PyObject_SetAttr(known[SCOPES_CONTEXT], str_context, scope) == 0) {
+        result = recorded(way, args);
+        PyObject *type, *value, *trace; /* the context is put back whatever was raised */
+        PyErr_Fetch(&type, &value, &trace);
+        if (PyObject_SetAttr(known[SCOPES_CONTEXT], str_context, outer) < 0)
+            Py_CLEAR(result);
+        else
+            PyErr_Restore(type, value, trace);
+    }
+    Py_XDECREF(scope);
+    Py_XDECREF(outer);
+    return result;
+}
+
+/* What a module without parts gives for a tensor, at once; NULL, with an error or without. */
+static PyObject *of_leaf(PyObject *leaf, PyObject *module, PyObject *id, PyObject *x)
+{
+    PyObject *dict = PyObject_GetAttr(module, str_dict), *layout = NULL, *way = NULL, *args = NULL, *result = NULL;
+    if (dict == NULL || !PyDict_CheckExact(dict) || is_grad_enabled() != 0 || is_quiet() != 1 ||
+        !is_as_before(leaf, module, dict) || (layout = PyObject_GetAttr(x, str_layout)) == NULL)
+        goto end;
+    way = Py_XNewRef(PyDict_GetItemWithError(OF(leaf, LEAF_WAYS), layout));
+    if (way == NULL || !PyTuple_Check(way) || PyTuple_GET_SIZE(way) != WAY_FIELDS)
+        goto end;
+    if (OF(way, WAY_OPERATION) == Py_None) /* it gives back what it takes */
+        result = Py_NewRef(x);
+    else if ((args = arguments_of(way, dict, x)) != NULL)
+        result = recorded_inside(module, id, way, args);
+end:
+    Py_XDECREF(args);
+    Py_XDECREF(way);
+    Py_XDECREF(layout);
+    Py_XDECREF(dict);
+    return result;
+}
+
+static PyObject *call_module(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *words)
+{
+    if (words == NULL && PyVectorcall_NARGS(nargsf) == 2 && IS_A(args[1], TENSOR) && watcher == NULL) {
+        PyObject *id = PyLong_FromVoidPtr(args[0]), *result = NULL;
+        PyObject *leaf = id == NULL ? NULL : PyDict_GetItemWithError(known[LEAVES], id);
+        if (leaf != NULL && PyTuple_Check(leaf) && PyTuple_GET_SIZE(leaf) == LEAF_FIELDS) {
+            Py_INCREF(leaf);
+            result = of_leaf(leaf, args[0], id, args[1]);
+            Py_DECREF(leaf);
+        }
+        Py_XDECREF(id);
+        if (result != NULL || PyErr_Occurred())
+            return result;
+    }
+    return PyObject_Vectorcall(((Method *)callable)->plain, args, nargsf, words);
+}
+
+/* ---- methods ---------------------------------------------------------------------------------------------- */
+
+static PyObject *method_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *words[] = {"plain", "unary", "tensor", "number", "of_modules", NULL};
+    PyObject *plain, *unary = Py_None, *tensor = Py_None, *number = Py_None;
+    int of_modules = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OOOp", words, &plain, &unary, &tensor, &number, &of_modules))
+        return NULL;
+    if (known[NAMES - 1] == NULL)
+        return PyErr_Format(PyExc_RuntimeError, "configure was not called");
+    Method *self = (Method *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->vectorcall = of_modules ? call_module : call_operator;
+    self->plain = Py_NewRef(plain);
+    self->unary = Py_NewRef(unary);
+    self->tensor = Py_NewRef(tensor);
+    self->number = Py_NewRef(number);
+    return (PyObject *)self;
+}
+
+static int method_traverse(Method *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->plain);
+    Py_VISIT(self->dict);
+    return 0;
+}
+
+static int method_clear(Method *self)
+{
+    Py_CLEAR(self->dict); /* `plain` stays: what is freed with this may still call it */
+    return 0;
+}
+
+static void method_dealloc(Method *self)
+{
+    PyObject_GC_UnTrack(self);
+    method_clear(self);
+    Py_CLEAR(self->plain);
+    Py_CLEAR(self->unary);
+    Py_CLEAR(self->tensor);
+    Py_CLEAR(self->number);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyObject *method_get(PyObject *self, PyObject *instance, PyObject *owner)
+{
+    (void)owner;
+    return instance == NULL || instance == Py_None ? Py_NewRef(self) : PyMethod_New(self, instance);
+}
+
+static PyObject *method_repr(Method *self) { return PyUnicode_FromFormat("<%R, at once where it can>", self->plain); }
+
+static PyGetSetDef method_attributes[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyTypeObject MethodType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lazynb.torch._short.Method",
+    .tp_doc = PyDoc_STR("Method(plain, unary=None, tensor=None, number=None, of_modules=False): `plain`, at once "
+                        "where its operation was recorded before."),
+    .tp_basicsize = sizeof(Method),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_new = method_new,
+    .tp_dealloc = (destructor)method_dealloc,
+    .tp_traverse = (traverseproc)method_traverse,
+    .tp_clear = (inquiry)method_clear,
+    .tp_vectorcall_offset = offsetof(Method, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_descr_get = method_get,
+    .tp_dictoffset = offsetof(Method, dict),
+    .tp_getset = method_attributes,
+    .tp_repr = (reprfunc)method_repr,
+};
 
 /* ---- the module ------------------------------------------------------------------------------------------- */
 
@@ -549,22 +968,29 @@ static PyMethodDef functions[] = {
                "missing, TypeError if an attribute is no slot.")},
     {"dispatch", (PyCFunction)(void (*)(void))dispatch, METH_FASTCALL,
      PyDoc_STR("dispatch(func, types, args=(), kwargs=None): carries out an operation of PyTorch's.")},
+    {"watch", watch, METH_O,
+     PyDoc_STR("watch(calls): notes (operation, args, kwargs, result) of this thread's operations in a list; None ends "
+               "that.")},
     {NULL, NULL, 0, NULL},
 };
 
 static int filled(PyObject *module)
 {
     static const Text texts[] = {
-        {&str_elem, "_elem"}, {&str_layout, "_layout"}, {&str_pending, "pending"}, {&str_quick, "quick"},
-        {&str_seen, "_seen"}, {&str_steps, "_steps"}, {&str_storage, "_storage"}, {&str_the_value, "_value"},
-        {&str_value, "value"},
+        {&str_buffers, "_buffers"}, {&str_context, "context"}, {&str_current_level, "_current_level"},
+        {&str_dict, "__dict__"}, {&str_elem, "_elem"}, {&str_layout, "_layout"},
+        {&str_modules, "modules"}, {&str_modules_inside, "_modules"}, {&str_parameters, "_parameters"},
+        {&str_pending, "pending"}, {&str_quick, "quick"}, {&str_requires_grad, "requires_grad"}, {&str_seen, "_seen"},
+        {&str_steps, "_steps"}, {&str_storage, "_storage"}, {&str_the_value, "_value"}, {&str_value, "value"},
     };
     if (begun(module, texts, sizeof texts / sizeof *texts) < 0)
         return -1;
     Py_XSETREF(zero, PyLong_FromLong(0));
     Py_XSETREF(one, PyLong_FromLong(1));
     Py_XSETREF(none_at_all, PyTuple_New(0));
-    return zero == NULL || one == NULL || none_at_all == NULL ? -1 : 0;
+    if (zero == NULL || one == NULL || none_at_all == NULL || PyType_Ready(&MethodType) < 0)
+        return -1;
+    return PyModule_AddObjectRef(module, "Method", (PyObject *)&MethodType);
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, filled}, {0, NULL}};

@@ -22,7 +22,9 @@ from lazynb import _jax as jc
 from lazynb.landmarks import landmarks, place
 from lazynb.record.trace import LazyTrace
 from lazynb.source import user_frame
+from lazynb.torch import leaves
 from lazynb.torch.dispatch.trees import learn
+from lazynb.torch.tensor import Tensor
 
 Module = torch.nn.Module
 _MOST = 10_000  # names, and scopes, that are kept
@@ -42,7 +44,7 @@ class _Running(threading.local):
         self.strangers: set[int] = set()
 
 
-_running = _Running()
+running = _Running()
 
 
 class _Named(NamedTuple):
@@ -60,40 +62,40 @@ class _Named(NamedTuple):
 
 
 # By the id of the module, which may be another module's by now: each use goes the path.
-_names: dict[int, _Named] = {}
+names: dict[int, _Named] = {}
 
 
 def _name_of(module: torch.nn.Module) -> str:
     """What the parent of ``module`` calls it; its class's name if it is no part of what runs."""
-    running = _running.modules
-    if not running:
-        _running.strangers.clear()
+    modules = running.modules
+    if not modules:
+        running.strangers.clear()
         return type(module).__name__
-    known = _names.get(id(module))
+    known = names.get(id(module))
     if known is not None:
-        found: Any = running[0] if known.from_root else running[-1]
+        found: Any = modules[0] if known.from_root else modules[-1]
         for key in known.path:
             found = found._modules.get(key)
             if found is None:
                 break
         if found is module:
             return known.name
-    if id(module) in _running.strangers:
+    if id(module) in running.strangers:
         return type(module).__name__
-    return _searched(module, running)
+    return _searched(module, modules)
 
 
-def _searched(module: torch.nn.Module, running: Sequence[torch.nn.Module]) -> str:
+def _searched(module: torch.nn.Module, modules: Sequence[torch.nn.Module]) -> str:
     for from_root in (False, True):
-        start = running[0] if from_root else running[-1]
+        start = modules[0] if from_root else modules[-1]
         for path, found in start.named_modules():
             if found is module and path:
                 keys = tuple(path.split("."))
-                if len(_names) > _MOST:
-                    _names.clear()
-                _names[id(module)] = _Named(keys, from_root, _last_name(start, keys))
-                return _names[id(module)].name
-    _running.strangers.add(id(module))
+                if len(names) > _MOST:
+                    names.clear()
+                names[id(module)] = _Named(keys, from_root, _last_name(start, keys))
+                return names[id(module)].name
+    running.strangers.add(id(module))
     return type(module).__name__
 
 
@@ -109,16 +111,16 @@ def _last_name(start: torch.nn.Module, keys: Sequence[str]) -> str:
 
 
 # The scopes inside of a scope, by its id and the name. They keep the outer scope.
-_scopes: dict[tuple[int, str], tuple[Any, Any]] = {}
+scopes_inside: dict[tuple[int, str], tuple[Any, Any]] = {}
 
 
 def _scope_inside(outer: Any, name: str) -> Any:
     """The scope ``name`` inside of ``outer``: the same object each time, by which recording knows it."""
-    known = _scopes.get((id(outer), name))
+    known = scopes_inside.get((id(outer), name))
     if known is None:
-        if len(_scopes) > _MOST:
-            _scopes.clear()
-        known = _scopes[id(outer), name] = outer, jc.scope_inside(outer, name)
+        if len(scopes_inside) > _MOST:
+            scopes_inside.clear()
+        known = scopes_inside[id(outer), name] = outer, jc.scope_inside(outer, name)
     return known[1]
 
 
@@ -141,27 +143,30 @@ def _mark(frame: FrameType, name: str) -> None:
 
 def _followed(own: Callable[..., Any]) -> Callable[..., Any]:
     """PyTorch's ``own`` call of a module, in a scope while this thread is lazy."""
-    ambient, scopes, this = jc.ambient, jc.scopes, _running
+    ambient, scopes, this = jc.ambient, jc.scopes, running
 
     @functools.wraps(own)
     def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         if ambient.value.__class__ is not LazyTrace or self._compiled_call_impl is not None:
             return own(self, *args, **kwargs)
-        running, outer = this.modules, scopes.context
-        depth, frame = len(running), None
+        modules, outer = this.modules, scopes.context
+        depth, frame = len(modules), None
         try:
             name = _name_of(self)
-            running.append(self)
+            modules.append(self)
             scopes.context = _scope_inside(outer, name)
             if self._modules:
                 frame = sys._getframe()
                 _mark(frame, name)
-            result = self._call_impl(*args, **kwargs)
+            if args and args[0].__class__ is Tensor and leaves.is_watched(self, args, kwargs):
+                result = leaves.watched(self, args[0])
+            else:
+                result = self._call_impl(*args, **kwargs)
             if not depth:
                 learn(type(result))
             return result
         finally:
-            del running[depth:]
+            del modules[depth:]
             scopes.context = outer
             if frame is not None:
                 landmarks.pop(id(frame), None)
@@ -174,12 +179,16 @@ _own: Callable[..., Any] | None = None
 _ours: Callable[..., Any] | None = None
 
 
-def install() -> None:
-    """Follows the modules that are called."""
+def install(at_once: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Follows the modules that are called.
+
+    Arguments:
+      at_once: puts a short way before a call.
+    """
     global _own, _ours
     if _ours is None:
         _own = Module.__call__
-        _ours = Module.__call__ = _followed(_own)  # type: ignore[method-assign]
+        _ours = Module.__call__ = at_once(_followed(_own))  # type: ignore[method-assign]
 
 
 def uninstall() -> None:

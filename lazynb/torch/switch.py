@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from lazynb.torch import (
+    accelerated,
     accelerator,
     autocast,
     autograd,
@@ -23,7 +24,7 @@ from lazynb.torch import (
     tensor,
 )
 from lazynb.torch.backend import register
-from lazynb.torch.dispatch import accelerated, dispatch, made_on_host, masks, trees  # noqa: F401  # it registers operations
+from lazynb.torch.dispatch import dispatch, made_on_host, masks, trees  # noqa: F401  # it registers operations
 from lazynb.torch.ops import (  # noqa: F401  # they register their operations
     bags,
     chances,
@@ -100,7 +101,7 @@ def enable() -> Enabled:
         whole.install(_library)
         autocast.install(_library)
         autograd.install()
-        scopes.install()
+        scopes.install(accelerated.of_modules)
         trees.install()
         modules.install()
         dense.install(_library)

@@ -67,7 +67,7 @@ class Tensor(_Base):
         pass
 
     __torch_function__ = torch._C._disabled_torch_function_impl
-    __torch_dispatch__ = staticmethod(called)  # :mod:`lazynb.torch.dispatch.accelerated` may replace it
+    __torch_dispatch__ = staticmethod(called)  # :mod:`lazynb.torch.accelerated` may replace it
 
     # torchax's tensor has its own of these; here PyTorch's are right.
     shape = torch.Tensor.shape

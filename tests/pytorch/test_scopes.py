@@ -80,7 +80,7 @@ def test_after_an_error_nothing_is_open(x):
     with lazynb.lazy():
         with pytest.raises(ValueError):
             model(x)
-        assert jc.scopes.context is before and not landmarks and not scopes._running.modules
+        assert jc.scopes.context is before and not landmarks and not scopes.running.modules
         assert [node.scope for node in lazynb.graph(x * 2.0).nodes if node.scope] == []
 
 

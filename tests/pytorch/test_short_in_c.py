@@ -14,8 +14,8 @@ import torch
 import lazynb
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import thread_trace
-from lazynb.torch import tensor
-from lazynb.torch.dispatch import accelerated, around
+from lazynb.torch import accelerated, tensor
+from lazynb.torch.dispatch import around
 from lazynb.torch.tensor import Tensor
 
 F = torch.nn.functional
@@ -258,7 +258,7 @@ def test_wrong_arguments_are_told():
 def test_it_can_be_turned_off(environment):
     code = (
         "import torch, lazynb.torch; lazynb.torch.enable()\n"
-        "from lazynb.torch.dispatch import accelerated\n"
+        "from lazynb.torch import accelerated\n"
         "x = torch.ones(2, device='jax')\n"
         "print(accelerated.why_not, float((x + x).sum()))"
     )

@@ -1,0 +1,140 @@
+"""The short way of operations in C (lazynb/torch/_short.c), where that was built.
+
+Operators and methods of tensors go it without PyTorch between where no gradient is wanted and nobody watches,
+as do calls of PyTorch's own modules without parts (:mod:`.leaves`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from lazynb import _jax as jc
+from lazynb.record.fast import accelerator
+from lazynb.record.fast.built import loaded
+from lazynb.record.pending import Pending
+from lazynb.record.trace import LazyTrace
+from lazynb.torch import leaves, scopes, tensor
+from lazynb.torch.dispatch import around, dispatch, keys, layout, storage
+
+SOURCE = Path(__file__).parent / "_short.c"
+
+
+aten = torch.ops.aten
+# What something lies between a method and its operation by, if it says so.
+_BUSY = (
+    torch._C._len_torch_dispatch_stack,
+    torch._C._len_torch_function_stack,
+    torch._C._functorch.maybe_current_level,
+    torch._C._is_any_autocast_enabled,
+    torch._C._autograd._profiler_enabled,
+    torch._C._get_tracing_state,
+)
+
+# The operations to which methods of tensors come with another tensor, and with a number.
+_OF_TWO = {
+    "add": (aten.add.Tensor, aten.add.Tensor),
+    "sub": (aten.sub.Tensor, aten.sub.Tensor),
+    "mul": (aten.mul.Tensor, aten.mul.Tensor),
+    "truediv": (aten.div.Tensor, aten.div.Tensor),
+    "div": (aten.div.Tensor, aten.div.Tensor),
+    "matmul": (aten.matmul.default, None),
+    "pow": (aten.pow.Tensor_Tensor, aten.pow.Tensor_Scalar),
+    **{
+        name: (getattr(aten, name).Tensor, getattr(aten, name).Scalar)
+        for name in ("eq", "ne", "lt", "le", "gt", "ge")
+    },
+}
+_OF_ONE = ("neg", "abs", "relu", "tanh", "sigmoid", "exp", "log", "sqrt", "rsqrt", "sin", "cos", "reciprocal")
+_FROM_RIGHT = ("add", "mul")  # as from the left
+
+
+def _loaded() -> tuple[Any, str | None]:
+    """The module and None, or None and why there is none."""
+    if accelerator.again is None:
+        return None, accelerator.why_not
+    return loaded("lazynb.torch._short", SOURCE, _parts())
+
+
+def _parts() -> dict[str, Any]:
+    """What it works with, by the names that it asks for."""
+    return {
+        "Tensor": tensor.Tensor,
+        "Storage": storage.Storage,
+        "Layout": layout.Layout,
+        "Results": layout.Results,
+        "Changes": type(jc.changes),
+        "Pending": Pending,
+        "LazyTrace": LazyTrace,
+        "ambient": jc.ambient,
+        "changes": jc.changes,
+        "recallable": dispatch.recallable,
+        "results_of": layout.results_of,
+        "plain": keys.PLAIN,
+        "around": around.here,
+        "open": around.open_here,
+        "again": accelerator.again,
+        "make": torch.Tensor._make_wrapper_subclass,
+        "strided": torch.strided,
+        "device": tensor.DEVICE,
+        "same": storage.SAME,
+        "writers": dispatch.writers,
+        "writing": dispatch.writing,
+        "copy": id(torch.ops.aten.clone.default),
+        "quiet": _BUSY,
+        "forward_ad": vars(forward_ad),
+        "is_grad_enabled": torch.is_grad_enabled,
+        "leaves": leaves.leaves,
+        "global_hooks": leaves.GLOBAL_HOOKS,
+        "functions": leaves.FUNCTIONS,
+        "running": scopes.running,
+        "scopes": jc.scopes,
+        "module_names": scopes.names,
+        "scopes_inside": scopes.scopes_inside,
+        "slow": tensor.called,
+    }
+
+
+_short, why_not = _loaded()
+
+
+def _methods() -> dict[str, Any]:
+    """The methods of tensors that go the short way at once."""
+    found = {}
+    for name, (tensors, numbers) in _OF_TWO.items():
+        ids = {"tensor": id(tensors), "number": None if numbers is None else id(numbers)}
+        right = (f"__r{name}__",) if name in _FROM_RIGHT else ()
+        for method in (name, f"__{name}__", *right):
+            if hasattr(torch.Tensor, method):
+                found[method] = _at_once(getattr(torch.Tensor, method), **ids)
+    for name in _OF_ONE:
+        for method in (name, f"__{name}__"):
+            if hasattr(torch.Tensor, method):
+                found[method] = _at_once(getattr(torch.Tensor, method), unary=id(getattr(aten, name).default))
+    return found
+
+
+def _at_once(plain: Callable[..., Any], **options: Any) -> Any:
+    method = _short.Method(plain, **options)
+    functools.update_wrapper(method, plain)
+    return method
+
+
+def of_modules(call: Callable[..., Any]) -> Callable[..., Any]:
+    """``Module.__call__`` in Python, with calls that go at once before it."""
+    return call if _short is None else _at_once(call, of_modules=True)
+
+
+def install() -> None:
+    """Lets PyTorch call the short way at once."""
+    if _short is None or leaves.watch is not None:
+        return
+    tensor.Tensor.__torch_dispatch__ = staticmethod(_short.dispatch)
+    leaves.watch = _short.watch
+    for name, method in _methods().items():
+        setattr(tensor.Tensor, name, method)
