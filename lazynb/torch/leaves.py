@@ -3,9 +3,9 @@
 Between the call of a module and its one operation lie a dozen of Python's and PyTorch's functions, which come
 to the same each time as long as the module is what it was. So a call is watched: which operation it comes to,
 and what of the module's it takes. Later ones go there at once (lazynb/torch/_short.c, ``of_leaf``) if nothing
-has changed: the module's attributes, hooks, the methods of its class and PyTorch's functions in them, the layout
-of what it is given. No gradient may be wanted, and no mode be on. Modules of users' are never taken for such:
-what they do is theirs to say, at each call.
+has changed: the module's attributes, hooks, the methods of its class and PyTorch's functions in them, the
+layout of what it is given. No gradient may be wanted, and no mode be on. Modules of users' are never taken
+for such: what they do is theirs to say, at each call.
 """
 
 from __future__ import annotations
