@@ -10,28 +10,28 @@
 
 enum {
     STORAGE_VALUE, STORAGE_HOST, STORAGE_VERSION, STORAGE_LAYOUT, STORAGE_BOUNDS, STORAGE_ADDRESS, LAYOUT_SHAPE,
-    LAYOUT_STRIDE, LAYOUT_OFFSET, LAYOUT_DTYPE, RESULTS_NAME, RESULTS_RECALLED, RESULTS_STEPS, RESULTS_TREE,
-    CHANGES_COUNT, PENDING_TIP, OFFSETS
+    LAYOUT_STRIDE, LAYOUT_OFFSET, LAYOUT_DTYPE, RESULTS_NAME, RESULTS_RANGE, RESULTS_RECALLED, RESULTS_STEPS, RESULTS_TREE,
+    CHANGES_COUNT, PENDING_TIP, KNOWN_BOUNDS, OFFSETS
 };
 
 static const Slot slots[OFFSETS] = {
     {"Storage", "value"}, {"Storage", "host"}, {"Storage", "version"}, {"Storage", "layout"}, {"Storage", "bounds"},
     {"Storage", "address"}, {"Layout", "shape"}, {"Layout", "stride"}, {"Layout", "offset"}, {"Layout", "dtype"},
-    {"Results", "name"}, {"Results", "recalled"}, {"Results", "steps"}, {"Results", "tree"}, {"Changes", "count"},
-    {"Pending", "tip"},
+    {"Results", "name"}, {"Results", "range"}, {"Results", "recalled"}, {"Results", "steps"}, {"Results", "tree"}, {"Changes", "count"},
+    {"Pending", "tip"}, {"Known", "_bounds"},
 };
 
 static Py_ssize_t offsets[OFFSETS];
 
 enum {
-    TENSOR, STORAGE, LAYOUT, RESULTS, CHANGES, PENDING, LAZY_TRACE, AMBIENT, CHANGES_OBJECT, RECALLABLE, RESULTS_OF, PLAIN,
-    AROUND, OPEN, AGAIN, MAKE, STRIDED, DEVICE, SAME, WRITERS, WRITING, COPY, QUIET, FORWARD_AD, IS_GRAD_ENABLED,
+    TENSOR, STORAGE, LAYOUT, RESULTS, CHANGES, PENDING, KNOWN, LAZY_TRACE, AMBIENT, CHANGES_OBJECT, RECALLABLE, RESULTS_OF, PLAIN,
+    AROUND, OPEN, AGAIN, MAKE, STRIDED, DEVICE, SAME, WRITERS, WRITING, COPY, BOUNDS_OF, QUIET, FORWARD_AD, IS_GRAD_ENABLED,
     LEAVES, GLOBAL_HOOKS, FUNCTIONS, RUNNING, SCOPES_CONTEXT, MODULE_NAMES, SCOPES_INSIDE, SLOW, NAMES
 };
 
 static const char *const names[NAMES] = {
-    "Tensor", "Storage", "Layout", "Results", "Changes", "Pending", "LazyTrace", "ambient", "changes", "recallable", "results_of",
-    "plain", "around", "open", "again", "make", "strided", "device", "same", "writers", "writing", "copy", "quiet",
+    "Tensor", "Storage", "Layout", "Results", "Changes", "Pending", "Known", "LazyTrace", "ambient", "changes", "recallable", "results_of",
+    "plain", "around", "open", "again", "make", "strided", "device", "same", "writers", "writing", "copy", "bounds_of", "quiet",
     "forward_ad", "is_grad_enabled", "leaves", "global_hooks", "functions", "running", "scopes", "module_names",
     "scopes_inside", "slow",
 };
@@ -415,17 +415,50 @@ static PyObject *found_of(Call *call, PyObject *id, PyObject *args, PyObject *kw
     return found;
 }
 
+/* `demands.bounds_of(tensor)`: a new reference, or NULL with an error. */
+static PyObject *bounds_of(PyObject *tensor)
+{
+    PyObject *storage = PyObject_GetAttr(tensor, str_storage), *steps = PyObject_GetAttr(tensor, str_steps);
+    PyObject *bounds = NULL;
+    if (storage != NULL && IS_A(storage, STORAGE) && steps == none_at_all && IS_A(SLOT(storage, STORAGE_HOST), KNOWN))
+        bounds = Py_NewRef(SLOT(SLOT(storage, STORAGE_HOST), KNOWN_BOUNDS));
+    if ((bounds == NULL || bounds == Py_None) && storage != NULL && steps != NULL)
+        Py_XSETREF(bounds, PyObject_CallOneArg(known[BOUNDS_OF], tensor));
+    Py_XDECREF(steps);
+    Py_XDECREF(storage);
+    return bounds;
+}
+
+/* Whether what is demanded of values is known to be so; 0 also with an error. */
+static int is_within(PyObject *found, PyObject *args)
+{
+    PyObject *range = SLOT(found, RESULTS_RANGE), *bounds;
+    if (!PyTuple_Check(range) || PyTuple_GET_SIZE(range) != 3)
+        return 0;
+    Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GET_ITEM(range, 0));
+    if (at < 0 || at >= PyTuple_GET_SIZE(args) || !IS_A(PyTuple_GET_ITEM(args, at), TENSOR))
+        return 0;
+    Py_INCREF(range);
+    int is = (bounds = bounds_of(PyTuple_GET_ITEM(args, at))) != NULL && PyTuple_Check(bounds) &&
+             PyTuple_GET_SIZE(bounds) == 2 &&
+             PyObject_RichCompareBool(PyTuple_GET_ITEM(range, 1), PyTuple_GET_ITEM(bounds, 0), Py_LE) == 1 &&
+             PyObject_RichCompareBool(PyTuple_GET_ITEM(bounds, 1), PyTuple_GET_ITEM(range, 2), Py_LT) == 1;
+    Py_XDECREF(bounds);
+    Py_DECREF(range);
+    return is && !PyErr_Occurred();
+}
+
 /* The results of a call the short way; NULL, with an error or without. */
 static PyObject *shortly(PyObject *id, PyObject *flags, PyObject *args, PyObject *kwargs)
 {
     PyObject *numbers = PyTuple_GET_ITEM(flags, 0), *result = NULL, *found;
-    if (PyTuple_GET_ITEM(flags, 1) == Py_True) /* it demands something of values */
-        return NULL;
     Call call = {numbers == Py_True, PyList_New(0)};
     if (call.row == NULL)
         return NULL;
     if ((found = found_of(&call, id, args, kwargs, 0)) != NULL) {
-        if (are_views(found))
+        if (PyTuple_GET_ITEM(flags, 1) == Py_True && !is_within(found, args))
+            ;
+        else if (are_views(found))
             result = PyTuple_GET_SIZE(args) && IS_A(PyTuple_GET_ITEM(args, 0), TENSOR)
                          ? views(PyTuple_GET_ITEM(args, 0), found)
                          : NULL;
@@ -470,8 +503,9 @@ static PyObject *written(PyObject *writer, PyObject *args, PyObject *kwargs)
     if (call.row == NULL || PyTuple_GET_SIZE(args) == 0 || !IS_A(PyTuple_GET_ITEM(args, 0), TENSOR))
         goto end;
     if ((found = found_of(&call, PyTuple_GET_ITEM(writer, 0), args, kwargs, 1)) != NULL) {
-        if (SLOT(found, RESULTS_RECALLED) == Py_True && IS_A(SLOT(found, RESULTS_TREE), LAYOUT))
-            value = arrays_of(found, call.row, numbers, PyTuple_GET_ITEM(writer, 2) == Py_True);
+        if (SLOT(found, RESULTS_RECALLED) == Py_True && IS_A(SLOT(found, RESULTS_TREE), LAYOUT) &&
+            (PyTuple_GET_ITEM(writer, 2) != Py_True || is_within(found, args)))
+            value = arrays_of(found, call.row, numbers, PyTuple_GET_ITEM(writer, 3) == Py_True);
         Py_DECREF(found);
     }
     if (value != NULL && write_to(PyTuple_GET_ITEM(args, 0), value) == 0)
@@ -808,9 +842,8 @@ static PyObject *recorded(PyObject *way, PyObject *args)
     Py_INCREF(flags);
     PyObject *numbers = OF(flags, 0);
     Call call = {numbers == Py_True, PyList_New(0)};
-    if (call.row != NULL && OF(flags, 1) != Py_True &&
-        (found = found_of(&call, OF(way, WAY_OPERATION), args, NULL, 0)) != NULL) {
-        if (!are_views(found) && SLOT(found, RESULTS_RECALLED) == Py_True)
+    if (call.row != NULL && (found = found_of(&call, OF(way, WAY_OPERATION), args, NULL, 0)) != NULL) {
+        if ((OF(flags, 1) != Py_True || is_within(found, args)) && !are_views(found) && SLOT(found, RESULTS_RECALLED) == Py_True)
             result = one_result(found, call.row, numbers, OF(flags, 2) == Py_True, PyLong_AsSsize_t(OF(way, WAY_WHICH)));
         Py_DECREF(found);
     }

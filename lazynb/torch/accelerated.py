@@ -20,7 +20,7 @@ from lazynb.record.fast.built import loaded
 from lazynb.record.pending import Pending
 from lazynb.record.trace import LazyTrace
 from lazynb.torch import leaves, scopes, tensor
-from lazynb.torch.dispatch import around, dispatch, keys, layout, storage
+from lazynb.torch.dispatch import around, demands, dispatch, keys, known, layout, storage
 
 SOURCE = Path(__file__).parent / "_short.c"
 
@@ -70,6 +70,7 @@ def _parts() -> dict[str, Any]:
         "Results": layout.Results,
         "Changes": type(jc.changes),
         "Pending": Pending,
+        "Known": known.Known,
         "LazyTrace": LazyTrace,
         "ambient": jc.ambient,
         "changes": jc.changes,
@@ -86,6 +87,7 @@ def _parts() -> dict[str, Any]:
         "writers": dispatch.writers,
         "writing": dispatch.writing,
         "copy": id(torch.ops.aten.clone.default),
+        "bounds_of": demands.bounds_of,
         "quiet": _BUSY,
         "forward_ad": vars(forward_ad),
         "is_grad_enabled": torch.is_grad_enabled,

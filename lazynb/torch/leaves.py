@@ -109,10 +109,10 @@ def _way(module: torch.nn.Module, x: Any, calls: list[Any], result: Any) -> Way 
         return Way(None, b"", (), -1) if result is x else None
     (func, args, kwargs, given), *others = calls
     flags = recallable.get(id(func))
-    if others or kwargs or flags is None or flags[1]:
+    if others or kwargs or flags is None:
         return None
     found = results_of.get(key_and_row(func, args, {}, flags[0])[0])
-    if found is None or found.steps or not found.recalled:
+    if found is None or found.steps or not found.recalled or (flags[1] and found.range is None):
         return None
     which = -1 if result is given else next((at for at, one in enumerate(given) if one is result), None)
     named = [found for found in (_named(module, x, one) for one in args) if found is not None]

@@ -97,6 +97,7 @@ def enable() -> Enabled:
         accelerated.install()
         _library = torch.library.Library("aten", "IMPL")
         moving.install(_library)
+        made_on_host.install(_library)
         ctc.install(_library)
         whole.install(_library)
         autocast.install(_library)

@@ -52,9 +52,10 @@ class Cuts(NamedTuple):
 def cuts_of(path: Sequence[State], part: Repetition) -> Cuts | None:
     """Where to cut the part of ``path`` that repeats; None if it is too short for that.
 
-    Of the places that change no bits that where fewest bytes cross is taken. If there is none, it is the one
-    where fewest bytes cross: a trace as long as that is cut in any case, and pieces that repeat are compiled
-    once.
+    Of the places that change no bits that where fewest bytes cross is taken, one between two calls of the
+    user's if there is any: a call that is cut in its middle is made through JAX's code each time. If no place
+    changes no bits, it is the one where fewest bytes cross: a trace as long as that is cut in any case, and
+    pieces that repeat are compiled once.
     """
     length = turns_together(part.period) * part.period
     if part.length < 2 * length + part.period or not all(map(_is_on_one_device, path)):
@@ -62,13 +63,28 @@ def cuts_of(path: Sequence[State], part: Repetition) -> Cuts | None:
     rounding = Rounding(path)
     crossing = rounding.bytes_crossing()
     middle = part.start + part.period  # the first turn may take what comes from before the loop
-    places = sorted(range(middle, middle + part.period), key=lambda number: crossing[number])
+    inside = _inside_calls(path)
+    places = sorted(range(middle, middle + part.period), key=lambda at: (at in inside, crossing[at]))
     exact: Iterator[int] = iter(())
     if rounding.is_settled(part.start, min(part.start + 2 * part.period, part.end)):
-        exact = filter(rounding.keeps_bits, places[:_TRIED])
+        between = [at for at in places if at not in inside]
+        tried = [*between[:_TRIED], *places[len(between) :][:_TRIED]]
+        exact = filter(rounding.keeps_bits, tried)
     place = next(exact, None)
     first = places[0] if place is None else place
     return Cuts(range(first, part.end + 1, length), place is not None)
+
+
+def _inside_calls(path: Sequence[State]) -> set[int]:
+    """The numbers of the operations before which a cut would divide a call that is recalled as a whole."""
+    ours = set(path)
+    return {
+        number
+        for end in path
+        for before in end.arrivals
+        if before in ours
+        for number in range(before.operations + 1, end.operations)
+    }
 
 
 def _is_on_one_device(step: State) -> bool:

@@ -187,6 +187,8 @@ def _array_range(array: Any) -> tuple[int, int] | None:
 
 checkers: dict[Any, Callable[[dict[str, Any]], None]] = {}
 """By overload: functions that take the arguments by name and may replace them."""
+ranges: dict[Any, Callable[[dict[str, Any]], tuple[str, Within]]] = {}
+"""By overload, where one argument has to be within a range and nothing else is demanded: its name and the range."""
 refusals: dict[Any, Callable[[dict[str, Any]], None]] = {}
 """By overload: functions that take the arguments by name and look at no values."""
 
@@ -217,6 +219,34 @@ def _registering(table: dict[Any, Any]) -> Callable[..., Callable[[Any], Any]]:
 
 checker = _registering(checkers)
 """Registers a function of the arguments by name for these operations."""
+
+
+def within_range(*overloads: Any) -> Callable[[Any], Any]:
+    """Registers a function of the arguments by name that gives the name of one, and the range of its numbers."""
+
+    def register(function: Callable[[dict[str, Any]], tuple[str, Within]]) -> Any:
+        def check(bound: dict[str, Any]) -> None:
+            name, demand = function(bound)
+            bound[name] = within(bound[name], demand)
+
+        checkers.update(dict.fromkeys(overloads, check))
+        ranges.update(dict.fromkeys(overloads, function))
+        return function
+
+    return register
+
+
+def range_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, int, int] | None:
+    """Which of ``args`` has to be within a range, the least number, and the first that is too large.
+
+    None where more is demanded. It depends on layouts alone."""
+    if func not in ranges:
+        return None
+    name, demand = ranges[func](by_name(func, args, kwargs))
+    place = names_of(func).index(name)
+    return (place, demand.low, demand.high) if place < len(args) and demand.ignored is None else None
+
+
 refuses = _registering(refusals)
 """The same, for one that raises for options and looks at no values: it is asked where the layouts of the
 results are."""

@@ -308,6 +308,8 @@ def _compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     except Unknown:
         known = None
     if func in demands.checkers:
+        if known is not None and known.range is None:
+            known.range = demands.range_of(func, args, kwargs)
         args, kwargs = demands.checked(func, args, kwargs)
     return _carried_out(func, args, kwargs, known)
 
@@ -710,8 +712,8 @@ def _write(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 # What identifies the calls of twins that return just what is to be written.
 writing: set[Any] = set()
 # For operations that write what their twins return, by their ids: the id of the twin, whether its numbers
-# make no difference, and whether the call may be for the host.
-writers: dict[int, tuple[int, bool, bool]] = {}
+# make no difference, whether it demands something of values, and whether the call may be for the host.
+writers: dict[int, tuple[int, bool, bool, bool]] = {}
 
 
 def _note_writing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -723,8 +725,9 @@ def _note_writing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     with contextlib.suppress(TypeError):  # something that cannot be a key
         writing.add(key_and_row(twin, args, kwargs, twin in _numbered)[0])
     flags = recallable.get(id(twin))
-    if flags is not None and not flags[1]:
-        writers[id(func)] = id(twin), flags[0], flags[2] or func in befores
+    if flags is not None:
+        numbers, is_checked, has_before = flags
+        writers[id(func)] = id(twin), numbers, is_checked, has_before or func in befores
 
 
 def _write_again(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:

@@ -135,9 +135,10 @@ class Results:
       name: what identifies the call where it is recalled, see :mod:`.calls`; None if it is not.
       steps: of a view, the step of each result; none if it is no view, None if that was not asked.
       recalled: whether a call was carried out by a lowering and is recalled by its name.
+      range: all that is demanded of values, see :func:`.demands.range_of`; None if nothing or more is.
     """
 
-    __slots__ = ("func", "name", "recalled", "steps", "tree")
+    __slots__ = ("func", "name", "range", "recalled", "steps", "tree")
 
     def __init__(self, func: Any, tree: Any, name: object | None) -> None:
         self.func = func
@@ -145,6 +146,7 @@ class Results:
         self.name = name
         self.steps: list[Any] | None = None
         self.recalled = False
+        self.range: tuple[int, int, int] | None = None
 
 
 results_of: dict[Any, Results] = {}

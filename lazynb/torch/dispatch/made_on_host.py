@@ -10,7 +10,7 @@ import torch
 from lazynb.torch.dispatch import dispatch as d
 from lazynb.torch.dispatch.known import MOST, WHOLE
 from lazynb.torch.dispatch.on_host import Elsewhere, Handler, down, named, tensor_of, up
-from lazynb.torch.tensor import Tensor
+from lazynb.torch.tensor import DEVICE, Tensor
 
 aten = torch.ops.aten
 
@@ -64,6 +64,27 @@ def _range(func: Any, handler: Handler) -> Handler:
         return out
 
     return first
+
+
+def _new_range(
+    start: Any, end: Any, step: Any = 1, dtype: Any = None, layout: Any = None, device: Any = None, **_: Any
+) -> Tensor:
+    """``arange`` without a tensor to write to."""
+    is_whole = all(isinstance(x, int) for x in (start, end, step)) and (dtype is None or dtype in WHOLE)
+    if is_whole and abs(end - start) <= MOST:
+        return tensor_of(torch.arange(start, end, step, dtype=dtype))
+    wanted = torch.arange(start, end, step, dtype=dtype, device="meta").dtype
+    out = torch.empty(0, dtype=wanted, device=DEVICE)
+    aten.arange.start_out(start, end, step, out=out)
+    assert isinstance(out, Tensor)
+    return out
+
+
+def install(library: Any) -> None:
+    """Registers what PyTorch calls when no tensor of ours is among the arguments."""
+    for name in ("arange.start", "arange.start_step"):
+        library.impl(name, _new_range, "PrivateUse1")
+    library.impl("arange", lambda end, **options: _new_range(0, end, **options), "PrivateUse1")
 
 
 def _register() -> None:

@@ -22,6 +22,7 @@ from lazynb.torch.dispatch.demands import (
     known_values,
     refuses,
     within,
+    within_range,
 )
 from lazynb.torch.dispatch.layout import contiguous, layout
 from lazynb.torch.dispatch.room import check_room
@@ -45,9 +46,9 @@ def _wrapped(x: Any, dim: int) -> int:
     return dim + max(x.dim(), 1) if dim < 0 else dim
 
 
-@checker(aten.embedding.default)
-def _embedding(bound: dict[str, Any]) -> None:
-    bound["indices"] = within(bound["indices"], Within(0, bound["weight"].shape[0], _out_of_range))
+@within_range(aten.embedding.default)
+def _embedding(bound: dict[str, Any]) -> tuple[str, Within]:
+    return "indices", Within(0, bound["weight"].shape[0], _out_of_range)
 
 
 @checker(aten.embedding_renorm.default)
@@ -99,15 +100,15 @@ def _out_of_bounds(kind: type[Exception], size: int, dim: int, lead: str = "") -
     return lambda at: kind(f"{lead}index {at} is out of bounds for dimension {dim} with size {size}")
 
 
-@checker(*_overloads(aten.gather, aten.scatter, aten.scatter_add, aten.scatter_reduce))
-def _along(bound: dict[str, Any]) -> None:
+@within_range(*_overloads(aten.gather, aten.scatter, aten.scatter_add, aten.scatter_reduce))
+def _along(bound: dict[str, Any]) -> tuple[str, Within]:
     source, dim = bound["self"], _wrapped(bound["self"], bound["dim"])
     size = _size(source, dim)
-    bound["index"] = within(bound["index"], Within(0, size, _out_of_bounds(RuntimeError, size, dim)))
+    return "index", Within(0, size, _out_of_bounds(RuntimeError, size, dim))
 
 
-@checker(*_overloads(aten.index_select))
-def _index_select(bound: dict[str, Any]) -> None:
+@within_range(*_overloads(aten.index_select))
+def _index_select(bound: dict[str, Any]) -> tuple[str, Within]:
     source, dim = bound["self"], _wrapped(bound["self"], bound["dim"])
     size = _size(source, dim)
 
@@ -116,25 +117,25 @@ def _index_select(bound: dict[str, Any]) -> None:
             return IndexError("index out of range in self")
         return RuntimeError(f"INDICES element is out of DATA bounds, id={at} axis_dim={size}")
 
-    bound["index"] = within(bound["index"], Within(0, size, error))
+    return "index", Within(0, size, error)
 
 
-@checker(*_overloads(aten.index_add))
-def _index_add(bound: dict[str, Any]) -> None:
+@within_range(*_overloads(aten.index_add))
+def _index_add(bound: dict[str, Any]) -> tuple[str, Within]:
     dim = _wrapped(bound["self"], bound["dim"])
     size = _size(bound["self"], dim)
     error = _out_of_bounds(RuntimeError, size, dim) if bound["self"].dim() > 1 else _out_of_range
-    bound["index"] = within(bound["index"], Within(0, size, error))
+    return "index", Within(0, size, error)
 
 
 def _out_of_range(_: Any) -> Exception:
     return IndexError("index out of range in self")
 
 
-@checker(*_overloads(aten.index_reduce))
-def _index_reduce(bound: dict[str, Any]) -> None:
+@within_range(*_overloads(aten.index_reduce))
+def _index_reduce(bound: dict[str, Any]) -> tuple[str, Within]:
     size = _size(bound["self"], _wrapped(bound["self"], bound["dim"]))
-    bound["index"] = within(bound["index"], Within(0, size, _out_of_range))
+    return "index", Within(0, size, _out_of_range)
 
 
 @checker(aten.max_unpool2d.default, aten.max_unpool3d.default)
@@ -145,12 +146,12 @@ def _unpooled(bound: dict[str, Any]) -> None:
     bound["indices"] = within(bound["indices"], Within(0, math.prod(size), error))
 
 
-@checker(*_overloads(aten.index_copy))
-def _index_copy(bound: dict[str, Any]) -> None:
+@within_range(*_overloads(aten.index_copy))
+def _index_copy(bound: dict[str, Any]) -> tuple[str, Within]:
     dim = _wrapped(bound["self"], bound["dim"])
     size = _size(bound["self"], dim)
     error = _out_of_bounds(IndexError, size, dim, "index_copy_(): ")
-    bound["index"] = within(bound["index"], Within(0, size, error))
+    return "index", Within(0, size, error)
 
 
 @checker(*_overloads(aten.index_fill))
