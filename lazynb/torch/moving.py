@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from lazynb.torch import memory
-from lazynb.torch.dispatch import demands, dispatch as d, layout as layouts
+from lazynb.torch.dispatch import demands, dispatch as d, halves, layout as layouts
 from lazynb.torch.dispatch.keys import key_and_row
 from lazynb.torch.dispatch.known import is_small
 from lazynb.torch.dispatch.on_host import tensor_of
@@ -44,13 +44,15 @@ def _to_copy(func: Any, args: Any, kwargs: Any) -> Any:
     memory_format = kwargs.get("memory_format") or torch.preserve_format
     dense = layouts.layout_of(torch.empty_like(layout.dummy(), memory_format=memory_format))
     if wanted != source.dtype:
-        value = _cast(value, wanted)
+        value = _cast(value, source.dtype, wanted)
     return wrap(value, dense)
 
 
-def _cast(value: Any, dtype: torch.dtype) -> Any:
-    """The values in another dtype. As in PyTorch, they are rounded towards zero."""
-    wanted = d.jax_dtype(dtype)
+def _cast(value: Any, source: torch.dtype, dtype: torch.dtype) -> Any:
+    """The values of a tensor of dtype ``source`` in another. As in PyTorch, they are rounded towards zero."""
+    value, wanted = halves.converted(value, source, dtype), halves.jax_dtype(dtype)
+    if value.dtype == wanted:
+        return value
     if value.dtype.kind == "c" and wanted.kind not in "cb":
         value = value.real
     if wanted.kind == "b" and value.dtype.kind != "b":
@@ -79,9 +81,9 @@ def _copy(func: Any, args: Any, kwargs: Any) -> Any:
     if not isinstance(target, Tensor):
         return d._write_elsewhere(func, args, kwargs)
     d.expected(func, args[:2], {}, writes=True)
-    value = d.array_of(source)
+    value = source._elem if isinstance(source, Tensor) else torch_to_array(source)
     if source.dtype != target.dtype:
-        value = _cast(value, target.dtype)
+        value = _cast(value, source.dtype, target.dtype)
     d.store(target, value)
     return target
 
@@ -134,6 +136,8 @@ def _equal(func: Any, args: Any, kwargs: Any) -> bool:
     first, second = args[:2]
     if not _is_same_size(func, args, kwargs):
         return False
+    if halves.are_in(args):
+        return bool(d.on_cpu(func, args, kwargs))
     is_equal = jnp.all(d.array_of(first) == d.array_of(second))
     return bool(concrete(is_equal, "bool", "torch.equal"))
 
@@ -230,6 +234,8 @@ def _filled(value: Any) -> Any:
         filler = value
         if filler is None:
             filler = args[2 if "new_full" in str(func) else 1]
+        if wanted.dtype is halves.DTYPE:
+            return wrap(halves.bits_of(jnp.full(wanted.shape, d.array_of(filler), jnp.complex64)), wanted)
         array = jnp.full(wanted.shape, d.array_of(filler), d.jax_dtype(wanted.dtype))
         return wrap(array, wanted)
 
