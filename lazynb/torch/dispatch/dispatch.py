@@ -59,6 +59,9 @@ own: dict[Any, Callable[..., Any]] = {}
 # The same, for those that overwrite their first argument: they get its layout in place of it.
 fills: dict[Any, Callable[..., Any]] = {}
 
+# What makes a tensor on device ``jax`` of one on the CPU, by its layout if that is sparse. Filled by
+# :mod:`lazynb.torch.dispatch.on_sparse`.
+sparse_up: dict[torch.layout, Callable[[torch.Tensor], Tensor]] = {}
 # Operations as functions of tensors, in place of PyTorch's decompositions.
 parts: dict[Any, Callable[..., Any]] = {}
 
@@ -517,6 +520,8 @@ def _pack(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def on_device(x: torch.Tensor) -> Tensor:
     """A tensor on device ``jax`` with the values of one on the CPU."""
+    if x.layout in sparse_up:
+        return sparse_up[x.layout](x)
     layout = layouts.contiguous(tuple(x.shape), x.dtype)
     if x.layout is torch.strided and not x.is_contiguous():
         layout = layouts.layout_of(torch.empty_like(x, device=_META))
