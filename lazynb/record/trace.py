@@ -376,7 +376,7 @@ class LazyTrace(jc.Trace):
             has_grown(self, pending, frame)
 
     def _has_room(self) -> bool:
-        """Whether the call that has filled the trace may go on in it; a call that is cut is made anew each time."""
+        """Whether the call that filled the trace may go on in it: one that is cut is made anew each time."""
         assert self.full is not None
         pending = self.full[0]
         operations, loop = pending.state.operations, pending.loop

@@ -1,30 +1,29 @@
-"""What device ``jax`` does not have: sparse, quantised and nested tensors. One message for all of them."""
+"""What device ``jax`` does not have: quantised and nested tensors, and arrays of sparse ones. One message."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 
 class NotDense(NotImplementedError):
-    """Something asks for a tensor on device ``jax`` that is not dense."""
+    """Something asks for a dense tensor of device ``jax``, and there is none."""
 
 
 _CURES = {
-    "sparse": "where a gradient is sparse, write sparse=False (torch.nn.Embedding, EmbeddingBag) or "
-    "sparse_grad=False (torch.gather); call .to_dense() before a tensor is moved, or leave it on the CPU",
+    "sparse": "call .to_dense() first",
     "quantised": "call .dequantize() before a tensor is moved, or leave it on the CPU",
     "nested": "pad it (torch.nested.to_padded_tensor), or leave it on the CPU",
 }
 
 
-def refuse(kind: str) -> None:
+def refuse(kind: str) -> NoReturn:
     """
     Raises:
       NotDense: always.
     """
-    raise NotDense(f"lazynb.torch: tensors on device jax are dense, and this one is {kind}: {_CURES[kind]}")
+    raise NotDense(f"lazynb.torch: an array of JAX's is dense, and this tensor is {kind}: {_CURES[kind]}")
 
 
 def check_dense(tensor: torch.Tensor) -> None:
@@ -40,11 +39,11 @@ def check_dense(tensor: torch.Tensor) -> None:
         refuse("sparse")
 
 
-def _sparse(*args: Any, **kwargs: Any) -> None:
-    refuse("sparse")
+def _quantised(*args: Any, **kwargs: Any) -> NoReturn:
+    refuse("quantised")
 
 
 def install(library: Any) -> None:
-    """Registers what PyTorch calls for a tensor that is sparse from the start."""
-    for key in ("SparsePrivateUse1", "SparseCsrPrivateUse1"):
-        library.impl("empty.memory_format", _sparse, key)
+    """Registers what PyTorch calls for a quantised tensor that is moved, or made there."""
+    for name in ("empty_quantized", "_empty_affine_quantized", "_empty_per_channel_affine_quantized"):
+        library.impl(name, _quantised, "QuantizedPrivateUse1")

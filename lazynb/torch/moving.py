@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from lazynb.torch import memory
-from lazynb.torch.dispatch import demands, dispatch as d, layout as layouts
+from lazynb.torch.dispatch import demands, dispatch as d, halves, layout as layouts
 from lazynb.torch.dispatch.keys import key_and_row
 from lazynb.torch.dispatch.known import is_small
 from lazynb.torch.dispatch.on_host import tensor_of
@@ -51,18 +51,20 @@ def _to_copy(func: Any, args: Any, kwargs: Any) -> Any:
 
 def _recast(func: Any, args: Any, kwargs: Any, dense: layouts.Layout, value: Any) -> Any:
     """``value`` in the dtype of ``dense``. Such a call goes the short way from here on."""
-    key = key_and_row(func, args, kwargs, False)[0]
+    key, source = key_and_row(func, args, kwargs, False)[0], args[0].dtype
     found = layouts.results_of.get(key)
     if found is None or not found.recalled:
         found = layouts.results_of[key] = layouts.Results(func, dense, object())
         found.recalled = True
         d.recallable[id(func)] = False, False, True
-    return recalled(found.name, lambda x: _cast(x, dense.dtype), (value,))
+    return recalled(found.name, lambda x: _cast(x, source, dense.dtype), (value,))
 
 
-def _cast(value: Any, dtype: torch.dtype) -> Any:
-    """The values in another dtype. As in PyTorch, they are rounded towards zero."""
-    wanted = d.jax_dtype(dtype)
+def _cast(value: Any, source: torch.dtype, dtype: torch.dtype) -> Any:
+    """The values of a tensor of dtype ``source`` in another. As in PyTorch, they are rounded towards zero."""
+    value, wanted = halves.converted(value, source, dtype), halves.jax_dtype(dtype)
+    if value.dtype == wanted:
+        return value
     if value.dtype.kind == "c" and wanted.kind not in "cb":
         value = value.real
     if wanted.kind == "b" and value.dtype.kind != "b":
@@ -91,9 +93,9 @@ def _copy(func: Any, args: Any, kwargs: Any) -> Any:
     if not isinstance(target, Tensor):
         return d._write_elsewhere(func, args, kwargs)
     d.expected(func, args[:2], {}, writes=True)
-    value = d.array_of(source)
+    value = source._elem if isinstance(source, Tensor) else torch_to_array(source)
     if source.dtype != target.dtype:
-        value = _cast(value, target.dtype)
+        value = _cast(value, source.dtype, target.dtype)
     d.store(target, value)
     return target
 
@@ -146,6 +148,8 @@ def _equal(func: Any, args: Any, kwargs: Any) -> bool:
     first, second = args[:2]
     if not _is_same_size(func, args, kwargs):
         return False
+    if halves.are_in(args):
+        return bool(d.on_cpu(func, args, kwargs))
     is_equal = jnp.all(d.array_of(first) == d.array_of(second))
     return bool(concrete(is_equal, "bool", "torch.equal"))
 
@@ -242,6 +246,8 @@ def _filled(value: Any) -> Any:
         filler = value
         if filler is None:
             filler = args[2 if "new_full" in str(func) else 1]
+        if wanted.dtype is halves.DTYPE:
+            return wrap(halves.bits_of(jnp.full(wanted.shape, d.array_of(filler), jnp.complex64)), wanted)
         array = jnp.full(wanted.shape, d.array_of(filler), d.jax_dtype(wanted.dtype))
         return wrap(array, wanted)
 

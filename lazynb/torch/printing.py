@@ -31,6 +31,20 @@ def look(tensor: Any, to_cpu: ToCpu) -> str:
         return text(tensor, to_cpu(tensor, "print"))
 
 
+def look_at_sparse(tensor: Any) -> str:
+    """A sparse tensor as ``repr`` shows it; runs nothing."""
+    parts = tensor._parts.all()
+    hosts = [part._storage.host for part in parts]
+    waits = [host.pending() for host in hosts if host is not None and host.plain is None]
+    values = [_value(part) for part, host in zip(parts, hosts, strict=True) if host is None]
+    values = [value for value in values if isinstance(value, LazyTensor) and value.is_pending]
+    if waits or values:
+        waiting, taken = sum(count for count, _ in waits), [one for _, some in waits for one in some]
+        return _summary(tensor, waiting, [*taken, *values])
+    with jc.set_current_trace(jc.eval_trace):
+        return sparse_text(tensor, tensor.on_cpu("print"))
+
+
 def _value(tensor: Any) -> Any:
     """The tensor's array, or that of its storage where the tensor's own would have to be worked out."""
     if not tensor._steps or tensor._seen == tensor._storage.version:
@@ -57,12 +71,29 @@ def text(tensor: Any, plain: torch.Tensor) -> str:
     """
     with torch.no_grad():
         plain_text = torch._tensor_str._str(plain)  # type: ignore[attr-defined]
+    return _with_grad(tensor, _on_device(plain, plain_text))
+
+
+def sparse_text(tensor: Any, plain: torch.Tensor) -> str:
+    """The same of a sparse tensor."""
+    with torch.no_grad():
+        plain_text = torch._tensor_str._str(plain)  # type: ignore[attr-defined]
+    before, size, after = plain_text.rpartition("size=(")
+    return _with_grad(tensor, [f"{before}device='jax:0', {size}{after}".removesuffix(")")])
+
+
+def _on_device(plain: torch.Tensor, plain_text: str) -> list[str]:
     dtype = f"dtype={plain.dtype}"
     device = "device='jax:0'"
     if plain_text.endswith(f", {dtype})"):
         parts = [plain_text.removesuffix(f", {dtype})"), device, dtype]
     else:
         parts = [plain_text.rpartition(")")[0], device]
+    return parts
+
+
+def _with_grad(tensor: Any, parts: list[str]) -> str:
+    """The text of ``parts`` with what PyTorch adds for autograd."""
     if tensor.grad_fn is not None:
         parts.append(f"grad_fn=<{type(tensor.grad_fn).__name__}>")
     elif tensor.requires_grad:

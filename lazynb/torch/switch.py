@@ -24,7 +24,7 @@ from lazynb.torch import (
     tensor,
 )
 from lazynb.torch.backend import register
-from lazynb.torch.dispatch import dispatch, made_on_host, masks, trees  # noqa: F401  # it registers operations
+from lazynb.torch.dispatch import dispatch, made_on_host, masks, on_sparse, trees  # noqa: F401  # it registers operations
 from lazynb.torch.ops import (  # noqa: F401  # they register their operations
     bags,
     chances,
@@ -106,6 +106,7 @@ def enable() -> Enabled:
         trees.install()
         modules.install()
         dense.install(_library)
+        on_sparse.install(_library)
         loading.install(is_enabled)
         generator.install()
         safe_open.install()

@@ -16,7 +16,7 @@ import torch
 from lazynb.record.tensor import LazyTensor, looking
 from lazynb.torch import printing
 from lazynb.torch.dense import check_dense
-from lazynb.torch.dispatch import around, known, recasting
+from lazynb.torch.dispatch import around, halves, known, recasting
 from lazynb.torch.dispatch.around import in_64_bit
 from lazynb.torch.dispatch.layout import Layout
 from lazynb.torch.dispatch.recalled import recalled
@@ -28,6 +28,8 @@ torchax = import_torchax()
 _Base: Any = torchax.tensor.Tensor
 DEVICE = torch.device("privateuseone:0")
 _MOST_AXES = 64
+_CONJUGATES = recasting.CONJUGATE, halves.CONJUGATE
+_NEGATIVES = recasting.NEGATIVE, halves.NEGATIVE
 _ON_CPU = (1, 0)  # DLPack's number for the CPU, and which one
 
 
@@ -144,9 +146,9 @@ class Tensor(_Base):
     def jax(self) -> jax.Array:
         """The values as an array of JAX's: a ``LazyTensor`` while they are pending.
 
-        It shares no memory that can be written to.
+        It shares no memory that can be written to. JAX has no complex32: such values are complex64.
         """
-        return self._elem
+        return halves.numbers_of(self._elem) if self.dtype is halves.DTYPE else self._elem
 
     @property
     def jax_device(self) -> Any:
@@ -237,11 +239,11 @@ class Tensor(_Base):
 
     def resolve_conj(self) -> Any:
         """A copy if this is a conjugate that shares memory, else the tensor itself."""
-        return self.clone() if recasting.CONJUGATE in self._steps else self
+        return self.clone() if any(step in self._steps for step in _CONJUGATES) else self
 
     def resolve_neg(self) -> Any:
         """A copy if this is a negative that shares memory, else the tensor itself."""
-        return self.clone() if recasting.NEGATIVE in self._steps else self
+        return self.clone() if any(step in self._steps for step in _NEGATIVES) else self
 
     def share_memory_(self) -> Any:
         raise NotImplementedError(
@@ -350,6 +352,8 @@ def to_cpu(tensor: Tensor, kind: str, detail: str = "") -> torch.Tensor:
 def array_to_torch(value: Any, dtype: torch.dtype) -> torch.Tensor:
     """A tensor on the CPU with the values of a concrete array of the corresponding dtype."""
     plain = np.array(value)
+    if dtype is halves.DTYPE:
+        return torch.from_numpy(plain.view(np.int32)).view(dtype)
     if plain.dtype.kind == "V" or plain.dtype.name in _BY_BITS:  # types that NumPy does not have
         bits = np.dtype(f"int{8 * plain.dtype.itemsize}")
         return torch.from_numpy(plain.view(bits)).view(dtype)
@@ -373,9 +377,9 @@ def torch_to_array(tensor: torch.Tensor) -> Any:
     if tensor.is_meta:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     plain = tensor.detach().resolve_conj().resolve_neg()
-    jax_type = torchax.ops.mappings.t2j_dtype(plain.dtype)
-    if jax_type.name in _BY_BITS:
-        bits = {1: torch.int8, 2: torch.int16}[plain.element_size()]
+    jax_type = halves.jax_dtype(plain.dtype)
+    if plain.dtype is halves.DTYPE or jax_type.name in _BY_BITS:
+        bits = {1: torch.int8, 2: torch.int16, 4: torch.int32}[plain.element_size()]
         values = np.from_dlpack(plain.contiguous().view(bits)).view(jax_type)
     else:
         values = np.from_dlpack(plain)  # ``numpy()`` would forbid the user to resize the tensor
@@ -389,6 +393,8 @@ def _scalar(tensor: Tensor, kind: str) -> Any:
     value = tensor._elem
     if isinstance(value, LazyTensor):
         value = value._force(kind)
+    if tensor.dtype is halves.DTYPE:
+        return array_to_torch(value, tensor.dtype).item()
     return np.asarray(value).reshape(()).item()
 
 

@@ -7,7 +7,6 @@ import torch
 
 import lazynb
 from lazynb.errors import TraceBreakError
-from lazynb.torch.dense import NotDense
 from lazynb.torch.dispatch import dispatch as d
 
 aten = torch.ops.aten
@@ -116,22 +115,3 @@ def test_what_a_hook_raises(weight, place):
             weight.register_post_accumulate_grad_hook(fail)
         with pytest.raises(ZeroDivisionError, match="mine"):
             product.sum().backward()
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        lambda x: (
-            torch.nn.functional.embedding(torch.tensor([1], device="jax"), x, sparse=True).sum().backward()
-        ),
-        lambda x: torch.gather(x, 0, torch.tensor([[0]], device="jax"), sparse_grad=True).sum().backward(),
-        lambda x: x.detach().to_sparse(),
-        lambda x: torch.ones(2, 2).to_sparse().to("jax"),
-        lambda x: torch.zeros(2, 2, layout=torch.sparse_coo, device="jax"),
-        lambda x: torch.sparse_csr_tensor([0, 1, 2], [0, 1], [1.0, 1.0], device="jax"),
-    ],
-    ids=["embedding", "gather", "to_sparse", "to", "zeros", "csr"],
-)
-def test_sparse_tensors_are_refused_in_one_message(weight, code):
-    with pytest.raises(NotDense, match="dense, and this one is sparse: where a gradient is sparse, write"):
-        code(weight)

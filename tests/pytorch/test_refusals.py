@@ -41,11 +41,6 @@ def test_the_error_is_pytorchs(name):
     assert str(got.value).partition("\n")[0] == str(wanted.value).partition("\n")[0]
 
 
-def test_a_sparse_matrix_of_rows_is_refused_when_it_is_moved():
-    with pytest.raises(NotImplementedError, match="sparse"):
-        torch.eye(2).to_sparse_csr().to("jax")
-
-
 def test_a_tensor_that_was_moved_can_be_resized():
     x = torch.zeros(2)
     x.to("jax")

@@ -155,7 +155,7 @@ def out(operation: Any, dtype: torch.dtype, most: int, comparison: str = "values
             targets = tensors(result)
             if not targets:
                 continue
-            empty = [x.new_empty(0) if at % 3 == 2 else torch.zeros_like(x) for x in targets]
+            empty = [_target(x, at % 3 == 2) for x in targets]
             there = moved(call, at % 2 == 1)
 
             def written(given: Any, process: Any = sample.output_process_fn_grad) -> Any:
@@ -166,6 +166,12 @@ def out(operation: Any, dtype: torch.dtype, most: int, comparison: str = "values
             here = copied(call), empty, result
             pairs.append(_pair(written, here, (there, moved(empty, False), result)))
         return _compared(pairs, comparison)
+
+
+def _target(x: torch.Tensor, is_empty: bool) -> torch.Tensor:
+    """A tensor to which what ``x`` is shall be written, if ``is_empty`` one that has to be resized."""
+    is_dense = x.layout is torch.strided  # of no size there is no sparse one
+    return x.new_empty(0) if is_empty and is_dense else torch.zeros_like(x)
 
 
 def _written(function: Any, call: Any, targets: list[Any], result: Any) -> Any:

@@ -38,6 +38,8 @@ def _of_one(a: Any, b: Any, values: bool) -> str | None:
         return None if _is_same(a, b) or not values else f"{a!r} in place of {b!r}"
     if not isinstance(a, torch.Tensor):
         return f"{type(a).__name__} in place of a tensor"
+    if a.layout != b.layout:
+        return f"{a.layout} in place of {b.layout}"
     if a.dtype != b.dtype or a.shape != b.shape:
         return f"{a.dtype} {tuple(a.shape)} in place of {b.dtype} {tuple(b.shape)}"
     plain = a.detach().cpu()
@@ -54,6 +56,8 @@ def _of_one(a: Any, b: Any, values: bool) -> str | None:
 
 def _rounding(x: torch.Tensor) -> float:
     """What sums of numbers such as the largest of ``x`` may differ by in the order of their terms."""
+    if x.layout is not torch.strided:
+        x = x._values() if x.layout is torch.sparse_coo else x.values()
     finite = x.detach().abs()[x.detach().isfinite()] if x.is_floating_point() or x.is_complex() else None
     if finite is None or not finite.numel():
         return 0.0
@@ -90,6 +94,8 @@ def strides(got: Any, wanted: Any) -> str | None:
     """How the strides of results differ; None if they do not. Those of axes of length 1 say nothing."""
     for a, b in zip(tree.tree_leaves(got), tree.tree_leaves(wanted), strict=False):
         if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor) or not b.numel():
+            continue
+        if b.layout is not torch.strided:  # it has none
             continue
         if any(n > 1 and s != t for n, s, t in zip(b.shape, a.stride(), b.stride(), strict=True)):
             return f"strides {a.stride()} in place of {b.stride()} (shape {tuple(b.shape)})"

@@ -74,7 +74,11 @@ def _moved(x: Any, pending: bool) -> Any:
         return x
     there = x.detach().to("jax")
     if pending:  # a new tensor, of which nothing is known
-        there = torch.empty_like(there).copy_(torch.stack([there])[0])
+        if x.layout is torch.strided:
+            there = torch.empty_like(there).copy_(torch.stack([there])[0])
+        else:  # what stacks such tensors is not everywhere: its values are pending
+            values = there._values() if x.layout is torch.sparse_coo else there.values()
+            values.copy_(torch.stack([values])[0])
     return there.requires_grad_(x.requires_grad)
 
 

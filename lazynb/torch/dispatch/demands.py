@@ -188,7 +188,7 @@ def _array_range(array: Any) -> tuple[int, int] | None:
 checkers: dict[Any, Callable[[dict[str, Any]], None]] = {}
 """By overload: functions that take the arguments by name and may replace them."""
 ranges: dict[Any, Callable[[dict[str, Any]], tuple[str, Within]]] = {}
-"""By overload, where one argument has to be within a range and nothing else is demanded: its name and the range."""
+"""By overload, where all that is demanded is that one argument lie in a range: its name and the range."""
 refusals: dict[Any, Callable[[dict[str, Any]], None]] = {}
 """By overload: functions that take the arguments by name and look at no values."""
 
@@ -222,7 +222,7 @@ checker = _registering(checkers)
 
 
 def within_range(*overloads: Any) -> Callable[[Any], Any]:
-    """Registers a function of the arguments by name that gives the name of one, and the range of its numbers."""
+    """Registers a function of the arguments by name: it gives the name of one, and its range."""
 
     def register(function: Callable[[dict[str, Any]], tuple[str, Within]]) -> Any:
         def check(bound: dict[str, Any]) -> None:

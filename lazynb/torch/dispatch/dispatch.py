@@ -14,12 +14,22 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-import numpy as np
 import torch
 
 from lazynb.errors import TraceBreakError
 from lazynb.record.tensor import LazyTensor
-from lazynb.torch.dispatch import around, calls, demands, layout as layouts, marks, room, shortcut, storage
+from lazynb.torch.dispatch import (
+    around,
+    calls,
+    demands,
+    halves,
+    layout as layouts,
+    marks,
+    room,
+    shortcut,
+    storage,
+)
+from lazynb.torch.dispatch.halves import jax_dtype
 from lazynb.torch.dispatch.keys import by_name, key_and_row, key_of
 from lazynb.torch.dispatch.layout import Layout, Results, Unknown
 from lazynb.torch.dispatch.recalled import recalled
@@ -49,6 +59,9 @@ own: dict[Any, Callable[..., Any]] = {}
 # The same, for those that overwrite their first argument: they get its layout in place of it.
 fills: dict[Any, Callable[..., Any]] = {}
 
+# What makes a tensor on device ``jax`` of one on the CPU, by its layout if that is sparse. Filled by
+# :mod:`lazynb.torch.dispatch.on_sparse`.
+sparse_up: dict[torch.layout, Callable[[torch.Tensor], Tensor]] = {}
 # Operations as functions of tensors, in place of PyTorch's decompositions.
 parts: dict[Any, Callable[..., Any]] = {}
 
@@ -216,11 +229,10 @@ def plain_of(x: Any, small: bool = False) -> Any:
 
 
 def array_of(x: Any) -> Any:
-    """``x`` with arrays in place of tensors."""
-    if isinstance(x, Tensor):
-        return x._elem
+    """``x`` with arrays in place of tensors, of numbers in any case."""
     if isinstance(x, torch.Tensor):
-        return torch_to_array(x)
+        array = x._elem if isinstance(x, Tensor) else torch_to_array(x)
+        return halves.numbers_of(array) if x.dtype is halves.DTYPE else array
     if isinstance(x, (list, tuple)):
         return [array_of(item) for item in x]
     if isinstance(x, dict):
@@ -307,6 +319,8 @@ def _compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         known = expected(func, args, kwargs)
     except Unknown:
         known = None
+    if halves.are_in(args) or halves.are_in(tuple(kwargs.values())) or (known and halves.are_in(known.tree)):
+        return on_cpu(func, args, kwargs)
     if func in demands.checkers:
         if known is not None and known.range is None:
             known.range = demands.range_of(func, args, kwargs)
@@ -440,6 +454,8 @@ def _fitted_array(array: Any, wanted: Layout) -> Any:
     dtype = jax_dtype(wanted.dtype)
     if not hasattr(array, "aval"):
         array = torchax.tensor.jnp.asarray(array, dtype)
+    if wanted.dtype is halves.DTYPE:
+        array = halves.bits_of(array)
     if array.dtype != dtype or array.aval.weak_type:
         if dtype.kind not in "fcV" and array.dtype.kind == "c":
             raise _Unfit
@@ -447,17 +463,6 @@ def _fitted_array(array: Any, wanted: Layout) -> Any:
     if array.shape != wanted.shape:
         raise _Unfit(f"{array.shape} in place of {wanted.shape}")
     return array
-
-
-_dtypes: dict[torch.dtype, np.dtype[Any]] = {}
-
-
-def jax_dtype(dtype: torch.dtype) -> Any:
-    """JAX's dtype for PyTorch's."""
-    found = _dtypes.get(dtype)
-    if found is None:
-        found = _dtypes[dtype] = np.dtype(torchax.ops.mappings.t2j_dtype(dtype))
-    return found
 
 
 _lowerings: dict[Any, Callable[..., Any] | None] = {}
@@ -517,6 +522,8 @@ def _pack(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def on_device(x: torch.Tensor) -> Tensor:
     """A tensor on device ``jax`` with the values of one on the CPU."""
+    if x.layout in sparse_up:
+        return sparse_up[x.layout](x)
     layout = layouts.contiguous(tuple(x.shape), x.dtype)
     if x.layout is torch.strided and not x.is_contiguous():
         layout = layouts.layout_of(torch.empty_like(x, device=_META))
@@ -695,7 +702,7 @@ def _write(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     fill = fills.get(func) or fills.get(func.overloadpacket)
     if fill is not None:
         expected(func, args, plain, writes=True)
-        new = fill(target._layout, *array_of(args[1:]), **plain)
+        new = _filled(fill, target._layout, array_of(args[1:]), plain)
     else:
         try:
             expected(func, args, kwargs, writes=True)  # raises what PyTorch raises
@@ -709,6 +716,14 @@ def _write(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return target
 
 
+def _filled(fill: Any, layout: Layout, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The array that ``fill`` gives for a tensor of ``layout``."""
+    if layout.dtype is not halves.DTYPE:
+        return fill(layout, *args, **kwargs)
+    numbers = layouts.layout(layout.shape, layout.stride, layout.offset, torch.complex64)
+    return halves.bits_of(fill(numbers, *args, **kwargs))
+
+
 # What identifies the calls of twins that return just what is to be written.
 writing: set[Any] = set()
 # For operations that write what their twins return, by their ids: the id of the twin, whether its numbers
@@ -718,7 +733,7 @@ writers: dict[int, tuple[int, bool, bool, bool]] = {}
 
 def _note_writing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     twin = functional(func)
-    if twin is None or len(twin._schema.returns) != 1:
+    if twin is None or len(twin._schema.returns) != 1 or halves.are_in(args):
         return
     if len(writing) > layouts.MOST:
         writing.clear()
@@ -755,14 +770,19 @@ def _returned(func: Any, target: Tensor, args: tuple[Any, ...], kwargs: dict[str
     twin = functional(func)
     if twin is not None:
         result = dispatch(twin, args, kwargs)
-        return (result[0] if isinstance(result, tuple) else result)._elem
+        return _array_for(target, result[0] if isinstance(result, tuple) else result)
     entry = torchax.default_env()._ops.get(func)
-    if entry is not None and entry.is_jax_function:
+    if entry is not None and entry.is_jax_function and not halves.are_in(args):
         return entry.func(*array_of(args), **array_of(kwargs))
     changed, *others = [cpu_copy(x, func) for x in args]
     with marks.heeded():
         func(changed, *others, **kwargs)
     return torch_to_array(changed)
+
+
+def _array_for(target: Tensor, new: Tensor) -> Any:
+    """The array in ``new``, which is to be written to ``target``."""
+    return halves.converted(new._elem, new.dtype, target.dtype)
 
 
 def _fitted(target: Tensor, new: Any) -> Any:
@@ -824,7 +844,7 @@ def _into_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     for target, new in zip(targets, results, strict=True):
         if target._layout.shape != new._layout.shape:
             resized(target, new._layout.shape)
-        store(target, new._elem)
+        store(target, _array_for(target, new))
     if is_list:
         return None
     return targets[0] if len(targets) == 1 else tuple(targets)

@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_leaves
 
 from lazynb.torch.dense import check_dense
 from lazynb.torch.dispatch import marks
-from lazynb.torch.torchax_import import import_torchax
+from lazynb.torch.dispatch.halves import jax_dtype
 
 MOST = 20_000  # calls whose results are kept; beyond it, all are forgotten
 
@@ -74,7 +74,7 @@ class Layout:
     def zeros(self) -> Any:
         """An array of zeros."""
         with jax.enable_x64(True):
-            return jnp.zeros(self.shape, import_torchax().ops.mappings.t2j_dtype(self.dtype))
+            return jnp.zeros(self.shape, jax_dtype(self.dtype))
 
     @property
     def count(self) -> int:

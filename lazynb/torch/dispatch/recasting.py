@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from lazynb.torch.dispatch.halves import jax_dtype
 from lazynb.torch.dispatch.layout import Layout, layout as layout_with
 from lazynb.torch.dispatch.view_step import ViewStep
-from lazynb.torch.torchax_import import import_torchax
 
 aten = torch.ops.aten
 lax = jax.lax
@@ -22,7 +22,7 @@ NEGATIVE = ViewStep(lambda x: -x, lambda x, new: -new)
 
 def recast_step(shape: tuple[int, ...], dtype: torch.dtype) -> ViewStep:
     """The step to the same bytes as an array of ``shape`` and ``dtype``."""
-    wanted = np.dtype(import_torchax().ops.mappings.t2j_dtype(dtype))
+    wanted = jax_dtype(dtype)
     return ViewStep(lambda x: _recast(x, shape, wanted), lambda x, new: _recast(new, x.shape, x.dtype))
 
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from lazynb.torch.dispatch import recasting
+from lazynb.torch.dispatch import halves, recasting
 from lazynb.torch.dispatch.view_step import ViewStep as ViewStep
 
 aten = torch.ops.aten
@@ -250,6 +250,7 @@ _RESHAPES = {
 }
 _RECASTS = {aten.view.dtype, aten.view_as_real.default, aten.view_as_complex.default}
 _NUMBERS = {aten._conj.default: recasting.CONJUGATE, aten._neg_view.default: recasting.NEGATIVE}
+_OF_HALVES = {aten._conj.default: halves.CONJUGATE, aten._neg_view.default: halves.NEGATIVE}
 _SAMES = {aten.alias.default, aten.detach.default, aten.lift_fresh.default, aten.view_as.default}
 
 
@@ -271,7 +272,7 @@ def steps(
     if func in _RECASTS:
         return [recasting.recast_step(results[0].shape, results[0].dtype)]
     if func in _NUMBERS:
-        return [_NUMBERS[func]]
+        return [(_OF_HALVES if source.dtype is halves.DTYPE else _NUMBERS)[func]]
     if func is aten.expand.default:
         return [_expanded(results[0].shape)]
     if (make := _STEPS.get(func)) is not None:

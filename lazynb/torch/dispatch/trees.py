@@ -12,6 +12,7 @@ import torch.utils._pytree as torch_tree
 
 from lazynb.record.snapshot.names import searching
 from lazynb.torch.dispatch.layout import contiguous
+from lazynb.torch.sparse import Parts, Sparse
 from lazynb.torch.tensor import Tensor, wrap
 
 _known: set[type] = {list, tuple, dict, type(None)}
@@ -57,6 +58,23 @@ def install() -> None:
             _unflattened,
             lambda tensor: ((_array(tensor),), tensor.dtype),
         )
+
+    if Sparse not in _known:
+        _known.add(Sparse)
+        jax.tree_util.register_pytree_node(Sparse, _parts_of, _put_together)
+
+
+def _parts_of(tensor: Sparse) -> tuple[list[Tensor], Any]:
+    parts = tensor._parts
+    return parts.all(), (parts.layout, parts.is_coalesced, tuple(tensor.shape))
+
+
+def _put_together(about: Any, children: Any) -> Any:
+    layout, is_coalesced, shape = about
+    *places, values = children
+    if not all(isinstance(part, Tensor) for part in (*places, values)):  # placeholders of JAX's
+        return list(children)
+    return Sparse(Parts(layout, places, values, is_coalesced), shape)
 
 
 def learn(kind: type) -> None:

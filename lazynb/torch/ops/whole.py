@@ -20,6 +20,7 @@ from lazynb.torch.dispatch.dispatch import dispatch, jax_dtype
 from lazynb.torch.dispatch.registry import lowering
 from lazynb.torch.ops.elementwise import addmm, conjugate, softmax
 from lazynb.torch.ops.precision import at_least_float32
+from lazynb.torch.sparse import Sparse
 from lazynb.torch.tensor import Tensor
 
 aten = torch.ops.aten
@@ -115,11 +116,12 @@ def _whole(func: Any, can: Callable[..., bool], has_rule: bool) -> Callable[...,
 
 
 def _is_ours(args: Any) -> bool:
-    """Whether the tensors are of device ``jax``, and nobody wants a forward derivative or watches PyTorch's
-    operations."""
+    """Whether the tensors are dense ones of device ``jax``, and nobody wants a forward derivative or watches
+    PyTorch's operations."""
     if torch._C._len_torch_dispatch_stack() or forward_ad._current_level >= 0:
         return False
-    return all(isinstance(x, Tensor) for x in args if isinstance(x, torch.Tensor))
+    tensors = [x for x in args if isinstance(x, torch.Tensor)]
+    return all(isinstance(x, Tensor) and not isinstance(x, Sparse) for x in tensors)
 
 
 def _wants_gradient(args: Any) -> bool:
