@@ -12,11 +12,13 @@ from torch import fx
 from lazynb import _jax as jc
 from lazynb.torch.dispatch.lines import lines_of
 from lazynb.torch.dispatch.traced import here
+from lazynb.torch.graphs.outputs import is_token
 from lazynb.torch.graphs.program import Program
 from lazynb.torch.tensor import Tensor
 
 _MOST = 64  # programs of one graph; beyond it, all are forgotten
 _PLAIN = frozenset((int, float, bool, str, type(None)))
+_DENSE: Any = torch._C.DispatchKey.CompositeExplicitAutograd
 
 
 class _Interpreter(fx.Interpreter):
@@ -50,6 +52,11 @@ class _Interpreter(fx.Interpreter):
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         found = self._in_place.get(target)
         return super().get_attr(target, args, kwargs) if found is None else found
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if isinstance(target, torch._ops.HigherOrderOperator):  # which knows no tensors of another class
+            target = target.py_kernels.get(_DENSE, target)
+        return target(*args, **kwargs)
 
     def run_node(self, n: fx.Node) -> Any:
         lines = self._lines.get(n)
@@ -122,6 +129,8 @@ def _key(given: Sequence[Any]) -> Any:
             parts.append(x._layout)
         elif x.__class__ in _PLAIN:
             parts.append((x.__class__, x))
+        elif is_token(x):
+            parts.append(None)
         else:
             return None
     return tuple(parts)

@@ -58,7 +58,7 @@ class Outputs:
 
     def _noted(self, x: Any, inputs: Sequence[Any]) -> _Output:
         if not isinstance(x, Tensor):
-            if isinstance(x, torch.Tensor):
+            if isinstance(x, torch.Tensor) and not is_token(x):
                 raise Untraceable("an output on another device")
             return _Output(None, value=x)
         memory, seen = x._storage, x._layout
@@ -90,6 +90,11 @@ class Outputs:
         return [
             one.value if one.source is None else _seen(sources[one.source], one.view) for one in self._outputs
         ]
+
+
+def is_token(x: Any) -> bool:
+    """Whether ``x`` has no values: PyTorch puts operations with effects in order by such a tensor."""
+    return isinstance(x, torch.Tensor) and x.device.type == "cpu" and not x.numel()
 
 
 def _shared(outputs: Sequence[Any], visible: int | None) -> dict[int, Tensor | None]:

@@ -22,12 +22,16 @@ def install(backend: Callable[..., Any]) -> None:
     """
     from torch._dynamo import config
     from torch._dynamo.variables import builder
+    from torch._subclasses import fake_tensor
 
     for is_traced in (True, False):  # there is a table for each value of this setting
         with config.patch(trace_numpy=is_traced):
             table = builder.VariableBuilder._type_dispatch()
         table[Tensor] = _taking(backend, table)
     builder.infer_subclass_type = _plain(builder.infer_subclass_type)  # type: ignore[assignment]
+    # PyTorch keeps constants (``torch.tensor([1.0], device="jax")``) on the CPU if the device is not there.
+    # On the device it would look for memory of its own kind in them.
+    fake_tensor._is_privateuse1_backend_available = lambda: False
 
 
 def heed_modules() -> None:
