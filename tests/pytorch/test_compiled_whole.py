@@ -9,6 +9,7 @@ import weakref
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 from torch.nn import functional
 
@@ -234,6 +235,33 @@ def test_dropout_draws_as_it_does_without():
         torch.testing.assert_close(p.grad.cpu(), q.grad.cpu())
 
 
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: x + torch.randn_like(x),
+        lambda x: torch.empty_like(x).normal_(1, 2),
+        lambda x: torch.empty_like(x).exponential_(),
+        lambda x: torch.empty_like(x).bernoulli_(0.3),
+        lambda x: functional.rrelu(x - 0.5, training=True),
+        lambda x: functional.alpha_dropout(x, 0.4, training=True),
+        lambda x: functional.gumbel_softmax(x, hard=True),
+        lambda x: torch.randint(0, 9, (4,), device=x.device),
+        lambda x: torch.multinomial(x + 1, 3),
+    ],
+)
+def test_what_is_drawn_is_what_is_drawn_without(draw):
+    ours = torch.compile(draw, backend="lazynb")
+    with lazynb.lazy():
+        x = torch.rand(6).to("jax")
+        drawn = []
+        for function in (draw, ours):
+            torch.manual_seed(3)
+            drawn.append([function(x) for _ in range(3)] + [torch.rand(2, device="jax")])
+        assert recorded(drawn[1][2]).count("forward") == 1
+        for one, other in zip(*drawn, strict=True):
+            torch.testing.assert_close(one.cpu(), other.cpu())
+
+
 def test_an_index_out_of_range_that_is_known_raises_at_the_call():
     ours = compiled(Transformer())
     with lazynb.lazy():
@@ -264,6 +292,68 @@ def test_targets_out_of_range():
         pending = (torch.rand(2, device="jax").ceil() * 3).long()
         with pytest.raises(IndexError, match="Target 3 is out of bounds"):
             loss(x, pending).item()
+
+
+def test_a_singular_matrix():
+    inverse = torch.compile(torch.linalg.inv, backend="lazynb")
+    with lazynb.lazy():
+        y = inverse((torch.eye(3) * 2).to("jax"))
+        assert recorded(y) == ["forward"]
+        close(y, torch.eye(3) / 2)
+        with pytest.raises(torch.linalg.LinAlgError, match="singular"):
+            inverse(torch.zeros(3, 3).to("jax")).cpu()
+
+
+def test_constants():
+    def scaled(x):
+        return x * torch.tensor([1.0, 2.0], device=x.device) + torch.arange(2, device=x.device)
+
+    ours = torch.compile(scaled, backend="lazynb", fullgraph=True)
+    with lazynb.lazy():
+        for _ in range(2):
+            x = torch.rand(3, 2)
+            y = ours(x.to("jax"))
+            assert recorded(y) == ["forward"]
+            close(y, scaled(x))
+
+
+def test_inputs_in_the_same_memory():
+    def step(x, part):
+        part.mul_(2)
+        return x + 1
+
+    ours = torch.compile(step, backend="lazynb")
+    a = torch.rand(3, 4)
+    with lazynb.lazy():
+        b = a.to("jax")
+        for x, y in ((b, a), (b.t(), a.t()), (b, a)):
+            close(ours(x, x[1:]), step(y, y[1:]))
+        close(b, a)
+
+
+def test_hooks_and_checkpoints():
+    class Hooked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+            self.layer.register_forward_hook(lambda module, given, result: result * 2)
+            self.inner = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+
+        def forward(self, x):
+            y = self.layer(x)
+            if y.requires_grad:
+                y.register_hook(lambda gradient: gradient * 3)
+            return torch.utils.checkpoint.checkpoint(self.inner, y, use_reentrant=False)
+
+    model, x = Hooked(), torch.rand(2, 3)
+    ours = compiled(model)
+    with lazynb.lazy():
+        y = ours(x.to("jax"))
+        y.sum().backward()
+        close(y, model(x))
+    model(x).sum().backward()
+    for p, q in zip(ours.parameters(), model.parameters(), strict=True):
+        close(p.grad, q.grad)
 
 
 def test_writes_to_inputs():

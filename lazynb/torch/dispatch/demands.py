@@ -79,8 +79,7 @@ def holds(x: Any, demand: Within) -> bool:
     Raises:
       Exception: ``demand.error``, if they are known not to be.
     """
-    known = bounds_of(x)
-    if known is not None and demand.low <= known[0] and known[1] < demand.high:
+    if is_within(x, demand):
         return True
     values = known_values(x)
     if values is None:
@@ -89,6 +88,12 @@ def holds(x: Any, demand: Within) -> bool:
     if offender is not None:
         raise demand.error(offender)
     return True
+
+
+def is_within(x: Any, demand: Within) -> bool:
+    """Whether the bounds of the numbers of ``x`` are known, and as demanded."""
+    known = bounds_of(x)
+    return known is not None and demand.low <= known[0] and known[1] < demand.high
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
