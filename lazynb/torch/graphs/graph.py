@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -42,12 +43,9 @@ class _Interpreter(fx.Interpreter):
     def run_with(self, given: list[Any]) -> Any:
         """The graph's outputs for its inputs and what stands in place of :attr:`held`."""
         count = len(given) - len(self.held)
-        self._in_place = dict(zip(self.held, given[count:], strict=True))
-        try:
-            return self.run(*given[:count])
-        finally:
-            self._in_place = {}
-            self.env = {}
+        run = copy.copy(self)  # which has the values of this run, beside those of other threads
+        run._in_place = dict(zip(self.held, given[count:], strict=True))
+        return run.run(*given[:count])
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         found = self._in_place.get(target)
