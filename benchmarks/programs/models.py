@@ -23,7 +23,7 @@ def each(model: str) -> list[tuple[Any, ...]]:
     return [(rng.integers(0, WORDS, (BATCH, LENGTH)),)]
 
 
-def _made(model: str) -> Any:
+def new_model(model: str) -> Any:
     import torch
     import transformers as t
 
@@ -53,7 +53,7 @@ def in_torch(model: str) -> Callable[..., Any]:
     """The step: logits of the input."""
     import torch
 
-    made = _made(model).eval().requires_grad_(False)
+    made = new_model(model).eval().requires_grad_(False)
 
     def logits(state: Any, x: Any) -> Any:
         if next(made.parameters()).device != x.device:

@@ -96,6 +96,7 @@ from lazynb._jax.building import (
     independent as independent,
     is_jaxpr as is_jaxpr,
     jaxpr_inputs as jaxpr_inputs,
+    jaxpr_outputs as jaxpr_outputs,
     jaxprs_in as jaxprs_in,
     jaxprs_of as jaxprs_of,
     jit_options as jit_options,

@@ -82,6 +82,11 @@ def jaxpr_inputs(jaxpr: Any) -> list[Any]:
     return [*inner.constvars, *inner.invars]
 
 
+def jaxpr_outputs(jaxpr: Any) -> list[Any]:
+    """The output variables and literals of a closed jaxpr."""
+    return list((jaxpr.jaxpr if hasattr(jaxpr, "jaxpr") else jaxpr).outvars)
+
+
 def is_jaxpr(value: Any) -> bool:
     """Whether ``value`` is a jaxpr, closed or not."""
     return isinstance(value, (Jaxpr, ClosedJaxpr))

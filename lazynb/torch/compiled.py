@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from lazynb.torch import flex
+from lazynb.torch.graphs import backend, reading
 
 _LEFT_ALONE = ("lazynb", "torchax", "jax", "jaxlib", "ml_dtypes", "opt_einsum")
 _original: Any = None
@@ -23,18 +24,16 @@ _is_ready = False
 def _prepare() -> None:
     """Tells Dynamo about lazynb, once."""
     global _is_ready
+    reading.heed_modules()
     if _is_ready:
         return
     from torch._dynamo import register_backend, trace_rules
 
     for name in _LEFT_ALONE:
         trace_rules.add(name)
-    register_backend(_as_it_is, name="lazynb")
+    register_backend(backend.compile_graph, name="lazynb")
+    reading.install(backend.compile_graph)
     _is_ready = True
-
-
-def _as_it_is(module: torch.fx.GraphModule, inputs: Any) -> Any:
-    return module.forward
 
 
 def _compile(*args: Any, **kwargs: Any) -> Any:
@@ -59,3 +58,5 @@ def uninstall() -> None:
     """Undoes :func:`install`. What Dynamo was told stays."""
     torch.compile = _original
     flex.uninstall()
+    if _is_ready:
+        reading.heed_modules()

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from lazynb import _jax as jc
+from lazynb.torch.dispatch.traced import Untraceable, here
 
 _MASK = (1 << 64) - 1
 
@@ -28,15 +29,31 @@ class Generator:
         """Begins anew."""
         self._seed, self._draws = int(seed) & _MASK, draws
         self._base: Any = None
+        self._words: Any = None
 
     def key(self) -> Any:
         """A key for one draw."""
+        if here.graph is not None:
+            return here.graph.key()
         if self._base is None:
             with jc.set_current_trace(jc.eval_trace):
+                self._base = jax.random.wrap_key_data(self._key_data(), impl="threefry2x32")
+        _, number = self.take(1)
+        return jax.random.fold_in(self._base, number)
+
+    def take(self, count: int) -> tuple[Any, Any]:
+        """The key that the draws are made from, as an array, and the number of the first of ``count`` draws,
+        which count as made."""
+        first = np.uint32((self._draws + 1) & 0xFFFFFFFF)
+        self._draws += count
+        return self._key_data(), first
+
+    def _key_data(self) -> Any:
+        if self._words is None:
+            with jc.set_current_trace(jc.eval_trace):
                 words = np.array([self._seed >> 32, self._seed & 0xFFFFFFFF], np.uint32)
-                self._base = jax.random.wrap_key_data(jax.numpy.asarray(words), impl="threefry2x32")
-        self._draws += 1
-        return jax.random.fold_in(self._base, np.uint32(self._draws & 0xFFFFFFFF))
+                self._words = jax.numpy.asarray(words)
+        return self._words
 
     def state(self) -> torch.Tensor:
         """The state, 16 bytes on the CPU."""
@@ -115,4 +132,6 @@ def key(generator: torch.Generator | None) -> Any:
     """
     if generator is None:
         return default.key()
+    if here.graph is not None:
+        raise Untraceable("a generator of its own")
     return Generator(int(torch.randint(0, (1 << 63) - 1, (), generator=generator))).key()

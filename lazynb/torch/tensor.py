@@ -316,6 +316,10 @@ class Tensor(_Base):
             return {**bundle, "text/plain": repr(self)}
         return {"text/plain": repr(self)}
 
+    def __coerce_same_metadata_as_tangent__(self, *_: Any) -> Any:
+        """What ``torch.compile`` asks of a gradient that is no plain tensor."""
+        return self
+
     def torch(self) -> Any:  # the last method, as its name hides the module from those after it
         """The values as a tensor on the CPU; a trace break while they are pending."""
         return to_cpu(self, "asarray", "Tensor.torch")

@@ -26,6 +26,7 @@ from lazynb.torch.dispatch.known import Known, plain_of
 from lazynb.torch.dispatch.layout import contiguous
 from lazynb.torch.dispatch.recalled import recalled
 from lazynb.torch.dispatch.recasting import NEGATIVE
+from lazynb.torch.dispatch.traced import here
 from lazynb.torch.tensor import Tensor, array_to_torch, wrap
 
 aten = torch.ops.aten
@@ -59,16 +60,9 @@ class Within(NamedTuple):
 
 def within(x: Any, demand: Within) -> Any:
     """``x``, a tensor of whole numbers, checked. While it is pending, it is one that the program checks."""
-    if not x.numel():
+    if not x.numel() or holds(x, demand):
         return x
-    known = bounds_of(x)
-    if known is not None and demand.low <= known[0] and known[1] < demand.high:
-        return x
-    values = known_values(x)
-    if values is not None:
-        offender = _offender(values, demand)
-        if offender is not None:
-            raise demand.error(offender)
+    if here.graph is not None and here.graph.assume(x, demand):
         return x
     limits = demand.low, demand.high, demand.ignored
     safe, report = recalled((check_range, limits), lambda values: check_range(values, *limits), (x._elem,))
@@ -77,6 +71,29 @@ def within(x: Any, demand: Within) -> Any:
     if demand.ignored is None:
         new._storage.bounds = demand.low, demand.high - 1
     return new
+
+
+def holds(x: Any, demand: Within) -> bool:
+    """Whether the numbers of ``x`` are known to be as demanded.
+
+    Raises:
+      Exception: ``demand.error``, if they are known not to be.
+    """
+    if is_within(x, demand):
+        return True
+    values = known_values(x)
+    if values is None:
+        return False
+    offender = _offender(values, demand)
+    if offender is not None:
+        raise demand.error(offender)
+    return True
+
+
+def is_within(x: Any, demand: Within) -> bool:
+    """Whether the bounds of the numbers of ``x`` are known, and as demanded."""
+    known = bounds_of(x)
+    return known is not None and demand.low <= known[0] and known[1] < demand.high
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))

@@ -151,24 +151,58 @@ def multinomial(weights: Any, count: int, replacement: bool = False, generator: 
 
 
 def _leaky(func: Any, args: Any, kwargs: Any) -> Any:
-    """``rrelu_with_noise`` and ``rrelu_with_noise_``: the slopes that were drawn are left in ``noise``."""
+    """``rrelu_with_noise`` and its kind: the slopes that were drawn are left in ``noise``, or returned."""
     bound: dict[str, Any] = {"lower": 1 / 8, "upper": 1 / 3, "training": False, "generator": None}
     bound |= by_name(func, args, kwargs)
     x, noise, lower, upper = (bound[name] for name in ("self", "noise", "lower", "upper"))
     value = d.array_of(x)
     slopes = (lower + upper) / 2
+    left = d.array_of(noise)
     if bound["training"]:
         drawn = jax.random.uniform(_key(bound["generator"]), value.shape, _floats(x._layout))
         slopes = (drawn * (upper - lower) + lower).astype(value.dtype)
-        d.store(noise, jnp.where(value <= 0, slopes, jnp.ones((), value.dtype)))
+        left = jnp.where(value <= 0, slopes, jnp.ones((), value.dtype))
     result = jnp.where(value <= 0, value * slopes, value)
+    if func is aten.rrelu_with_noise_functional.default:
+        return wrap(result, layouts.contiguous(tuple(x.shape), x.dtype)), wrap(left, noise._layout)
+    if bound["training"]:
+        d.store(noise, left)
     if func is aten.rrelu_with_noise_.default:
         d.store(x, result)
         return x
     return wrap(result, layouts.contiguous(tuple(x.shape), x.dtype))
 
 
-d.special[aten.rrelu_with_noise.default] = d.special[aten.rrelu_with_noise_.default] = _leaky
+for _overload in (
+    aten.rrelu_with_noise.default,
+    aten.rrelu_with_noise_.default,
+    aten.rrelu_with_noise_functional.default,
+):
+    d.special[_overload] = _leaky
+
+
+def _drawn(func: Any, args: Any, kwargs: Any) -> Any:
+    """The numbers that an operation in place would leave: ``bernoulli.p`` draws as ``bernoulli_.float``."""
+    layout = d.expected(func, args, kwargs).tree
+    filled = _fills[func](layout, *d.array_of(args[1:]), **kwargs)
+    return wrap(d.fitted(filled, layout), layout)
+
+
+_fills: dict[Any, Any] = {
+    aten.normal_functional.default: normal,
+    aten.uniform.default: uniform,
+    aten.random.default: random,
+    aten.random.to: random,
+    getattr(aten.random, "from"): random,
+    aten.bernoulli.p: bernoulli,
+    aten.bernoulli.Tensor: bernoulli_of,
+    aten.exponential.default: exponential,
+    aten.cauchy.default: cauchy,
+    aten.log_normal.default: log_normal,
+    aten.geometric.default: geometric,
+}
+"""What fills a tensor as the operation in place does, by the operation that returns another tensor."""
+d.special.update(dict.fromkeys(_fills, _drawn))
 
 
 def _key(given: Any) -> Any:
