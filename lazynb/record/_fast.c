@@ -766,13 +766,14 @@ static int cut_full(PyObject *pending)
 #define MOST 24 /* arguments; a call with more is Python's */
 
 /* The parts of a call's key after its name, into `parts`: 1, 0 if Python is to look, -1 for an error. `filled` of
-   them are there, whichever it is. */
+   them are there, whichever it is. `outside`: whether other code may hold the arrays, as for `Pending.array`. */
 static int fill(PyObject *pending, PyObject *const *args, Py_ssize_t count, PyObject *words, PyObject *scalars,
-                PyObject **parts, Py_ssize_t *filled)
+                int outside, PyObject **parts, Py_ssize_t *filled)
 {
     Py_ssize_t named = words == NULL ? 0 : PyTuple_GET_SIZE(words);
     for (Py_ssize_t at = 0; at < count + named; at++) {
-        PyObject *part = part_of(pending, args[at], at < count ? scalars : NULL);
+        PyObject *part = IS_A(args[at], ARRAY) ? slot_of_array(pending, args[at], outside)
+                                               : part_of(pending, args[at], at < count ? scalars : NULL);
         if (part == NULL || (part == Py_None && args[at] != Py_None)) {
             if (part == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_RecursionError))
                 PyErr_Clear(); /* JAX has an error of its own for such lists */
@@ -792,8 +793,8 @@ static int fill(PyObject *pending, PyObject *const *args, Py_ssize_t count, PyOb
 
 /* Repeats the call `name` at the end of an open trace: 1 with the result, 0 if it is no plain repetition, -1 for an
    error. That JAX's configuration is the trace's the caller knows. `frame`: the caller's, or NULL for one that is
-   `between` frames further out than the running one. */
-static int repeat(PyObject *pending, PyObject *name, int alike, PyFrameObject *frame, int between,
+   `between` frames further out than the running one. `outside`: see `fill`. */
+static int repeat(PyObject *pending, PyObject *name, int alike, PyFrameObject *frame, int between, int outside,
                   PyObject *const *args, Py_ssize_t count, PyObject *words, PyObject **result)
 {
     Py_ssize_t filled = 1;
@@ -803,7 +804,7 @@ static int repeat(PyObject *pending, PyObject *name, int alike, PyFrameObject *f
         return 0;
     parts[0] = Py_NewRef(name);
     if ((alike && (scalars = PyList_New(0)) == NULL) ||
-        fill(pending, args, count, words, scalars, parts, &filled) != 1)
+        fill(pending, args, count, words, scalars, outside, parts, &filled) != 1)
         goto end;
     tip = Py_NewRef(SLOT(pending, PENDING_TIP));
     if (tip == Py_None)
@@ -842,24 +843,26 @@ static int general(Call *self, PyObject *pending, PyObject *const *args, Py_ssiz
                    PyObject **result)
 {
     int same = same_context(pending);
-    return same <= 0 ? same : repeat(pending, self->name, self->alike, NULL, self->between, args, count, words, result);
+    return same <= 0 ? same : repeat(pending, self->name, self->alike, NULL, self->between, 1, args, count, words,
+                                             result);
 }
 
-/* `again(pending, name, values, alike, frame)`: the results of a call that was recorded before at the end of an open
+/* `again(pending, name, values, alike, frame, outside=True)`: the results of a call that was recorded before at the end of an open
    trace, whose configuration the caller knows to be in force; None if it was not. `values` is a list or a tuple,
-   `frame` one in or below the user's, None for the running one. */
+   `frame` one in or below the user's, None for the running one; `outside` says whether other code may hold arrays that
+   are not marked as such. */
 static PyObject *again(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     (void)module;
-    if (count != 5 || !IS_A(args[0], PENDING) || !(args[4] == Py_None || PyFrame_Check(args[4])))
-        return PyErr_Format(PyExc_TypeError, "again(pending, name, values, alike, frame)");
+    if (count < 5 || count > 6 || !IS_A(args[0], PENDING) || !(args[4] == Py_None || PyFrame_Check(args[4])))
+        return PyErr_Format(PyExc_TypeError, "again(pending, name, values, alike, frame, outside=True)");
     PyObject *result = NULL, *pending = args[0], *values = PySequence_Tuple(args[2]);
     PyFrameObject *frame = args[4] == Py_None ? NULL : (PyFrameObject *)args[4];
     if (values == NULL)
         return NULL;
     int taken = SLOT(pending, PENDING_TIP) == Py_None ? 0
-                : repeat(pending, args[1], args[3] == Py_True, frame, 0, &PyTuple_GET_ITEM(values, 0),
-                         PyTuple_GET_SIZE(values), NULL, &result);
+                : repeat(pending, args[1], args[3] == Py_True, frame, 0, count < 6 || args[5] != Py_False,
+                         &PyTuple_GET_ITEM(values, 0), PyTuple_GET_SIZE(values), NULL, &result);
     Py_DECREF(values);
     return taken == 0 ? Py_NewRef(Py_None) : result;
 }

@@ -280,8 +280,8 @@ static int are_views(PyObject *found)
 static PyObject *read_again(PyObject *tensor, PyObject *storage, PyObject *steps, PyObject *pending)
 {
     PyObject *version = Py_NewRef(SLOT(storage, STORAGE_VERSION)), *value = PyTuple_Pack(1, SLOT(storage, STORAGE_VALUE));
-    PyObject *args[] = {pending, steps, value, Py_False, Py_None};
-    PyObject *result = value == NULL ? NULL : PyObject_Vectorcall(known[AGAIN], args, 5, NULL);
+    PyObject *args[] = {pending, steps, value, Py_False, Py_None, Py_False};
+    PyObject *result = value == NULL ? NULL : PyObject_Vectorcall(known[AGAIN], args, 6, NULL);
     if (result == Py_None)
         Py_CLEAR(result);
     if (result != NULL && (PyObject_SetAttr(tensor, str_the_value, result) < 0 ||
@@ -379,8 +379,8 @@ static PyObject *arrays_of(PyObject *found, PyObject *row, PyObject *numbers, in
 {
     PyObject *name = Py_NewRef(SLOT(found, RESULTS_NAME)), *values = NULL, *pending = open_trace(), *arrays = NULL;
     if (pending != NULL && (values = values_of(row, pending, has_before)) != NULL) {
-        PyObject *args[] = {pending, name, values, numbers, Py_None};
-        arrays = PyObject_Vectorcall(known[AGAIN], args, 5, NULL);
+        PyObject *args[] = {pending, name, values, numbers, Py_None, Py_False}; /* nobody else holds a storage's array */
+        arrays = PyObject_Vectorcall(known[AGAIN], args, 6, NULL);
         if (arrays == Py_None)
             Py_CLEAR(arrays);
     }
@@ -637,7 +637,7 @@ static int are_without_gradient(PyObject *const *args, Py_ssize_t count)
     return enabled < 0 ? -1 : 1;
 }
 
-/* A method of tensors or modules in place of PyTorch's `plain`, which it calls where it does not go at once. `unary`,
+/* A method of tensors in place of PyTorch's `plain`, which it calls where it does not go at once. `unary`,
    `tensor` and `number` are the numbers of its operations without another argument, and with one of that kind. */
 typedef struct {
     PyObject_HEAD
@@ -893,38 +893,43 @@ end:
     return result;
 }
 
-static PyObject *call_module(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *words)
+/* `at_once(module, args, kwargs)`: what a module without parts gives for a tensor; NotImplemented if that is Python's
+   to find out. */
+static PyObject *module_at_once(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
-    if (words == NULL && PyVectorcall_NARGS(nargsf) == 2 && IS_A(args[1], TENSOR) && watcher == NULL) {
-        PyObject *id = PyLong_FromVoidPtr(args[0]), *result = NULL;
-        PyObject *leaf = id == NULL ? NULL : PyDict_GetItemWithError(known[LEAVES], id);
-        if (leaf != NULL && PyTuple_Check(leaf) && PyTuple_GET_SIZE(leaf) == LEAF_FIELDS) {
-            Py_INCREF(leaf);
-            result = of_leaf(leaf, args[0], id, args[1]);
-            Py_DECREF(leaf);
-        }
-        Py_XDECREF(id);
-        if (result != NULL || PyErr_Occurred())
-            return result;
+    (void)self;
+    if (count != 3 || !PyTuple_Check(given[1]) || !PyDict_Check(given[2]) || known[NAMES - 1] == NULL)
+        return PyErr_Format(PyExc_TypeError, "at_once(module, args, kwargs), after configure");
+    PyObject *args = given[1], *id, *leaf, *result = NULL;
+    if (PyTuple_GET_SIZE(args) != 1 || PyDict_GET_SIZE(given[2]) != 0 || !IS_A(PyTuple_GET_ITEM(args, 0), TENSOR) ||
+        watcher != NULL)
+        Py_RETURN_NOTIMPLEMENTED;
+    if ((id = PyLong_FromVoidPtr(given[0])) == NULL)
+        return NULL;
+    leaf = PyDict_GetItemWithError(known[LEAVES], id);
+    if (leaf != NULL && PyTuple_Check(leaf) && PyTuple_GET_SIZE(leaf) == LEAF_FIELDS) {
+        Py_INCREF(leaf);
+        result = of_leaf(leaf, given[0], id, PyTuple_GET_ITEM(args, 0));
+        Py_DECREF(leaf);
     }
-    return PyObject_Vectorcall(((Method *)callable)->plain, args, nargsf, words);
+    Py_DECREF(id);
+    return result != NULL || PyErr_Occurred() ? result : Py_NewRef(Py_NotImplemented);
 }
 
 /* ---- methods ---------------------------------------------------------------------------------------------- */
 
 static PyObject *method_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *words[] = {"plain", "unary", "tensor", "number", "of_modules", NULL};
+    static char *words[] = {"plain", "unary", "tensor", "number", NULL};
     PyObject *plain, *unary = Py_None, *tensor = Py_None, *number = Py_None;
-    int of_modules = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OOOp", words, &plain, &unary, &tensor, &number, &of_modules))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OOO", words, &plain, &unary, &tensor, &number))
         return NULL;
     if (known[NAMES - 1] == NULL)
         return PyErr_Format(PyExc_RuntimeError, "configure was not called");
     Method *self = (Method *)type->tp_alloc(type, 0);
     if (self == NULL)
         return NULL;
-    self->vectorcall = of_modules ? call_module : call_operator;
+    self->vectorcall = call_operator;
     self->plain = Py_NewRef(plain);
     self->unary = Py_NewRef(unary);
     self->tensor = Py_NewRef(tensor);
@@ -971,8 +976,8 @@ static PyGetSetDef method_attributes[] = {
 
 static PyTypeObject MethodType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lazynb.torch._short.Method",
-    .tp_doc = PyDoc_STR("Method(plain, unary=None, tensor=None, number=None, of_modules=False): `plain`, at once "
-                        "where its operation was recorded before."),
+    .tp_doc = PyDoc_STR("Method(plain, unary=None, tensor=None, number=None): `plain`, at once where its operation "
+                        "was recorded before."),
     .tp_basicsize = sizeof(Method),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
     .tp_new = method_new,
@@ -1001,6 +1006,8 @@ static PyMethodDef functions[] = {
                "missing, TypeError if an attribute is no slot.")},
     {"dispatch", (PyCFunction)(void (*)(void))dispatch, METH_FASTCALL,
      PyDoc_STR("dispatch(func, types, args=(), kwargs=None): carries out an operation of PyTorch's.")},
+    {"at_once", (PyCFunction)(void (*)(void))module_at_once, METH_FASTCALL,
+     PyDoc_STR("at_once(module, args, kwargs): what a module without parts gives, or NotImplemented.")},
     {"watch", watch, METH_O,
      PyDoc_STR("watch(calls): notes (operation, args, kwargs, result) of this thread's operations in a list; None ends "
                "that.")},

@@ -127,16 +127,11 @@ def _at_once(plain: Callable[..., Any], **options: Any) -> Any:
     return method
 
 
-def of_modules(call: Callable[..., Any]) -> Callable[..., Any]:
-    """``Module.__call__`` in Python, with calls that go at once before it."""
-    return call if _short is None else _at_once(call, of_modules=True)
-
-
 def install() -> None:
     """Lets PyTorch call the short way at once."""
     if _short is None or leaves.watch is not None:
         return
     tensor.Tensor.__torch_dispatch__ = staticmethod(_short.dispatch)
-    leaves.watch = _short.watch
+    leaves.watch, leaves.at_once = _short.watch, _short.at_once
     for name, method in _methods().items():
         setattr(tensor.Tensor, name, method)

@@ -78,6 +78,11 @@ watch: Callable[[list[Any] | None], None] | None = None
 """Has the operations of this thread noted, see ``lazynb.torch._short``; None where that was not built."""
 
 
+def at_once(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What ``module`` gives, or ``NotImplemented`` where a call is not known or C was not built."""
+    return NotImplemented
+
+
 def is_watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether a call of ``module`` with a tensor is to be watched."""
     if module._modules or kwargs or len(args) > 1 or watch is None or torch.is_grad_enabled():

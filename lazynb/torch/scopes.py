@@ -149,6 +149,9 @@ def _followed(own: Callable[..., Any]) -> Callable[..., Any]:
     def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         if ambient.value.__class__ is not LazyTrace or self._compiled_call_impl is not None:
             return own(self, *args, **kwargs)
+        result = leaves.at_once(self, args, kwargs)
+        if result is not NotImplemented:
+            return result
         modules, outer = this.modules, scopes.context
         depth, frame = len(modules), None
         try:
@@ -179,16 +182,12 @@ _own: Callable[..., Any] | None = None
 _ours: Callable[..., Any] | None = None
 
 
-def install(at_once: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Follows the modules that are called.
-
-    Arguments:
-      at_once: puts a short way before a call.
-    """
+def install() -> None:
+    """Follows the modules that are called."""
     global _own, _ours
     if _ours is None:
         _own = Module.__call__
-        _ours = Module.__call__ = at_once(_followed(_own))  # type: ignore[method-assign]
+        _ours = Module.__call__ = _followed(_own)  # type: ignore[method-assign]
 
 
 def uninstall() -> None:

@@ -102,7 +102,7 @@ def enable() -> Enabled:
         whole.install(_library)
         autocast.install(_library)
         autograd.install()
-        scopes.install(accelerated.of_modules)
+        scopes.install()
         trees.install()
         modules.install()
         dense.install(_library)

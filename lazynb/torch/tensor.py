@@ -13,7 +13,10 @@ import jax
 import numpy as np
 import torch
 
+from lazynb import _jax as jc
+from lazynb.record.outside import held_outside
 from lazynb.record.tensor import LazyTensor, looking
+from lazynb.record.trace import every_trace
 from lazynb.torch import printing
 from lazynb.torch.dense import check_dense
 from lazynb.torch.dispatch import around, halves, known, recasting
@@ -148,7 +151,7 @@ class Tensor(_Base):
 
         It shares no memory that can be written to. JAX has no complex32: such values are complex64.
         """
-        return halves.numbers_of(self._elem) if self.dtype is halves.DTYPE else self._elem
+        return halves.numbers_of(self._elem) if self.dtype is halves.DTYPE else given_out(self._elem)
 
     @property
     def jax_device(self) -> Any:
@@ -332,6 +335,18 @@ def _copied(storage: Storage, memo: Any) -> Storage:
         copy = memo[id(storage)] = storage.copied()
         memo.setdefault(id(memo), []).append(storage)  # what the memo knows by its id has to stay alive
     return copy
+
+
+def given_out(value: Any) -> Any:
+    """An array that other code may hold from here on, and delete or give away while a program waits for it.
+
+    No other array of a storage is looked after, which is a tenth of the time of recording a model.
+    """
+    if value.__class__ is jc.ArrayImpl and id(value) not in held_outside.ids:
+        held_outside.add(value)
+        for trace in every_trace():
+            trace.secure(value)
+    return value
 
 
 def wrap(value: Any, layout: Layout) -> Tensor:

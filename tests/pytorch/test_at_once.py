@@ -10,6 +10,8 @@ import functools
 import gc
 import random
 
+import jax
+import jax.numpy as jnp
 import pytest
 import torch
 from torch.autograd import forward_ad
@@ -147,6 +149,53 @@ def test_in_inference_mode_results_are_inference_tensors():
     assert inside.is_inference() and not outside.is_inference()
     with pytest.raises(RuntimeError, match="[Ii]nference tensor"):
         inside.requires_grad_()
+
+
+# ---- arrays that other code may delete ---------------------------------------------------------------------
+
+
+def deleted_before(x):
+    array = x.jax()
+    result = x * 2 + 1
+    array.delete()
+    return result
+
+
+def deleted_after(x):
+    result = x * 2 + 1
+    x.jax().delete()
+    return result
+
+
+def deleted_as_tree(x):
+    result = x * 2 + 1
+    jax.tree.leaves(x)[0].delete()
+    return result
+
+
+def donated(x):
+    result, array = x * 2 + 1, x.jax()
+    with lazynb.eager():
+        jax.jit(lambda v: v + 1, donate_argnums=0)(array)
+    return result
+
+
+def from_outside(x):
+    array = jnp.asarray(x.cpu().numpy())
+    other = jax.tree.unflatten(jax.tree.structure(x), [array])
+    result = other * 2 + 1
+    array.delete()
+    return result
+
+
+@pytest.mark.parametrize("call", [deleted_before, deleted_after, deleted_as_tree, donated, from_outside])
+def test_what_is_pending_outlives_the_arrays_that_were_given_out(call):
+    plain = torch.rand(4, 4)
+    x = plain.to("jax")
+    with lazynb.lazy():
+        warm(lambda: x * 2 + 1)
+        result = call(x)
+    torch.testing.assert_close(result.cpu(), plain * 2 + 1)
 
 
 # ---- modules -----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import torch
 import lazynb
 from lazynb import _jax as jc
 from lazynb.landmarks import landmarks
-from lazynb.torch import accelerated, scopes
+from lazynb.torch import scopes
 
 nn = torch.nn
 
@@ -112,7 +112,7 @@ def test_pytorchs_own_call_is_put_back():
     try:
         assert nn.Module.__call__ is own
     finally:
-        scopes.install(accelerated.of_modules)
+        scopes.install()
     assert nn.Module.__call__ is scopes._ours
 
 

@@ -13,7 +13,7 @@ import torch.utils._pytree as torch_tree
 from lazynb.record.snapshot.names import searching
 from lazynb.torch.dispatch.layout import contiguous
 from lazynb.torch.sparse import Parts, Sparse
-from lazynb.torch.tensor import Tensor, wrap
+from lazynb.torch.tensor import Tensor, given_out, wrap
 
 _known: set[type] = {list, tuple, dict, type(None)}
 
@@ -35,13 +35,13 @@ def _unflattened(dtype: Any, children: Any) -> Any:
     (value,) = children
     if not isinstance(value, jax.Array):  # a placeholder of JAX's
         return value
-    return wrap(value, contiguous(tuple(value.shape), dtype))
+    return wrap(given_out(value), contiguous(tuple(value.shape), dtype))
 
 
 def _array(tensor: Tensor) -> Any:
     """The array of a tensor; while names are looked for, only one that is there."""
     if not searching.active:
-        return tensor._elem
+        return given_out(tensor._elem)
     storage = tensor._storage
     if not tensor._steps:
         return storage.value
