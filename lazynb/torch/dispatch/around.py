@@ -49,6 +49,21 @@ def in_64_bit() -> Any:
     return jax.enable_x64(True)
 
 
+def is_back(count: int) -> None:
+    """Keeps what is known of JAX's configuration since its ``count`` of changes, if 64-bit mode came and went and
+    nothing else has changed."""
+    if _changes.count == count + 2:
+        if here.epoch == count:
+            here.epoch += 2
+        if here.quick == count:
+            here.quick += 2
+
+
+def changes_so_far() -> int:
+    """The number of changes of JAX's configuration, for :func:`is_back`."""
+    return int(_changes.count)
+
+
 def note() -> Any:
     """Notes the configuration in which an operation is called, before JAX is put into 64-bit mode.
 

@@ -113,11 +113,12 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             recallable[id(func)] = func in _numbered, func in demands.checkers, func in befores
         before = befores.get(func)
         handler = _handlers[func] = handler if before is None else before(func, handler)
-    context = around.note()
+    context, count = around.note(), around.changes_so_far()
     with in_64_bit():
         results = handler(func, args, kwargs)
         if context is not None:
             around.noted(context)
+    around.is_back(count)
     return results
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from lazynb.record.outside import new_array
-from lazynb.torch.dispatch.around import in_64_bit
+from lazynb.torch.dispatch.around import changes_so_far, in_64_bit, is_back
 from lazynb.torch.dispatch.recasting import NEGATIVE
 
 MOST = 1 << 16  # elements
@@ -64,8 +64,11 @@ class Known:
 
 def array_of(values: np.ndarray) -> Any:
     """An array of JAX's with a copy of ``values``, made at once."""
+    count = changes_so_far()
     with in_64_bit():  # what puts memory would halve these elements otherwise
-        return new_array(values)
+        array = new_array(values)
+    is_back(count)
+    return array
 
 
 def is_small(tensor: Any) -> bool:
