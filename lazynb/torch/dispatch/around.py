@@ -50,8 +50,9 @@ def in_64_bit() -> Any:
 
 
 def is_back(count: int) -> None:
-    """Keeps what is known of JAX's configuration since its ``count`` of changes, if 64-bit mode came and went and
-    nothing else has changed."""
+    """Keeps what is known of JAX's configuration if 64-bit mode came and went since its ``count`` of changes.
+
+    Nothing else may have changed."""
     if _changes.count == count + 2:
         if here.epoch == count:
             here.epoch += 2

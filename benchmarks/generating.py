@@ -1,0 +1,106 @@
+"""What ``generate()`` of tiny models with a static cache takes on device ``jax``, beside PyTorch eager.
+
+    python -m benchmarks.generating
+
+Processor time (of all threads) of 16 tokens, warm, the median of 9: PyTorch eager on the CPU; recorded, with
+the tokens read at the end; recorded where Transformers asks after each token whether all have ended; and the
+first with the model compiled (``torch.compile(model.forward, backend="lazynb")``). In brackets, the ratio to
+eager.
+"""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import transformers
+
+import lazynb
+import lazynb.torch
+
+TOKENS, ROUNDS = 16, 9
+_SIZES = {"vocab_size": 50, "bos_token_id": 0, "eos_token_id": None, "pad_token_id": 0}
+_LLAMA = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+MODELS: dict[str, Callable[[], Any]] = {
+    "GPT-2": lambda: transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(n_embd=16, n_layer=2, n_head=2, n_positions=128, **_SIZES)
+    ),
+    "Llama": lambda: transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(num_key_value_heads=1, max_position_embeddings=128, **_LLAMA, **_SIZES)
+    ),
+}
+_ENDING = {"eos_token_id": 49, "min_new_tokens": TOKENS}
+
+
+def _tokens(model: Any, ids: Any, options: dict[str, Any]) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=TOKENS,
+            do_sample=False,
+            cache_implementation="static",
+            pad_token_id=0,
+            **options,
+        ).tolist()
+
+
+def _lazily(model: Any, ids: Any, options: dict[str, Any]) -> Any:
+    with lazynb.lazy():
+        return _tokens(model, ids, options)
+
+
+def milliseconds(call: Callable[..., Any], *args: Any) -> float:
+    """Processor time of a warm call, the median."""
+    for _ in range(3):
+        call(*args)
+    times = []
+    for _ in range(ROUNDS):
+        start = time.process_time()
+        call(*args)
+        times.append(1e3 * (time.process_time() - start))
+    return statistics.median(times)
+
+
+def measured(name: str) -> list[float]:
+    """The figures of a model: eager, recorded, recorded with an end asked for, compiled."""
+    torch.manual_seed(0)
+    plain, ids = MODELS[name]().eval(), torch.randint(1, 49, (2, 5))
+    ours, given = copy.deepcopy(plain).to("jax"), ids.to("jax")
+    compiled = copy.deepcopy(ours)
+    compiled.forward = torch.compile(compiled.forward, backend="lazynb")
+    wanted = _tokens(plain, ids, {})
+    for model in (ours, compiled):
+        if _lazily(model, given, {}) != wanted:
+            raise RuntimeError(f"{name}: other tokens than PyTorch's")
+    return [
+        milliseconds(_tokens, plain, ids, {}),
+        milliseconds(_lazily, ours, given, {}),
+        milliseconds(_lazily, ours, given, _ENDING),
+        milliseconds(_lazily, compiled, given, {}),
+    ]
+
+
+def main() -> None:
+    """Prints the table."""
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    lazynb.torch.enable()
+    print(f"PyTorch {torch.__version__}, Transformers {transformers.__version__}, one thread\n")
+    print(
+        "| model | PyTorch eager | recorded | recorded, its end asked for | compiled |\n|---|---|---|---|---|"
+    )
+    for name in MODELS:
+        eager, *others = measured(name)
+        cells = [f"{one:.1f} ms ({one / eager:.1f})" for one in others]
+        print(f"| {name} | {eager:.1f} ms | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
