@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from lazynb.torch import shapeless
+
 
 class _Running(threading.local):
     """Whether this thread is inside ``Module._apply``, which calls itself for the modules inside."""
@@ -43,7 +45,7 @@ def _holders(root: torch.nn.Module) -> list[list[tuple[torch.nn.Module, str]]]:
 def _applied(module: torch.nn.Module, function: Callable[[Any], Any], recurse: bool) -> torch.nn.Module:
     """``Module._apply``, after which the module's own parameters are the objects that they were."""
     before = dict(module._parameters)
-    result: torch.nn.Module = _original_apply(module, function, recurse)
+    result: torch.nn.Module = _original_apply(module, shapeless.moving(function), recurse)
     for name, old in before.items():
         new = module._parameters[name]
         if old is None or new is None or new is old or not (_is_ours(old) or _is_ours(new)):

@@ -20,6 +20,7 @@ from lazynb.torch import (
     moving,
     safe_open,
     scopes,
+    shapeless,
     subclasses,  # noqa: F401  # a method of tensors
     tensor,
 )
@@ -105,6 +106,7 @@ def enable() -> Enabled:
         scopes.install()
         trees.install()
         modules.install()
+        shapeless.install()
         dense.install(_library)
         on_sparse.install(_library)
         loading.install(is_enabled)
@@ -126,6 +128,7 @@ def disable() -> None:
             autograd.uninstall()
             scopes.uninstall()
             modules.uninstall()
+            shapeless.uninstall()
             generator.uninstall()
             safe_open.uninstall()
             compiled.uninstall()
