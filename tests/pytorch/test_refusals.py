@@ -28,6 +28,8 @@ WRONG = {
     ),
     "more axes than there may be": lambda there: torch.ones([1] * 65).to(there).amax(0),
     "pools of whole numbers": lambda there: F.max_pool1d(torch.arange(6, device=there).view(1, 1, 6), 2),
+    "truth value taken away": lambda there: torch.ones(2, device=there) - True,
+    "truth value as a factor": lambda there: torch.add(torch.ones(2, device=there), 1, alpha=True),
     "no values": lambda there: torch.ones(2, device="meta").to(there),
 }
 

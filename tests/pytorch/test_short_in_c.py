@@ -44,8 +44,8 @@ NUMBERS = (2, 0.5, 0.0, -0.0, True, 3.25, -1)
 STEPS = (
     lambda x, y, n: x + y,
     lambda x, y, n: x * n,
-    lambda x, y, n: torch.sub(x, y, alpha=n),
-    lambda x, y, n: n - x,
+    lambda x, y, n: torch.sub(x, y, alpha=n + 0),  # PyTorch takes no truth value here
+    lambda x, y, n: (n + 0) - x,
     lambda x, y, n: x.t(),
     lambda x, y, n: x.t().t() + y,
     lambda x, y, n: x.reshape(2, 8).reshape(4, 4) * y,

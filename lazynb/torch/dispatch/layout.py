@@ -4,8 +4,9 @@ An operation is run once on PyTorch's own ``meta`` tensors, which have no values
 dtypes, whatever JAX's promotion says, and a wrong call raises what PyTorch raises. The results are kept.
 
 The rules for ``meta`` differ from the operations themselves in two ways: they take tensors of different
-dtypes where the CPU raises (``f32 @ f64``), and their errors have other words. So in these two cases, which
-are rare, the CPU is asked too, with ones and zeros for values, and the dtypes are those of its results.
+dtypes, and truth values, where the CPU raises (``f32 @ f64``, ``f32 - True``), and their errors have other
+words. So in these cases, which are rare, the CPU is asked too, with ones and zeros for values, and the dtypes
+are those of its results.
 """
 
 from __future__ import annotations
@@ -228,9 +229,11 @@ def _outcome(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: As
         if needs_values:
             raise Unknown(str(func)) from error
         return _layouts_in(_said_by_cpu(func, args, kwargs, asker))
-    dtypes = {leaf.dtype for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
+    leaves = tree_leaves((args, kwargs))
+    dtypes = {leaf.dtype for leaf in leaves if isinstance(leaf, torch.Tensor)}
+    is_plain = _are_common(dtypes) and not any(isinstance(leaf, bool) for leaf in leaves)
     said = None
-    if asker.fills(func) or (asker.is_elementwise(func) and not _are_common(dtypes)):
+    if asker.fills(func) or (asker.is_elementwise(func) and not is_plain):
         said = _check_small(func, args, kwargs, asker)
     elif not asker.is_elementwise(func) and (func.overloadpacket in _LAX or not _are_common(dtypes)):
         said = _check_on_cpu(func, args, kwargs, asker)
