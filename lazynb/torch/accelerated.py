@@ -7,6 +7,7 @@ as do calls of PyTorch's own modules without parts (:mod:`.leaves`).
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,14 +27,14 @@ SOURCE = Path(__file__).parent / "_short.c"
 
 
 aten = torch.ops.aten
-# What something lies between a method and its operation by, if it says so.
+# Private names of functions: what is true of one says that something lies between a method and its operation.
 _BUSY = (
-    torch._C._len_torch_dispatch_stack,
-    torch._C._len_torch_function_stack,
-    torch._C._functorch.maybe_current_level,
-    torch._C._is_any_autocast_enabled,
-    torch._C._autograd._profiler_enabled,
-    torch._C._get_tracing_state,
+    "_len_torch_dispatch_stack",
+    "_len_torch_function_stack",
+    "_functorch.maybe_current_level",
+    "_is_any_autocast_enabled",
+    "_autograd._profiler_enabled",
+    "_get_tracing_state",
 )
 
 # The operations to which methods of tensors come with another tensor, and with a number.
@@ -58,7 +59,16 @@ def _loaded() -> tuple[Any, str | None]:
     """The module and None, or None and why there is none."""
     if accelerator.again is None:
         return None, accelerator.why_not
+    try:
+        list(map(_named, _BUSY))
+    except AttributeError as error:
+        return None, f"PyTorch {torch.__version__} does not say what watches its operations: {error}"
     return loaded("lazynb.torch._short", SOURCE, _parts())
+
+
+def _named(path: str) -> Callable[[], Any]:
+    """A function of PyTorch's core."""
+    return operator.attrgetter(path)(torch._C)  # type: ignore[no-any-return]
 
 
 def _parts() -> dict[str, Any]:
@@ -88,7 +98,7 @@ def _parts() -> dict[str, Any]:
         "writing": dispatch.writing,
         "copy": id(torch.ops.aten.clone.default),
         "bounds_of": demands.bounds_of,
-        "quiet": _BUSY,
+        "quiet": tuple(map(_named, _BUSY)),
         "forward_ad": vars(forward_ad),
         "is_grad_enabled": torch.is_grad_enabled,
         "leaves": leaves.leaves,

@@ -266,3 +266,9 @@ def test_it_can_be_turned_off(environment):
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}
     )
     assert run.stdout.splitlines()[-1] == "LAZYNB_PURE is set 4.0", run.stderr
+
+
+def test_a_pytorch_that_does_not_say_what_watches_goes_without(monkeypatch):
+    monkeypatch.setattr(accelerated, "_BUSY", ("_len_torch_dispatch_stack", "_no_such_name"))
+    found, why = accelerated._loaded()
+    assert found is None and ("_no_such_name" in why or why == accelerated.accelerator.why_not)
