@@ -847,10 +847,10 @@ static int general(Call *self, PyObject *pending, PyObject *const *args, Py_ssiz
                                              result);
 }
 
-/* `again(pending, name, values, alike, frame, outside=True)`: the results of a call that was recorded before at the end of an open
-   trace, whose configuration the caller knows to be in force; None if it was not. `values` is a list or a tuple,
-   `frame` one in or below the user's, None for the running one; `outside` says whether other code may hold arrays that
-   are not marked as such. */
+/* `again(pending, name, values, alike, frame, outside=True)`: the results of a call that was recorded before at the end
+   of an open trace, whose configuration the caller knows to be in force; None if it was not. `values` is a list or a
+   tuple, `frame` one in or below the user's, None for the running one; `outside` says whether other code may hold
+   arrays that are not marked as such. */
 static PyObject *again(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     (void)module;

@@ -28,12 +28,10 @@ def tree(source: str) -> ast.AST | None:
     for _ in range(_TRIES):
         try:
             return ast.parse(source)
-        except (
-            SystemError
-        ):  # Python 3.11 counts the depth for all threads in one place (python/cpython#106905)
-            continue
         except (SyntaxError, ValueError):
             break
+        except SystemError:  # another thread parses: Python 3.11 counts for both (python/cpython#106905)
+            continue
     return None
 
 

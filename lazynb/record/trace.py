@@ -22,8 +22,8 @@ from lazynb.record.capacity import SURELY_THERE, lacks, size_of
 from lazynb.record.constants import settled
 from lazynb.record.differentiated import Differentiated
 from lazynb.record.fast.jitted import donated, gives_twice, lift_constants
-from lazynb.record.loops.division import PIECE, Division
-from lazynb.record.loops.growth import has_grown, is_full
+from lazynb.record.loops.division import Division
+from lazynb.record.loops.growth import has_grown, has_room, is_full
 from lazynb.record.mapped import call_mapped
 from lazynb.record.numbers import scalar_input
 from lazynb.record.operation import Operation, OperationTable, operation_name
@@ -297,8 +297,11 @@ class LazyTrace(jc.Trace):
             if devices is not None and any(committed_devices(arg, self) for arg in args):
                 devices = None
             operation = operations.find(primitive, params, self._context.now(), devices)
-            if self.full is not None and not self._has_room():
-                self.cut_full(sys._getframe(2))
+            if self.full is not None:  # the call that filled it goes on
+                if self.full[0] is self.pending and has_room(self.pending):
+                    self.full = None
+                else:
+                    self.cut_full(sys._getframe(2))
             pending = self.home(args, devices)
             if operation.calls_back:
                 pending = self._before_callback(pending)
@@ -374,17 +377,6 @@ class LazyTrace(jc.Trace):
             self.full = pending, pending.mark()
         else:
             has_grown(self, pending, frame)
-
-    def _has_room(self) -> bool:
-        """Whether the call that filled the trace may go on in it: one that is cut is made anew each time."""
-        assert self.full is not None
-        pending = self.full[0]
-        operations, loop = pending.state.operations, pending.loop
-        is_piece = loop is not None and operations == loop.length
-        if pending is not self.pending or is_piece or operations >= config.max_program + PIECE:
-            return False
-        self.full = None
-        return True
 
     def cut_full(self, frame: FrameType) -> None:
         """Cuts the trace that a call has filled, where that was, unless it was cut or went on since."""

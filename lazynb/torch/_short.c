@@ -429,7 +429,8 @@ static PyObject *bounds_of(PyObject *tensor)
     return bounds;
 }
 
-/* Whether what is demanded of values is known to be so; 0 also with an error. */
+/* Whether what is demanded of values is known to be so (`demands.is_within`, for a Results' range); 0 also with an
+   error. */
 static int is_within(PyObject *found, PyObject *args)
 {
     PyObject *range = SLOT(found, RESULTS_RANGE), *bounds;
@@ -448,25 +449,54 @@ static int is_within(PyObject *found, PyObject *args)
     return is && !PyErr_Occurred();
 }
 
-/* The results of a call the short way; NULL, with an error or without. */
-static PyObject *shortly(PyObject *id, PyObject *flags, PyObject *args, PyObject *kwargs)
+/* Which of a call's results are wanted: a place among several, or one of these. */
+enum { THE_ONE = -1, ALL = -2 };
+
+/* One of the results of a call, the only one if `which` is THE_ONE: a tensor; NULL, with an error or without. */
+static PyObject *one_result(PyObject *found, PyObject *row, PyObject *numbers, int has_before, Py_ssize_t which)
 {
-    PyObject *numbers = PyTuple_GET_ITEM(flags, 0), *result = NULL, *found;
-    Call call = {numbers == Py_True, PyList_New(0)};
-    if (call.row == NULL)
+    PyObject *tree = Py_NewRef(SLOT(found, RESULTS_TREE)), *arrays = NULL, *given = NULL, *result = NULL;
+    if (which == THE_ONE ? !IS_A(tree, LAYOUT) : !PyList_CheckExact(tree) || which >= PyList_GET_SIZE(tree))
+        goto end;
+    for (Py_ssize_t at = 0; at <= which; at++)
+        if (!IS_A(PyList_GET_ITEM(tree, at), LAYOUT))
+            goto end;
+    if ((arrays = arrays_of(found, row, numbers, has_before)) == NULL)
+        goto end;
+    if (which == THE_ONE)
+        result = wrap(arrays, tree);
+    else if ((given = PySequence_Fast(arrays, "an operation with several results gave one")) != NULL &&
+             which < PySequence_Fast_GET_SIZE(given))
+        result = wrap(PySequence_Fast_GET_ITEM(given, which), PyList_GET_ITEM(tree, which));
+end:
+    Py_XDECREF(given);
+    Py_XDECREF(arrays);
+    Py_DECREF(tree);
+    return result;
+}
+
+/* The results of a call the short way, all or that which is wanted; NULL, with an error or without. */
+static PyObject *shortly(PyObject *id, PyObject *args, PyObject *kwargs, Py_ssize_t which)
+{
+    PyObject *flags = PyDict_GetItemWithError(known[RECALLABLE], id), *result = NULL, *found;
+    if (flags == NULL)
         return NULL;
-    if ((found = found_of(&call, id, args, kwargs, 0)) != NULL) {
-        if (PyTuple_GET_ITEM(flags, 1) == Py_True && !is_within(found, args))
+    PyObject *numbers = Py_NewRef(PyTuple_GET_ITEM(flags, 0));
+    int demands = PyTuple_GET_ITEM(flags, 1) == Py_True, has_before = PyTuple_GET_ITEM(flags, 2) == Py_True;
+    Call call = {numbers == Py_True, PyList_New(0)};
+    if (call.row != NULL && (found = found_of(&call, id, args, kwargs, 0)) != NULL) {
+        if (demands && !is_within(found, args))
             ;
-        else if (are_views(found))
-            result = PyTuple_GET_SIZE(args) && IS_A(PyTuple_GET_ITEM(args, 0), TENSOR)
-                         ? views(PyTuple_GET_ITEM(args, 0), found)
-                         : NULL;
-        else if (SLOT(found, RESULTS_RECALLED) == Py_True)
-            result = again(found, call.row, numbers, PyTuple_GET_ITEM(flags, 2) == Py_True);
+        else if (are_views(found)) {
+            if (which == ALL && PyTuple_GET_SIZE(args) && IS_A(PyTuple_GET_ITEM(args, 0), TENSOR))
+                result = views(PyTuple_GET_ITEM(args, 0), found);
+        } else if (SLOT(found, RESULTS_RECALLED) == Py_True)
+            result = which == ALL ? again(found, call.row, numbers, has_before)
+                                  : one_result(found, call.row, numbers, has_before, which);
         Py_DECREF(found);
     }
-    Py_DECREF(call.row);
+    Py_XDECREF(call.row);
+    Py_DECREF(numbers);
     return result;
 }
 
@@ -539,15 +569,13 @@ end:
 /* The results of the operation with the number `id`; NULL, with an error or without, if Python is to carry it out. */
 static PyObject *short_way(PyObject *id, PyObject *args, PyObject *kwargs)
 {
-    PyObject *result = NULL, *flags = PyDict_GetItemWithError(known[RECALLABLE], id);
-    if (flags != NULL) {
-        Py_INCREF(flags);
-        result = shortly(id, flags, args, kwargs);
-        Py_DECREF(flags);
-    } else if ((flags = PyErr_Occurred() ? NULL : PyDict_GetItemWithError(known[WRITERS], id)) != NULL) {
-        Py_INCREF(flags);
-        result = written(flags, args, kwargs);
-        Py_DECREF(flags);
+    PyObject *result = NULL, *writer;
+    if (PyDict_GetItemWithError(known[RECALLABLE], id) != NULL)
+        result = shortly(id, args, kwargs, ALL);
+    else if ((writer = PyErr_Occurred() ? NULL : PyDict_GetItemWithError(known[WRITERS], id)) != NULL) {
+        Py_INCREF(writer);
+        result = written(writer, args, kwargs);
+        Py_DECREF(writer);
     } else if (!PyErr_Occurred() && PyObject_RichCompareBool(id, known[COPY], Py_EQ) == 1)
         result = copied(id, args, kwargs);
     return result;
@@ -656,17 +684,23 @@ static PyObject *operation_of(Method *self, PyObject *const *args, Py_ssize_t co
     return PyFloat_CheckExact(args[1]) || PyLong_CheckExact(args[1]) ? self->number : Py_None;
 }
 
+static int is_lazy(void)
+{
+    PyObject *trace = PyObject_GetAttr(known[AMBIENT], str_value);
+    int is = trace == NULL ? -1 : IS_A(trace, LAZY_TRACE);
+    Py_XDECREF(trace);
+    return is;
+}
+
 /* The result of an operation at once; NULL, with an error or without. */
 static PyObject *at_once(PyObject *id, PyObject *const *args, Py_ssize_t count)
 {
-    PyObject *flags = PyDict_GetItemWithError(known[RECALLABLE], id), *row, *result = NULL;
-    if (flags == NULL || are_without_gradient(args, count) != 1 || is_quiet() != 1 || (row = PyTuple_New(count)) == NULL)
+    PyObject *row, *result = NULL;
+    if (is_lazy() != 1 || are_without_gradient(args, count) != 1 || is_quiet() != 1 || (row = PyTuple_New(count)) == NULL)
         return NULL;
     for (Py_ssize_t at = 0; at < count; at++)
         PyTuple_SET_ITEM(row, at, Py_NewRef(args[at]));
-    Py_INCREF(flags);
-    result = shortly(id, flags, row, NULL);
-    Py_DECREF(flags);
+    result = shortly(id, row, NULL, THE_ONE);
     Py_DECREF(row);
     return result;
 }
@@ -810,55 +844,13 @@ static PyObject *scope_of(PyObject *module, PyObject *id, PyObject *outer)
     return scope;
 }
 
-/* One of the results of a call, the only one if `which` is below 0: a tensor; NULL, with an error or without. */
-static PyObject *one_result(PyObject *found, PyObject *row, PyObject *numbers, int has_before, Py_ssize_t which)
-{
-    PyObject *tree = Py_NewRef(SLOT(found, RESULTS_TREE)), *arrays = NULL, *given = NULL, *result = NULL;
-    if (which < 0 ? !IS_A(tree, LAYOUT) : !PyList_CheckExact(tree) || which >= PyList_GET_SIZE(tree))
-        goto end;
-    for (Py_ssize_t at = 0; at <= which; at++)
-        if (!IS_A(PyList_GET_ITEM(tree, at), LAYOUT))
-            goto end;
-    if ((arrays = arrays_of(found, row, numbers, has_before)) == NULL)
-        goto end;
-    if (which < 0)
-        result = wrap(arrays, tree);
-    else if ((given = PySequence_Fast(arrays, "an operation with several results gave one")) != NULL &&
-             which < PySequence_Fast_GET_SIZE(given))
-        result = wrap(PySequence_Fast_GET_ITEM(given, which), PyList_GET_ITEM(tree, which));
-end:
-    Py_XDECREF(given);
-    Py_XDECREF(arrays);
-    Py_DECREF(tree);
-    return result;
-}
-
-/* What the operation of a module gives, recorded before: NULL, with an error or without. */
-static PyObject *recorded(PyObject *way, PyObject *args)
-{
-    PyObject *flags = PyDict_GetItemWithError(known[RECALLABLE], OF(way, WAY_OPERATION)), *result = NULL, *found;
-    if (flags == NULL)
-        return NULL;
-    Py_INCREF(flags);
-    PyObject *numbers = OF(flags, 0);
-    Call call = {numbers == Py_True, PyList_New(0)};
-    if (call.row != NULL && (found = found_of(&call, OF(way, WAY_OPERATION), args, NULL, 0)) != NULL) {
-        if ((OF(flags, 1) != Py_True || is_within(found, args)) && !are_views(found) && SLOT(found, RESULTS_RECALLED) == Py_True)
-            result = one_result(found, call.row, numbers, OF(flags, 2) == Py_True, PyLong_AsSsize_t(OF(way, WAY_WHICH)));
-        Py_DECREF(found);
-    }
-    Py_XDECREF(call.row);
-    Py_DECREF(flags);
-    return result;
-}
-
-/* The same in the scope of the module. */
+/* What the operation of a module gives, recorded before, in the scope of the module: NULL, with an error or without. */
 static PyObject *recorded_inside(PyObject *module, PyObject *id, PyObject *way, PyObject *args)
 {
     PyObject *outer = PyObject_GetAttr(known[SCOPES_CONTEXT], str_context), *scope = NULL, *result = NULL;
     if (outer != NULL && (scope = scope_of(module, id, outer)) != NULL &&
         PyObject_SetAttr(known[SCOPES_CONTEXT], str_context, scope) == 0) {
-        result = recorded(way, args);
+        result = shortly(OF(way, WAY_OPERATION), args, NULL, PyLong_AsSsize_t(OF(way, WAY_WHICH)));
         PyObject *type, *value, *trace; /* the context is put back whatever was raised */
         PyErr_Fetch(&type, &value, &trace);
         if (PyObject_SetAttr(known[SCOPES_CONTEXT], str_context, outer) < 0)

@@ -1,9 +1,9 @@
-"""Code under ``torch.compile`` on device ``jax``: it is recorded as it is, and XLA compiles it.
+"""Code under ``torch.compile`` on device ``jax``: XLA compiles it.
 
 Dynamo reads the bytecode of all that runs under ``torch.compile``, also of what PyTorch's operations call,
 and would take lazynb and JAX apart. So their code, with what they import, is marked as code to leave alone.
-What Dynamo makes a graph of is run as that graph, with PyTorch's operations on our tensors, by the backend
-``lazynb``.
+What Dynamo makes a graph of for the backend ``lazynb`` is one recorded call (:mod:`lazynb.torch.graphs`).
+With another backend the code is recorded as it is.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from torch.nn.modules import module as of_all
 from lazynb.torch.dispatch.dispatch import recallable
 from lazynb.torch.dispatch.keys import key_and_row
 from lazynb.torch.dispatch.layout import results_of
+from lazynb.torch.tensor import Tensor
 
 _TRIES = 3  # at the first call of all an operation may go a longer way
 _MOST = 16  # layouts of what a module is given
@@ -84,8 +85,10 @@ def at_once(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def is_watched(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a call of ``module`` with a tensor is to be watched."""
-    if module._modules or kwargs or len(args) > 1 or watch is None or torch.is_grad_enabled():
+    """Whether a call of ``module`` is to be watched."""
+    if watch is None or module._modules or kwargs or len(args) != 1 or args[0].__class__ is not Tensor:
+        return False
+    if torch.is_grad_enabled():
         return False
     if not type(module).__module__.startswith("torch.nn.modules."):
         return False

@@ -52,12 +52,8 @@ def _to_copy(func: Any, args: Any, kwargs: Any) -> Any:
 def _recast(func: Any, args: Any, kwargs: Any, dense: layouts.Layout, value: Any) -> Any:
     """``value`` in the dtype of ``dense``. Such a call goes the short way from here on."""
     key, source = key_and_row(func, args, kwargs, False)[0], args[0].dtype
-    found = layouts.results_of.get(key)
-    if found is None or not found.recalled:
-        found = layouts.results_of[key] = layouts.Results(func, dense, object())
-        found.recalled = True
-        d.recallable[id(func)] = False, False, True
-    return recalled(found.name, lambda x: _cast(x, source, dense.dtype), (value,))
+    name = d.let_recall(func, key, dense, object(), has_before=True).name
+    return recalled(name, lambda x: _cast(x, source, dense.dtype), (value,))
 
 
 def _cast(value: Any, source: torch.dtype, dtype: torch.dtype) -> Any:

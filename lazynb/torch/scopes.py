@@ -24,7 +24,6 @@ from lazynb.record.trace import LazyTrace
 from lazynb.source import user_frame
 from lazynb.torch import leaves
 from lazynb.torch.dispatch.trees import learn
-from lazynb.torch.tensor import Tensor
 
 Module = torch.nn.Module
 _MOST = 10_000  # names, and scopes, that are kept
@@ -161,7 +160,7 @@ def _followed(own: Callable[..., Any]) -> Callable[..., Any]:
             if self._modules:
                 frame = sys._getframe()
                 _mark(frame, name)
-            if args and args[0].__class__ is Tensor and leaves.is_watched(self, args, kwargs):
+            if leaves.is_watched(self, args, kwargs):
                 result = leaves.watched(self, args[0])
             else:
                 result = self._call_impl(*args, **kwargs)

@@ -340,7 +340,7 @@ def _copied(storage: Storage, memo: Any) -> Storage:
 def given_out(value: Any) -> Any:
     """An array that other code may hold from here on, and delete or give away while a program waits for it.
 
-    No other array of a storage is looked after, which is a tenth of the time of recording a model.
+    No other array of a storage is looked after: a model is recorded without a guard for each parameter.
     """
     if value.__class__ is jc.ArrayImpl and id(value) not in held_outside.ids:
         held_outside.add(value)

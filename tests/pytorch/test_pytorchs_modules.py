@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-import sys
-import types
-import unittest
 import warnings
 
 import pytest
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
+from torchsuite.operations import without_expecttest
 
 import lazynb
 
@@ -18,10 +16,7 @@ SAMPLES = 2
 
 
 def _modules():
-    if "expecttest" not in sys.modules:  # of which the list needs the name alone
-        name = types.ModuleType("expecttest")
-        name.TestCase, name.assert_expected_inline = unittest.TestCase, None
-        sys.modules["expecttest"] = name
+    without_expecttest()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_modules import module_db

@@ -14,12 +14,17 @@ import torch.masked
 import torch.utils._pytree as tree
 
 
-def operations() -> list[Any]:
-    """PyTorch's own list (``op_db``)."""
-    if "expecttest" not in sys.modules:  # of which the list needs the name alone
+def without_expecttest() -> None:
+    """Lets PyTorch's lists of samples be imported without ``expecttest``, of which they need the name alone."""
+    if "expecttest" not in sys.modules:
         name: Any = types.ModuleType("expecttest")
         name.TestCase, name.assert_expected_inline = unittest.TestCase, None
         sys.modules["expecttest"] = name
+
+
+def operations() -> list[Any]:
+    """PyTorch's own list (``op_db``)."""
+    without_expecttest()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_methods_invocations import op_db

@@ -63,15 +63,15 @@ def cuts_of(path: Sequence[State], part: Repetition) -> Cuts | None:
     rounding = Rounding(path)
     crossing = rounding.bytes_crossing()
     middle = part.start + part.period  # the first turn may take what comes from before the loop
+    places = sorted(range(middle, middle + part.period), key=lambda number: crossing[number])
     inside = _inside_calls(path)
-    places = sorted(range(middle, middle + part.period), key=lambda at: (at in inside, crossing[at]))
+    between = [number for number in places if number not in inside]
+    within = [number for number in places if number in inside]
     exact: Iterator[int] = iter(())
     if rounding.is_settled(part.start, min(part.start + 2 * part.period, part.end)):
-        between = [at for at in places if at not in inside]
-        tried = [*between[:_TRIED], *places[len(between) :][:_TRIED]]
-        exact = filter(rounding.keeps_bits, tried)
+        exact = filter(rounding.keeps_bits, [*between[:_TRIED], *within[:_TRIED]])
     place = next(exact, None)
-    first = places[0] if place is None else place
+    first = (between or within)[0] if place is None else place
     return Cuts(range(first, part.end + 1, length), place is not None)
 
 

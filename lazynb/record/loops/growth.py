@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lazynb.config import config
 from lazynb.errors import LoopWarning
-from lazynb.record.loops.division import Division, cuts_of, ends_like, turns_together
+from lazynb.record.loops.division import PIECE, Division, cuts_of, ends_like, turns_together
 from lazynb.record.loops.plan import Plan, plan_of
 from lazynb.record.loops.repetition import Repetition, repetition
 from lazynb.record.loops.statement import Loop, Watch
@@ -57,6 +57,13 @@ def is_full(pending: Pending) -> bool:
     """Whether ``pending`` is to be cut: a piece as long as those of its loop, or a trace that is too long."""
     operations, loop = pending.state.operations, pending.loop
     return operations >= config.max_program or (loop is not None and operations == loop.length)
+
+
+def has_room(pending: Pending) -> bool:
+    """Whether the call that filled ``pending`` may go on in it: one that is cut is made anew each time."""
+    operations, loop = pending.state.operations, pending.loop
+    is_piece = loop is not None and operations == loop.length
+    return not is_piece and operations < config.max_program + PIECE
 
 
 def has_grown(trace: LazyTrace, pending: Pending, frame: FrameType) -> None:

@@ -93,22 +93,21 @@ def _open() -> Pending | None:
     if trace.__class__ is not LazyTrace:
         return None
     pending: Pending | None = trace.pending
-    is_open = pending is not None and pending.tip is not None
-    if is_open and pending is here.pending and here.epoch == _changes.count:
+    if pending is not None and pending.tip is None:  # sealed: the next operation opens another
+        pending = None
+    if pending is not None and pending is here.pending and here.epoch == _changes.count:
         return pending
     count = _changes.count
     if jc.must_run_eagerly() or trace.stray:
         return None
     context = jc.raw_context()
     if context != here.context:
-        if (
-            is_open and pending is not None and context == pending.context
-        ):  # called by an operation, in 64-bit mode
+        if pending is not None and context == pending.context:  # called by an operation, in 64-bit mode
             return pending
         here.pending = None  # the next operation notes it anew
         return None
-    if not is_open or pending is not here.pending or pending is None:
-        if pending is None or pending.tip is None or pending.tip is pending.root:
+    if pending is None or pending is not here.pending:
+        if pending is None or pending.tip is pending.root:
             with in_64_bit(), trace.lock:
                 pending = trace.open()
             count = -1

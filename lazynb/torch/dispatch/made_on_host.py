@@ -50,16 +50,20 @@ def _made(func: Any, handler: Handler, model: torch.Tensor, args: Any, kwargs: A
     return up(func(model, *rest, **options))
 
 
+def _is_small_range(start: Any, end: Any, step: Any, dtype: Any) -> bool:
+    is_whole = all(isinstance(x, int) for x in (start, end, step)) and (dtype is None or dtype in WHOLE)
+    return is_whole and abs(end - start) <= MOST
+
+
 def _range(func: Any, handler: Handler) -> Handler:
     """Before ``arange``: what it writes to was made for it."""
 
     def first(called: Any, args: Any, kwargs: Any) -> Any:
         out = kwargs["out"]
-        start, end, *step = args if len(args) > 1 else (0, *args)
-        is_whole = all(isinstance(x, int) for x in (start, end, *step)) and out.dtype in WHOLE
-        if not is_whole or out.numel() or out.__class__ is not Tensor or abs(end - start) > MOST:
+        start, end, step = (*args, 1)[:3] if len(args) > 1 else (0, *args, 1)
+        if out.numel() or out.__class__ is not Tensor or not _is_small_range(start, end, step, out.dtype):
             return handler(called, args, kwargs)
-        new = tensor_of(torch.arange(start, end, *step, dtype=out.dtype))
+        new = tensor_of(torch.arange(start, end, step, dtype=out.dtype))
         d.replace(out, new)
         return out
 
@@ -70,8 +74,7 @@ def _new_range(
     start: Any, end: Any, step: Any = 1, dtype: Any = None, layout: Any = None, device: Any = None, **_: Any
 ) -> Tensor:
     """``arange`` without a tensor to write to."""
-    is_whole = all(isinstance(x, int) for x in (start, end, step)) and (dtype is None or dtype in WHOLE)
-    if is_whole and abs(end - start) <= MOST:
+    if _is_small_range(start, end, step, dtype):
         return tensor_of(torch.arange(start, end, step, dtype=dtype))
     wanted = torch.arange(start, end, step, dtype=dtype, device="meta").dtype
     out = torch.empty(0, dtype=wanted, device=DEVICE)

@@ -254,9 +254,8 @@ def _put_together(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     dtype = bound.get("dtype")
     if not all(x.__class__ is Tensor for x in tensors) or dtype not in (None, tensors[-1].dtype):
         return carried_out(func, args, kwargs)
-    func(
-        *d.dummy_of(args, False), **d.dummy_of({**kwargs, "device": d._META}, False)
-    )  # raises what PyTorch does
+    # It raises what PyTorch does.
+    func(*d.dummy_of(args, False), **d.dummy_of({**kwargs, "device": d._META}, False))
     parts = Parts(layout, tensors[:-1], tensors[-1], bool(bound.get("is_coalesced"))).mapped(_same_memory)
     return Sparse(parts, tuple(bound["size"]))
 

@@ -96,19 +96,9 @@ def _normalise(func: Any, args: Any, kwargs: Any) -> Any:
         for target, new in zip(running, arrays[3:], strict=True):
             d.store(target, new)
     tensors = known.tensors(arrays)
-    if not known.training:
-        _let_recall(func, key, known)
+    if not (known.training or known.keeps):
+        d.let_recall(func, key, known.layouts(), known)
     return tensors
-
-
-def _let_recall(func: Any, key: Any, known: _Normalisation) -> None:
-    """Has calls without training, which write nothing, go the short way."""
-    found = layouts.results_of.get(key)
-    if known.keeps or (found is not None and found.recalled):
-        return
-    found = layouts.results_of[key] = layouts.Results(func, known.layouts(), known)
-    found.recalled = True
-    d.recallable[id(func)] = False, False, False
 
 
 for _overload in (
