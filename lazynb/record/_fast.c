@@ -763,7 +763,7 @@ static int cut_full(PyObject *pending)
     return nothing == NULL ? -1 : 0;
 }
 
-#define MOST 24 /* arguments; a call with more is Python's */
+#define FEW 24 /* arguments, for which there is room on the stack */
 
 /* The parts of a call's key after its name, into `parts`: 1, 0 if Python is to look, -1 for an error. `filled` of
    them are there, whichever it is. `outside`: whether other code may hold the arrays, as for `Pending.array`. */
@@ -798,10 +798,14 @@ static int repeat(PyObject *pending, PyObject *name, int alike, PyFrameObject *f
                   PyObject *const *args, Py_ssize_t count, PyObject *words, PyObject **result)
 {
     Py_ssize_t filled = 1;
-    PyObject *parts[MOST + 1], *tip = NULL, *edge = NULL, *scalars = NULL, *inputs = NULL;
+    Py_ssize_t all = count + (words == NULL ? 0 : PyTuple_GET_SIZE(words));
+    PyObject *few[FEW + 1], *tip = NULL, *edge = NULL, *scalars = NULL, *inputs = NULL;
+    PyObject **parts = all > FEW ? PyMem_New(PyObject *, all + 1) : few;
     int taken = 0;
-    if (count + (words == NULL ? 0 : PyTuple_GET_SIZE(words)) > MOST)
-        return 0;
+    if (parts == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
     parts[0] = Py_NewRef(name);
     if ((alike && (scalars = PyList_New(0)) == NULL) ||
         fill(pending, args, count, words, scalars, outside, parts, &filled) != 1)
@@ -831,6 +835,8 @@ static int repeat(PyObject *pending, PyObject *name, int alike, PyFrameObject *f
 end:
     while (filled > 0)
         Py_DECREF(parts[--filled]);
+    if (parts != few)
+        PyMem_Free(parts);
     Py_XDECREF(inputs);
     Py_XDECREF(scalars);
     Py_XDECREF(edge);

@@ -11,14 +11,14 @@
 enum {
     STORAGE_VALUE, STORAGE_HOST, STORAGE_VERSION, STORAGE_LAYOUT, STORAGE_BOUNDS, STORAGE_ADDRESS, LAYOUT_SHAPE,
     LAYOUT_STRIDE, LAYOUT_OFFSET, LAYOUT_DTYPE, RESULTS_NAME, RESULTS_RANGE, RESULTS_RECALLED, RESULTS_STEPS, RESULTS_TREE,
-    CHANGES_COUNT, PENDING_TIP, KNOWN_BOUNDS, OFFSETS
+    CHANGES_COUNT, PENDING_TIP, KNOWN_BOUNDS, KNOWN_ARRAYS, KNOWN_PLAIN, OFFSETS
 };
 
 static const Slot slots[OFFSETS] = {
     {"Storage", "value"}, {"Storage", "host"}, {"Storage", "version"}, {"Storage", "layout"}, {"Storage", "bounds"},
     {"Storage", "address"}, {"Layout", "shape"}, {"Layout", "stride"}, {"Layout", "offset"}, {"Layout", "dtype"},
     {"Results", "name"}, {"Results", "range"}, {"Results", "recalled"}, {"Results", "steps"}, {"Results", "tree"}, {"Changes", "count"},
-    {"Pending", "tip"}, {"Known", "_bounds"},
+    {"Pending", "tip"}, {"Known", "_bounds"}, {"Known", "_arrays"}, {"Known", "plain"},
 };
 
 static Py_ssize_t offsets[OFFSETS];
@@ -26,19 +26,20 @@ static Py_ssize_t offsets[OFFSETS];
 enum {
     TENSOR, STORAGE, LAYOUT, RESULTS, CHANGES, PENDING, KNOWN, LAZY_TRACE, AMBIENT, CHANGES_OBJECT, RECALLABLE, RESULTS_OF, PLAIN,
     AROUND, OPEN, AGAIN, MAKE, STRIDED, DEVICE, SAME, WRITERS, WRITING, COPY, BOUNDS_OF, QUIET, FORWARD_AD, IS_GRAD_ENABLED,
-    LEAVES, GLOBAL_HOOKS, FUNCTIONS, RUNNING, SCOPES_CONTEXT, MODULE_NAMES, SCOPES_INSIDE, SLOW, NAMES
+    LEAVES, GLOBAL_HOOKS, FUNCTIONS, RUNNING, SCOPES_CONTEXT, MODULE_NAMES, SCOPES_INSIDE, HOST_WAYS, HOST_OF, UP, WHOLE, NEGATIVE, LAYOUTS, LAYOUT_WITH, PLAIN_TENSOR, MOST,
+    SLOW, NAMES
 };
 
 static const char *const names[NAMES] = {
     "Tensor", "Storage", "Layout", "Results", "Changes", "Pending", "Known", "LazyTrace", "ambient", "changes", "recallable", "results_of",
     "plain", "around", "open", "again", "make", "strided", "device", "same", "writers", "writing", "copy", "bounds_of", "quiet",
     "forward_ad", "is_grad_enabled", "leaves", "global_hooks", "functions", "running", "scopes", "module_names",
-    "scopes_inside", "slow",
+    "scopes_inside", "host_ways", "host_of", "up", "whole", "negative", "layouts", "layout", "plain_tensor", "most", "slow",
 };
 
 static PyObject *known[NAMES];
 
-static PyObject *str_buffers, *str_context, *str_current_level, *str_dict, *str_elem, *str_layout,
+static PyObject *str_as_strided, *str_base, *str_buffers, *str_clone, *str_context, *str_current_level, *str_dict, *str_dtype, *str_elem, *str_layout, *str_offset_of, *str_shape, *str_stride,
     *str_modules, *str_modules_inside, *str_parameters, *str_pending, *str_quick, *str_requires_grad, *str_seen,
     *str_steps, *str_storage, *str_the_value, *str_value, *zero, *one, *none_at_all;
 
@@ -160,14 +161,14 @@ static PyObject *new_tensor(PyObject *storage, PyObject *layout, PyObject *steps
     return tensor;
 }
 
-/* `wrap(value, layout)` */
-static PyObject *wrap(PyObject *value, PyObject *layout)
+/* `wrap(value, layout)`, of which the host knows `host`. */
+static PyObject *wrap_known(PyObject *value, PyObject *layout, PyObject *host)
 {
     PyObject *storage = new_of(known[STORAGE]);
     if (storage == NULL)
         return NULL;
     SLOT(storage, STORAGE_VALUE) = Py_NewRef(value);
-    SLOT(storage, STORAGE_HOST) = Py_NewRef(Py_None);
+    SLOT(storage, STORAGE_HOST) = Py_NewRef(host);
     SLOT(storage, STORAGE_VERSION) = Py_NewRef(zero);
     SLOT(storage, STORAGE_LAYOUT) = Py_NewRef(layout);
     SLOT(storage, STORAGE_BOUNDS) = Py_NewRef(Py_None);
@@ -176,6 +177,8 @@ static PyObject *wrap(PyObject *value, PyObject *layout)
     Py_DECREF(storage);
     return tensor;
 }
+
+static PyObject *wrap(PyObject *value, PyObject *layout) { return wrap_known(value, layout, Py_None); }
 
 /* `shortcut.wrapped(values, tree)` of a tree without lists in a list; NULL without an error for another. */
 static PyObject *wrapped(PyObject *values, PyObject *tree)
@@ -362,7 +365,7 @@ static PyObject *open_trace(void)
         (count = PyObject_GetAttr(known[AROUND], str_quick)) == NULL)
         Py_CLEAR(pending);
     else if (pending != before || !IS_A(pending, PENDING) || SLOT(pending, PENDING_TIP) == Py_None ||
-             count != SLOT(known[CHANGES_OBJECT], CHANGES_COUNT)) {
+             PyObject_RichCompareBool(count, SLOT(known[CHANGES_OBJECT], CHANGES_COUNT), Py_EQ) != 1) {
         Py_SETREF(pending, PyObject_CallNoArgs(known[OPEN]));
         if (pending == Py_None)
             Py_CLEAR(pending);
@@ -566,10 +569,313 @@ end:
     return result;
 }
 
+/* ---- numbers that the host knows: lazynb/torch/dispatch/on_host.py ---------------------------------------- */
+
+/* The fields of a way of an operation, which is a tuple. */
+enum { HOST_OPERATION, HOST_KIND, HOST_FLOATS, HOST_FIELDS };
+enum { COMPUTES, IS_ELEMENTWISE, WRITES };
+
+/* The number of elements of a shape; -1 for more than are kept, or an error. */
+static long long count_of(PyObject *shape)
+{
+    long long count = 1, most = PyLong_AsLongLong(known[MOST]);
+    for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(shape); at++) {
+        long long size = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, at));
+        if (size < 0 || count > most)
+            return -1;
+        count *= size;
+    }
+    return count > most ? -1 : count;
+}
+
+/* `known.part(tensor, whole)` of one with elements: a new reference; NULL, with an error or without. */
+static PyObject *part_of(PyObject *tensor, PyObject *layout, PyObject *all, PyObject *whole)
+{
+    if (SLOT(layout, LAYOUT_DTYPE) != SLOT(all, LAYOUT_DTYPE) || count_of(SLOT(layout, LAYOUT_SHAPE)) <= 0)
+        return NULL;
+    PyObject *steps = PyObject_GetAttr(tensor, str_steps);
+    int plain = steps != NULL && PyTuple_Check(steps);
+    for (Py_ssize_t at = 0; plain && at < PyTuple_GET_SIZE(steps); at++)
+        plain = PyTuple_GET_ITEM(steps, at) != known[NEGATIVE];
+    Py_XDECREF(steps);
+    if (!plain)
+        return NULL;
+    PyObject *args[] = {whole, SLOT(layout, LAYOUT_SHAPE), SLOT(layout, LAYOUT_STRIDE), SLOT(layout, LAYOUT_OFFSET)};
+    return PyObject_VectorcallMethod(str_as_strided, args, 4, NULL);
+}
+
+/* `known.plain_of(tensor)`: a new reference; NULL, with an error or without, if Python is to look. */
+static PyObject *plain_of(PyObject *tensor)
+{
+    PyObject *storage = PyObject_GetAttr(tensor, str_storage), *layout = PyObject_GetAttr(tensor, str_layout);
+    PyObject *plain = NULL;
+    if (storage != NULL && layout != NULL && IS_A(storage, STORAGE) && IS_A(layout, LAYOUT) &&
+        IS_A(SLOT(storage, STORAGE_HOST), KNOWN)) {
+        PyObject *whole = SLOT(SLOT(storage, STORAGE_HOST), KNOWN_PLAIN), *all = SLOT(storage, STORAGE_LAYOUT);
+        plain = layout == all ? Py_NewRef(whole) : part_of(tensor, layout, all, whole);
+    }
+    Py_XDECREF(layout);
+    Py_XDECREF(storage);
+    return plain;
+}
+
+static PyObject *down(PyObject *x, int floats);
+
+/* `down` of the items of a list or a tuple, in one of the same kind. */
+static PyObject *down_all(PyObject *items, int floats)
+{
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(items);
+    PyObject *found = PyList_Check(items) ? PyList_New(count) : PyTuple_New(count);
+    for (Py_ssize_t at = 0; found != NULL && at < count; at++) {
+        PyObject *item = down(PySequence_Fast_GET_ITEM(items, at), floats);
+        if (item == NULL)
+            Py_CLEAR(found);
+        else if (PyList_Check(found))
+            PyList_SET_ITEM(found, at, item);
+        else
+            PyTuple_SET_ITEM(found, at, item);
+    }
+    return found;
+}
+
+/* `on_host.down(x, floats)`: a new reference; NULL, with an error or without, if Python is to look. */
+static PyObject *down(PyObject *x, int floats)
+{
+    PyTypeObject *kind = Py_TYPE(x);
+    if (IS_A(x, TENSOR))
+        return plain_of(x);
+    if (kind == &PyLong_Type || kind == &PyBool_Type || x == Py_None || (floats && kind == &PyFloat_Type))
+        return Py_NewRef(x);
+    if (kind != &PyList_Type && kind != &PyTuple_Type)
+        return NULL;
+    if (Py_EnterRecursiveCall(" for the arguments of a call") != 0)
+        return NULL;
+    PyObject *found = down_all(x, floats);
+    Py_LeaveRecursiveCall();
+    return found;
+}
+
+/* Whether options mean the same on the CPU: no device, no dtype but of whole numbers; 0 also with an error. */
+static int are_options(PyObject *kwargs)
+{
+    PyObject *word, *value;
+    Py_ssize_t place = 0;
+    while (kwargs != NULL && PyDict_Next(kwargs, &place, &word, &value)) {
+        int whole = PySet_Contains(known[WHOLE], value);
+        if (whole < 0)
+            PyErr_Clear(); /* what has no hash */
+        if (whole != 1 && !PyLong_CheckExact(value) && !PyBool_Check(value) && value != Py_None &&
+            strcmp(Py_TYPE(value)->tp_name, "torch.memory_format") != 0)
+            return 0;
+    }
+    return 1;
+}
+
+/* Whether what tensors come to element by element certainly has few elements. */
+static int broadcast_is_small(PyObject *args)
+{
+    long long all = 1, most = PyLong_AsLongLong(known[MOST]);
+    PyObject *first = NULL;
+    int same = 1;
+    for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(args); at++) {
+        PyObject *x = PyTuple_GET_ITEM(args, at), *layout = IS_A(x, TENSOR) ? PyObject_GetAttr(x, str_layout) : NULL;
+        if (layout == NULL)
+            continue;
+        PyObject *shape = SLOT(layout, LAYOUT_SHAPE); /* layouts are kept */
+        long long count = count_of(shape);
+        Py_DECREF(layout);
+        if (count < 0)
+            return 0;
+        same = same && (first == NULL || PyObject_RichCompareBool(first, shape, Py_EQ) == 1);
+        first = shape;
+        all = all > most ? all : all * (count > 0 ? count : 1);
+    }
+    return same || all <= most;
+}
+
+/* The layout of a tensor on the CPU in memory of its own: a new reference; NULL, with an error or without. */
+static PyObject *layout_of_plain(PyObject *plain)
+{
+    PyObject *shape = PyObject_GetAttr(plain, str_shape), *stride = PyObject_CallMethodNoArgs(plain, str_stride);
+    PyObject *dtype = PyObject_GetAttr(plain, str_dtype), *key = NULL, *layout = NULL, *parts = NULL;
+    int fits = shape != NULL && stride != NULL && dtype != NULL ? PySet_Contains(known[WHOLE], dtype) : 0;
+    if (fits == 1 && count_of(shape) >= 0 && (key = PyTuple_Pack(4, shape, stride, zero, dtype)) != NULL &&
+        (layout = Py_XNewRef(PyDict_GetItemWithError(known[LAYOUTS], key))) == NULL && !PyErr_Occurred() &&
+        (parts = PySequence_List(shape)) != NULL) {
+        Py_SETREF(shape, PyList_AsTuple(parts)); /* it is kept, and is no torch.Size */
+        if (shape != NULL)
+            layout = PyObject_CallFunctionObjArgs(known[LAYOUT_WITH], shape, stride, zero, dtype, NULL);
+    }
+    Py_XDECREF(parts);
+    Py_XDECREF(key);
+    Py_XDECREF(dtype);
+    Py_XDECREF(stride);
+    Py_XDECREF(shape);
+    return layout;
+}
+
+/* Whether a tensor on the CPU is in memory of its own, from its beginning on; 0 also with an error. */
+static int is_its_own(PyObject *plain)
+{
+    PyObject *base = PyObject_GetAttr(plain, str_base);
+    PyObject *offset = base == Py_None ? PyObject_CallMethodNoArgs(plain, str_offset_of) : NULL;
+    int is = offset != NULL && PyObject_RichCompareBool(offset, zero, Py_EQ) == 1;
+    Py_XDECREF(offset);
+    Py_XDECREF(base);
+    return is;
+}
+
+/* `Known(plain)` */
+static PyObject *new_known(PyObject *plain)
+{
+    PyObject *host = new_of(known[KNOWN]), *arrays = host == NULL ? NULL : PyDict_New();
+    if (arrays == NULL) {
+        Py_XDECREF(host);
+        return NULL;
+    }
+    SLOT(host, KNOWN_PLAIN) = Py_NewRef(plain);
+    SLOT(host, KNOWN_BOUNDS) = Py_NewRef(Py_None);
+    SLOT(host, KNOWN_ARRAYS) = arrays;
+    return host;
+}
+
+/* `on_host.up(result)` */
+static PyObject *up(PyObject *result)
+{
+    PyObject *layout = NULL, *host, *tensor;
+    if (!IS_A(result, PLAIN_TENSOR) || !is_its_own(result) || (layout = layout_of_plain(result)) == NULL)
+        return PyErr_Occurred() ? NULL : PyObject_CallOneArg(known[UP], result);
+    host = new_known(result);
+    tensor = host == NULL ? NULL : wrap_known(Py_None, layout, host);
+    Py_XDECREF(host);
+    Py_DECREF(layout);
+    return tensor;
+}
+
+/* What an operation that writes to nothing gives; NULL, with an error or without, if Python is to look. */
+static PyObject *computed_on_host(PyObject *way, PyObject *args, PyObject *kwargs)
+{
+    PyObject *plain = NULL, *result = NULL;
+    if (PyLong_AsLong(PyTuple_GET_ITEM(way, HOST_KIND)) == IS_ELEMENTWISE && !broadcast_is_small(args))
+        return NULL;
+    if ((plain = down_all(args, PyTuple_GET_ITEM(way, HOST_FLOATS) == Py_True)) != NULL)
+        result = PyObject_Call(PyTuple_GET_ITEM(way, HOST_OPERATION), plain, kwargs);
+    Py_XDECREF(plain);
+    if (result != NULL)
+        Py_SETREF(result, up(result));
+    return result;
+}
+
+/* A copy of what a storage holds, that may be written to: a new reference; NULL, with an error or without. */
+static PyObject *copy_of(PyObject *storage)
+{
+    PyObject *host = Py_NewRef(SLOT(storage, STORAGE_HOST)), *copy = NULL, *stride = NULL;
+    if (host == Py_None) { /* nothing was written yet: the zeros are nobody else's */
+        Py_SETREF(host, PyObject_CallOneArg(known[HOST_OF], storage));
+        if (host != NULL && IS_A(host, KNOWN)) {
+            copy = Py_NewRef(SLOT(host, KNOWN_PLAIN));
+            Py_SETREF(SLOT(storage, STORAGE_HOST), Py_NewRef(Py_None));
+        }
+    } else if (IS_A(host, KNOWN) && (copy = PyObject_CallMethodNoArgs(SLOT(host, KNOWN_PLAIN), str_clone)) != NULL) {
+        stride = PyObject_CallMethodNoArgs(copy, str_stride);
+        if (stride == NULL || PyObject_RichCompareBool(stride, SLOT(SLOT(storage, STORAGE_LAYOUT), LAYOUT_STRIDE), Py_EQ) != 1)
+            Py_CLEAR(copy);
+        Py_XDECREF(stride);
+    }
+    Py_XDECREF(host);
+    return copy;
+}
+
+/* `storage.know(Known(plain))`: -1 with an error. */
+static int know(PyObject *storage, PyObject *plain)
+{
+    PyObject *host = new_known(plain), *version = PyNumber_Add(SLOT(storage, STORAGE_VERSION), one);
+    if (host == NULL || version == NULL) {
+        Py_XDECREF(host);
+        Py_XDECREF(version);
+        return -1;
+    }
+    Py_SETREF(SLOT(storage, STORAGE_VERSION), version);
+    Py_SETREF(SLOT(storage, STORAGE_VALUE), Py_NewRef(Py_None));
+    Py_SETREF(SLOT(storage, STORAGE_BOUNDS), Py_NewRef(Py_None));
+    Py_SETREF(SLOT(storage, STORAGE_HOST), host);
+    return 0;
+}
+
+/* The arguments of a write on the CPU, to `target` in place of the first: a new tuple; NULL, with an error or without. */
+static PyObject *written_args(PyObject *args, PyObject *target)
+{
+    PyObject *plain = PyTuple_New(PyTuple_GET_SIZE(args));
+    for (Py_ssize_t at = 0; plain != NULL && at < PyTuple_GET_SIZE(args); at++) {
+        PyObject *one_of = at == 0 ? Py_NewRef(target) : down(PyTuple_GET_ITEM(args, at), 1);
+        if (one_of == NULL)
+            Py_CLEAR(plain);
+        else
+            PyTuple_SET_ITEM(plain, at, one_of);
+    }
+    return plain;
+}
+
+/* The tensor to which an operation wrote; NULL, with an error or without, if Python is to look. */
+static PyObject *written_on_host(PyObject *way, PyObject *args, PyObject *kwargs)
+{
+    PyObject *target = PyTuple_GET_ITEM(args, 0), *result = NULL, *copy = NULL, *seen_of = NULL, *plain = NULL, *done = NULL;
+    PyObject *storage = PyObject_GetAttr(target, str_storage), *layout = PyObject_GetAttr(target, str_layout);
+    if (storage == NULL || layout == NULL || !IS_A(storage, STORAGE) || !IS_A(layout, LAYOUT) ||
+        (copy = copy_of(storage)) == NULL)
+        goto end;
+    seen_of = layout == SLOT(storage, STORAGE_LAYOUT) ? Py_NewRef(copy)
+                                                      : part_of(target, layout, SLOT(storage, STORAGE_LAYOUT), copy);
+    if (seen_of != NULL && (plain = written_args(args, seen_of)) != NULL &&
+        (done = PyObject_Call(PyTuple_GET_ITEM(way, HOST_OPERATION), plain, kwargs)) != NULL && know(storage, copy) == 0)
+        result = Py_NewRef(target);
+end:
+    Py_XDECREF(done);
+    Py_XDECREF(plain);
+    Py_XDECREF(seen_of);
+    Py_XDECREF(copy);
+    Py_XDECREF(layout);
+    Py_XDECREF(storage);
+    return result;
+}
+
+/* Whether the host knows the values of a tensor, or nothing was written to it. */
+static int is_on_host(PyObject *tensor)
+{
+    PyObject *storage = PyObject_GetAttr(tensor, str_storage);
+    int is = storage != NULL && IS_A(storage, STORAGE) &&
+             (IS_A(SLOT(storage, STORAGE_HOST), KNOWN) ||
+              (SLOT(storage, STORAGE_HOST) == Py_None && SLOT(storage, STORAGE_VALUE) == Py_None));
+    Py_XDECREF(storage);
+    return is;
+}
+
+/* What an operation on numbers that the host knows gives; NULL, with an error or without, if Python is to look. */
+static PyObject *on_host(PyObject *id, PyObject *args, PyObject *kwargs)
+{
+    PyObject *way = PyDict_GetItemWithError(known[HOST_WAYS], id), *result = NULL, *first;
+    if (way == NULL || !PyTuple_Check(way) || PyTuple_GET_SIZE(way) != HOST_FIELDS || PyTuple_GET_SIZE(args) == 0)
+        return NULL;
+    first = PyTuple_GET_ITEM(args, 0);
+    if (PyList_CheckExact(first) && PyList_GET_SIZE(first) > 0)
+        first = PyList_GET_ITEM(first, 0);
+    if (!IS_A(first, TENSOR) || !is_on_host(first) || !are_options(kwargs))
+        return NULL;
+    Py_INCREF(way);
+    if (PyLong_AsLong(PyTuple_GET_ITEM(way, HOST_KIND)) != WRITES)
+        result = computed_on_host(way, args, kwargs);
+    else if (IS_A(PyTuple_GET_ITEM(args, 0), TENSOR))
+        result = written_on_host(way, args, kwargs);
+    Py_DECREF(way);
+    return result;
+}
+
 /* The results of the operation with the number `id`; NULL, with an error or without, if Python is to carry it out. */
 static PyObject *short_way(PyObject *id, PyObject *args, PyObject *kwargs)
 {
-    PyObject *result = NULL, *writer;
+    PyObject *result = on_host(id, args, kwargs), *writer;
+    if (result != NULL || PyErr_Occurred())
+        return result;
     if (PyDict_GetItemWithError(known[RECALLABLE], id) != NULL)
         result = shortly(id, args, kwargs, ALL);
     else if ((writer = PyErr_Occurred() ? NULL : PyDict_GetItemWithError(known[WRITERS], id)) != NULL) {
@@ -1009,7 +1315,9 @@ static PyMethodDef functions[] = {
 static int filled(PyObject *module)
 {
     static const Text texts[] = {
-        {&str_buffers, "_buffers"}, {&str_context, "context"}, {&str_current_level, "_current_level"},
+        {&str_as_strided, "as_strided"}, {&str_base, "_base"}, {&str_buffers, "_buffers"}, {&str_clone, "clone"},
+        {&str_dtype, "dtype"}, {&str_offset_of, "storage_offset"}, {&str_shape, "shape"}, {&str_stride, "stride"},
+        {&str_context, "context"}, {&str_current_level, "_current_level"},
         {&str_dict, "__dict__"}, {&str_elem, "_elem"}, {&str_layout, "_layout"},
         {&str_modules, "modules"}, {&str_modules_inside, "_modules"}, {&str_parameters, "_parameters"},
         {&str_pending, "pending"}, {&str_quick, "quick"}, {&str_requires_grad, "requires_grad"}, {&str_seen, "_seen"},

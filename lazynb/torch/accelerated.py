@@ -21,7 +21,7 @@ from lazynb.record.fast.built import loaded
 from lazynb.record.pending import Pending
 from lazynb.record.trace import LazyTrace
 from lazynb.torch import leaves, scopes, tensor
-from lazynb.torch.dispatch import around, demands, dispatch, keys, known, layout, storage
+from lazynb.torch.dispatch import around, demands, dispatch, keys, known, layout, on_host, recasting, storage
 
 SOURCE = Path(__file__).parent / "_short.c"
 
@@ -108,6 +108,15 @@ def _parts() -> dict[str, Any]:
         "scopes": jc.scopes,
         "module_names": scopes.names,
         "scopes_inside": scopes.scopes_inside,
+        "host_ways": on_host.ways,
+        "host_of": known.host_of,
+        "up": on_host.up,
+        "whole": known.WHOLE,
+        "negative": recasting.NEGATIVE,
+        "layouts": layout._layouts,
+        "layout": layout.layout,
+        "plain_tensor": torch.Tensor,
+        "most": known.MOST,
         "slow": tensor.called,
     }
 

@@ -46,6 +46,9 @@ recallable: dict[int, tuple[bool, bool, bool]] = {}
 # below the user's, and gives None where it does not go.
 quick: dict[int, Callable[[Any, tuple[Any, ...], dict[str, Any], FrameType], Any]] = {}
 
+# What is asked of an operation first of all, by its id: it gives the results, or None where it is not for that.
+# Filled by :mod:`lazynb.torch.dispatch.on_host`.
+at_once: dict[int, Callable[[Any, Any], Any]] = {}
 # What comes before the handler of an operation, by overload. Filled by :mod:`lazynb.torch.dispatch.on_host`.
 befores: dict[Any, Callable[[Any, Handler], Handler]] = {}
 # What puts other arguments in place of those of an operation before PyTorch is asked for its results, by
@@ -82,6 +85,10 @@ _UNCOVERED = (
 
 def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Carries out ``func``, an overload of PyTorch's, on tensors of device ``jax``."""
+    if (first := at_once.get(id(func))) is not None:
+        results = first(args, kwargs)
+        if results is not None:
+            return results
     short = recallable.get(id(func))
     if short is not None:
         numbers, is_checked, has_before = short
@@ -110,7 +117,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if handler is _write and functional(func) is not None:
             quick[id(func)] = _write_again
         if handler in (_compute, _view):
-            recallable[id(func)] = func in _numbered, func in demands.checkers, func in befores
+            recallable[id(func)] = func in _numbered, func in demands.checkers, id(func) in at_once
         before = befores.get(func)
         handler = _handlers[func] = handler if before is None else before(func, handler)
     context, count = around.note(), around.changes_so_far()
@@ -758,7 +765,7 @@ def _note_writing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     flags = recallable.get(id(twin))
     if flags is not None:
         numbers, is_checked, has_before = flags
-        writers[id(func)] = id(twin), numbers, is_checked, has_before or func in befores
+        writers[id(func)] = id(twin), numbers, is_checked, has_before or id(func) in at_once
 
 
 def _write_again(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
@@ -769,7 +776,7 @@ def _write_again(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame
         is_known = key in writing
     except TypeError:
         return None
-    if not is_known or row is None or (func in befores and shortcut.is_for_host(func, row)):
+    if not is_known or row is None or (id(func) in at_once and shortcut.is_for_host(func, row)):
         return None
     args[0]._elem = dispatch(twin, args, kwargs)._elem
     return args[0]

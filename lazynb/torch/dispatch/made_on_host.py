@@ -51,8 +51,8 @@ def _made(func: Any, handler: Handler, model: torch.Tensor, args: Any, kwargs: A
 
 
 def _is_small_range(start: Any, end: Any, step: Any, dtype: Any) -> bool:
-    is_whole = all(isinstance(x, int) for x in (start, end, step)) and (dtype is None or dtype in WHOLE)
-    return is_whole and abs(end - start) <= MOST
+    is_whole = isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
+    return is_whole and (dtype is None or dtype in WHOLE) and abs(end - start) <= MOST
 
 
 def _range(func: Any, handler: Handler) -> Handler:

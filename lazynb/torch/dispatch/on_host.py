@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -23,6 +23,7 @@ from lazynb.torch.tensor import Tensor, wrap
 
 aten = torch.ops.aten
 Handler = Callable[..., Any]
+AtOnce = Callable[[Any, Any], Any]
 
 
 class Elsewhere(Exception):
@@ -135,26 +136,34 @@ def up(x: Any) -> Any:
     return x
 
 
-# ---- before an operation is recorded -----------------------------------------------------------------------
+# ---- computing ---------------------------------------------------------------------------------------------
 
 
-def _computed(is_for_host: Callable[..., bool], floats: bool = False) -> Callable[[Any, Handler], Handler]:
-    """What comes before the handler of an operation that writes to nothing."""
+def _computed(func: Any, is_for_host: Callable[..., bool], floats: bool = False) -> AtOnce:
+    """Carries out an operation that writes to nothing, where all that it takes is known; else gives None."""
 
-    def before(func: Any, handler: Handler) -> Handler:
-        def first(called: Any, args: Any, kwargs: Any) -> Any:
-            try:
-                plain, options = down(args, floats), named(kwargs)
-            except Elsewhere:
-                waiting = _waiting(func, handler, args, kwargs)
-                return handler(called, args, kwargs) if waiting is None else waiting
-            if not is_for_host(func, args, plain, kwargs):
-                return handler(called, args, kwargs)
-            return up(func(*plain, **options))
+    def at_once(args: Any, kwargs: Any) -> Any:
+        if not _has_known(args):
+            return None
+        try:
+            plain, options = down(args, floats), named(kwargs)
+        except Elsewhere:
+            return None
+        return up(func(*plain, **options)) if is_for_host(func, args, plain, kwargs) else None
 
-        return first
+    return at_once
 
-    return before
+
+def _has_known(args: Any) -> bool:
+    """Whether the host knows the values of the first tensor."""
+    for x in args:
+        if x.__class__ is Tensor:
+            storage = x._storage
+            host = storage.host
+            return storage.value is None if host is None else host.plain is not None
+        if x.__class__ is list or x.__class__ is tuple:
+            return _has_known(x)
+    return False
 
 
 def _elementwise(func: Any, args: Any, plain: Any, kwargs: Any) -> bool:
@@ -171,6 +180,16 @@ def _shaped(func: Any, args: Any, plain: Any, kwargs: Any) -> bool:
 
 def _any(func: Any, args: Any, plain: Any, kwargs: Any) -> bool:
     return True
+
+
+def _may_wait(func: Any, handler: Handler) -> Handler:
+    """What comes before the handler of an operation that writes to nothing."""
+
+    def first(called: Any, args: Any, kwargs: Any) -> Any:
+        waiting = _waiting(func, handler, args, kwargs)
+        return handler(called, args, kwargs) if waiting is None else waiting
+
+    return first
 
 
 def _waiting(func: Any, handler: Handler, args: Any, kwargs: Any) -> Tensor | None:
@@ -221,17 +240,19 @@ def _noted(x: Any) -> Any:
 # ---- writing -----------------------------------------------------------------------------------------------
 
 
-def _written(func: Any, handler: Handler) -> Handler:
-    """What comes before the handler of an operation that writes to its first argument."""
+def _written(func: Any) -> AtOnce:
+    """Carries out an operation that writes to its first argument, where all that it takes is known."""
 
-    def first(called: Any, args: Any, kwargs: Any) -> Any:
+    def at_once(args: Any, kwargs: Any) -> Any:
         target = args[0]
+        if target.__class__ is not Tensor or not _has_known(args):
+            return None
         try:
-            if target.__class__ is not Tensor or down(target) is None:
-                raise Elsewhere
+            if down(target) is None:
+                return None
             rest, options = _source(func, args[1:]), named(kwargs)
         except Elsewhere:
-            return handler(called, args, kwargs)
+            return None
         storage = target._storage
         layout, whole = target._layout, storage.host.plain
         new = torch.empty_strided(whole.shape, whole.stride(), dtype=whole.dtype).copy_(whole)
@@ -239,7 +260,7 @@ def _written(func: Any, handler: Handler) -> Handler:
         storage.know(Known(new))
         return target
 
-    return first
+    return at_once
 
 
 def _source(func: Any, rest: Any) -> Any:
@@ -248,17 +269,39 @@ def _source(func: Any, rest: Any) -> Any:
     return rest if is_plain else down(rest, floats=True)
 
 
+class Way(NamedTuple):
+    """How an operation is carried out on the CPU, for ``lazynb.torch._short``."""
+
+    operation: Callable[..., Any]
+    kind: int
+    floats: bool
+
+
+COMPUTES, IS_ELEMENTWISE, WRITES = range(3)
+ways: dict[int, Way] = {}
+"""By the ids of operations, without those whose arguments say how many elements they give."""
+
+
 def _register() -> None:
-    befores = d.befores
-    befores.update(dict.fromkeys(_ELEMENTWISE, _computed(_elementwise)))
-    befores.update(dict.fromkeys(_OTHERS, _computed(_any)))
-    # The numbers that these fill in do not change the dtype.
-    befores.update(dict.fromkeys(_packets("masked_fill"), _computed(_elementwise, floats=True)))
-    befores.update(dict.fromkeys(_packets("constant_pad_nd"), _computed(_shaped, floats=True)))
-    befores.update(dict.fromkeys(_SHAPED, _computed(_shaped)))
+    kinds = [
+        (_ELEMENTWISE, _elementwise, False),
+        (_OTHERS, _any, False),
+        (_SHAPED, _shaped, False),
+        # The numbers that these fill in do not change the dtype.
+        (_packets("masked_fill"), _elementwise, True),
+        (_packets("constant_pad_nd"), _shaped, True),
+    ]
+    for funcs, is_for_host, floats in kinds:
+        d.befores.update(dict.fromkeys(funcs, _may_wait))
+        d.at_once.update({id(func): _computed(func, is_for_host, floats) for func in funcs})
+        if is_for_host is not _shaped:
+            kind = IS_ELEMENTWISE if is_for_host is _elementwise else COMPUTES
+            ways.update({id(func): Way(func._op, kind, floats) for func in funcs})
     for name in _IN_PLACE:
         packet = getattr(aten, name)
-        befores.update({getattr(packet, overload): _written for overload in packet.overloads()})
+        for func in (getattr(packet, overload) for overload in packet.overloads()):
+            d.at_once[id(func)] = _written(func)
+            ways[id(func)] = Way(func._op, WRITES, True)
 
 
 _register()

@@ -15,7 +15,7 @@ from lazynb.torch.dispatch.lines import lines_of
 from lazynb.torch.dispatch.traced import here
 from lazynb.torch.graphs.outputs import is_token
 from lazynb.torch.graphs.program import Program
-from lazynb.torch.tensor import Tensor
+from lazynb.torch.tensor import DEVICE, Tensor
 
 _MOST = 64  # programs of one graph; beyond it, all are forgotten
 _PLAIN = frozenset((int, float, bool, str, type(None)))
@@ -79,10 +79,15 @@ class Graph:
         self._interpreter = _Interpreter(module)
         self._name, self._visible = name, visible
         self._programs: dict[Any, Program | None] = {}
+        placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+        self._moved = [number for number, node in enumerate(placeholders) if _is_moved(node)]
         _graphs.add(self)
 
     def __call__(self, *inputs: Any) -> Any:
         given = [*inputs, *self._interpreter.held.values()]
+        for number in self._moved:
+            if given[number].__class__ is torch.Tensor and given[number].device.type == "cpu":
+                given[number] = given[number].to(DEVICE)
         key = _key(given)
         program = None if key is None else self._program(key, given)
         if program is not None:
@@ -108,6 +113,13 @@ class Graph:
             except Exception:  # recorded as it is, the graph raises what there is to raise
                 self._programs[known] = None
         return self._programs[known]
+
+
+def _is_moved(node: fx.Node) -> bool:
+    """Whether all that is done with an input is that it is copied to device ``jax``: then it may be there before."""
+    copies = [user.target is torch.ops.aten._to_copy.default for user in node.users]
+    devices = [user.kwargs.get("device") for user in node.users]
+    return bool(copies) and all(copies) and all(getattr(one, "type", None) == DEVICE.type for one in devices)
 
 
 _graphs: weakref.WeakSet[Graph] = weakref.WeakSet()
