@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +13,7 @@ from jax._src.interpreters import pxla as _pxla
 from jax._src.lib import xla_client as _xla_client
 
 from lazynb._jax.arrays import ArrayImpl, is_host_array, plain_array, uncommitted_sharding
-from lazynb._jax.config import guards_transfers, in_mode, is_mode, mode_kept
+from lazynb._jax.config import guards_transfers
 from lazynb._jax.tracing import eval_trace, set_current_trace
 
 
@@ -111,11 +110,10 @@ def put(host: np.ndarray, buffer: Any) -> Any:
 
 
 def _put(host: np.ndarray, aval: Any, sharding: Any, devices: list[Any], committed: bool) -> Any:
-    with _kept_wide(aval):
-        if guards_transfers():
-            with _config.transfer_guard_host_to_device("allow"):
-                return _batched_device_put(aval, sharding, [host], devices, committed)
-        return _batched_device_put(aval, sharding, [host], devices, committed)
+    if guards_transfers():
+        with _config.transfer_guard_host_to_device("allow"):
+            return _batched_device_put(aval, sharding, [host], devices, committed, _WIDE)
+    return _batched_device_put(aval, sharding, [host], devices, committed, _WIDE)
 
 
 _batched_device_put = _pxla.batched_device_put
@@ -126,15 +124,15 @@ def copied_in(host: np.ndarray, aval: Any, device: Any) -> Any:
 
     Its memory is copied before this returns. A guard of the user's against transfers does not count, as in
     :func:`put`."""
-    if not guards_transfers() and (aval.dtype.itemsize < 8 or is_mode(True)):
-        return _copied_in(host, aval, device)
-    with _kept_wide(aval), _config.transfer_guard_host_to_device("allow"):
-        return _copied_in(host, aval, device)
+    if guards_transfers():
+        with _config.transfer_guard_host_to_device("allow"):
+            return _copied_in(host, aval, device)
+    return _copied_in(host, aval, device)
 
 
 def _copied_in(host: np.ndarray, aval: Any, device: Any) -> Any:
     sharding = uncommitted_sharding(device)
-    return _xla_client.batched_device_put(aval, sharding, [host], [device], False, False, _DURING_CALL)
+    return _xla_client.batched_device_put(aval, sharding, [host], [device], False, False, _DURING_CALL, _WIDE)
 
 
 def array_type(host: np.ndarray) -> Any:
@@ -147,15 +145,8 @@ def _array_type(shape: tuple[int, ...], dtype: Any) -> Any:
     return _core.ShapedArray(shape, dtype)
 
 
-@contextlib.contextmanager
-def _kept_wide(aval: Any) -> Iterator[None]:
-    """What puts memory of 64-bit elements halves them in 32-bit mode, whatever the type says: not in here."""
-    if aval.dtype.itemsize < 8 or is_mode(True):
-        yield
-    else:
-        with mode_kept(), in_mode(True):
-            yield
-
+_WIDE = True
+"""What puts memory halves 64-bit elements in 32-bit mode, whatever the type says, if it is not told this."""
 
 _DURING_CALL = _xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
 

@@ -73,7 +73,9 @@ class Packing:
             return values
         arguments = [values[number] for number in self._single]
         for dtype, numbers in self._groups:
-            arguments.append(np.array([values[number] for number in numbers], dtype))
+            packed = np.empty(len(numbers), dtype)  # ``np.array`` is another one while a thread is lazy
+            packed[:] = [values[number] for number in numbers]
+            arguments.append(packed)
         return arguments
 
     def inputs(self, arguments: Sequence[Any]) -> list[Any]:

@@ -10,14 +10,14 @@
 
 enum {
     STORAGE_VALUE, STORAGE_HOST, STORAGE_VERSION, STORAGE_LAYOUT, STORAGE_BOUNDS, STORAGE_ADDRESS, LAYOUT_SHAPE,
-    LAYOUT_STRIDE, LAYOUT_OFFSET, LAYOUT_DTYPE, RESULTS_NAME, RESULTS_RANGE, RESULTS_RECALLED, RESULTS_STEPS, RESULTS_TREE,
+    LAYOUT_STRIDE, LAYOUT_OFFSET, LAYOUT_DTYPE, RESULTS_BOUNDS, RESULTS_COPIES, RESULTS_NAME, RESULTS_RANGE, RESULTS_RECALLED, RESULTS_STEPS, RESULTS_TREE,
     CHANGES_COUNT, PENDING_TIP, KNOWN_BOUNDS, KNOWN_ARRAYS, KNOWN_PLAIN, OFFSETS
 };
 
 static const Slot slots[OFFSETS] = {
     {"Storage", "value"}, {"Storage", "host"}, {"Storage", "version"}, {"Storage", "layout"}, {"Storage", "bounds"},
     {"Storage", "address"}, {"Layout", "shape"}, {"Layout", "stride"}, {"Layout", "offset"}, {"Layout", "dtype"},
-    {"Results", "name"}, {"Results", "range"}, {"Results", "recalled"}, {"Results", "steps"}, {"Results", "tree"}, {"Changes", "count"},
+    {"Results", "bounds"}, {"Results", "copies"}, {"Results", "name"}, {"Results", "range"}, {"Results", "recalled"}, {"Results", "steps"}, {"Results", "tree"}, {"Changes", "count"},
     {"Pending", "tip"}, {"Known", "_bounds"}, {"Known", "_arrays"}, {"Known", "plain"},
 };
 
@@ -25,14 +25,14 @@ static Py_ssize_t offsets[OFFSETS];
 
 enum {
     TENSOR, STORAGE, LAYOUT, RESULTS, CHANGES, PENDING, KNOWN, LAZY_TRACE, AMBIENT, CHANGES_OBJECT, RECALLABLE, RESULTS_OF, PLAIN,
-    AROUND, OPEN, AGAIN, MAKE, STRIDED, DEVICE, SAME, WRITERS, WRITING, COPY, BOUNDS_OF, QUIET, FORWARD_AD, IS_GRAD_ENABLED,
+    AROUND, OPEN, AGAIN, MAKE, STRIDED, DEVICE, SAME, WRITERS, WRITING, BOUNDS_OF, NOTED_BOUNDS, QUIET, FORWARD_AD, IS_GRAD_ENABLED,
     LEAVES, GLOBAL_HOOKS, FUNCTIONS, RUNNING, SCOPES_CONTEXT, MODULE_NAMES, SCOPES_INSIDE, HOST_WAYS, HOST_OF, UP, WHOLE, NEGATIVE, LAYOUTS, LAYOUT_WITH, PLAIN_TENSOR, MOST,
     SLOW, NAMES
 };
 
 static const char *const names[NAMES] = {
     "Tensor", "Storage", "Layout", "Results", "Changes", "Pending", "Known", "LazyTrace", "ambient", "changes", "recallable", "results_of",
-    "plain", "around", "open", "again", "make", "strided", "device", "same", "writers", "writing", "copy", "bounds_of", "quiet",
+    "plain", "around", "open", "again", "make", "strided", "device", "same", "writers", "writing", "bounds_of", "noted_bounds", "quiet",
     "forward_ad", "is_grad_enabled", "leaves", "global_hooks", "functions", "running", "scopes", "module_names",
     "scopes_inside", "host_ways", "host_of", "up", "whole", "negative", "layouts", "layout", "plain_tensor", "most", "slow",
 };
@@ -393,13 +393,50 @@ static PyObject *arrays_of(PyObject *found, PyObject *row, PyObject *numbers, in
     return arrays;
 }
 
+/* `shortcut.bounded(result, found)`, of which the reference is taken; a NULL stays one. */
+static PyObject *bounded(PyObject *result, PyObject *found)
+{
+    PyObject *bounds = SLOT(found, RESULTS_BOUNDS);
+    if (result == NULL || bounds == Py_None || !IS_A(result, TENSOR))
+        return result;
+    PyObject *storage = PyObject_GetAttr(result, str_storage);
+    if (storage == NULL || !IS_A(storage, STORAGE))
+        Py_CLEAR(result);
+    else
+        Py_SETREF(SLOT(storage, STORAGE_BOUNDS), Py_NewRef(bounds));
+    Py_XDECREF(storage);
+    return result;
+}
+
+/* `shortcut.copied(source, found)`: NULL, with an error or without, if Python is to look. */
+static PyObject *copied(PyObject *source, PyObject *found)
+{
+    PyObject *pending = open_trace(), *value = pending == NULL ? NULL : value_of(source, pending, 1);
+    PyObject *copy = value == NULL ? NULL : wrap(value, SLOT(found, RESULTS_TREE));
+    PyObject *from = copy == NULL ? NULL : PyObject_GetAttr(source, str_storage), *to = NULL, *bounds;
+    if (from != NULL && SLOT(from, STORAGE_BOUNDS) != Py_None) {
+        bounds = PyObject_CallOneArg(known[NOTED_BOUNDS], source);
+        to = bounds == NULL ? NULL : PyObject_GetAttr(copy, str_storage);
+        if (to == NULL) {
+            Py_XDECREF(bounds);
+            Py_CLEAR(copy);
+        } else
+            Py_SETREF(SLOT(to, STORAGE_BOUNDS), bounds);
+    }
+    Py_XDECREF(to);
+    Py_XDECREF(from);
+    Py_XDECREF(value);
+    Py_XDECREF(pending);
+    return copy;
+}
+
 /* `shortcut.again`: the results of a call that was recorded before; NULL, with an error or without. */
 static PyObject *again(PyObject *found, PyObject *row, PyObject *numbers, int has_before)
 {
     PyObject *tree = Py_NewRef(SLOT(found, RESULTS_TREE)), *result = NULL;
     PyObject *arrays = is_flat(tree) ? arrays_of(found, row, numbers, has_before) : NULL;
     if (arrays != NULL)
-        result = wrapped(arrays, tree);
+        result = bounded(wrapped(arrays, tree), found);
     Py_XDECREF(arrays);
     Py_DECREF(tree);
     return result;
@@ -467,7 +504,7 @@ static PyObject *one_result(PyObject *found, PyObject *row, PyObject *numbers, i
     if ((arrays = arrays_of(found, row, numbers, has_before)) == NULL)
         goto end;
     if (which == THE_ONE)
-        result = wrap(arrays, tree);
+        result = bounded(wrap(arrays, tree), found);
     else if ((given = PySequence_Fast(arrays, "an operation with several results gave one")) != NULL &&
              which < PySequence_Fast_GET_SIZE(given))
         result = wrap(PySequence_Fast_GET_ITEM(given, which), PyList_GET_ITEM(tree, which));
@@ -490,7 +527,11 @@ static PyObject *shortly(PyObject *id, PyObject *args, PyObject *kwargs, Py_ssiz
     if (call.row != NULL && (found = found_of(&call, id, args, kwargs, 0)) != NULL) {
         if (demands && !is_within(found, args))
             ;
-        else if (are_views(found)) {
+        else if (SLOT(found, RESULTS_COPIES) == Py_True) {
+            if (IS_A(SLOT(found, RESULTS_TREE), LAYOUT) && PyTuple_GET_SIZE(args) &&
+                IS_A(PyTuple_GET_ITEM(args, 0), TENSOR))
+                result = copied(PyTuple_GET_ITEM(args, 0), found);
+        } else if (are_views(found)) {
             if (which == ALL && PyTuple_GET_SIZE(args) && IS_A(PyTuple_GET_ITEM(args, 0), TENSOR))
                 result = views(PyTuple_GET_ITEM(args, 0), found);
         } else if (SLOT(found, RESULTS_RECALLED) == Py_True)
@@ -544,26 +585,6 @@ static PyObject *written(PyObject *writer, PyObject *args, PyObject *kwargs)
     if (value != NULL && write_to(PyTuple_GET_ITEM(args, 0), value) == 0)
         result = Py_NewRef(PyTuple_GET_ITEM(args, 0));
     Py_XDECREF(value);
-end:
-    Py_XDECREF(call.row);
-    return result;
-}
-
-/* `moving._clone_again`: a tensor with the values of another; NULL, with an error or without. */
-static PyObject *copied(PyObject *id, PyObject *args, PyObject *kwargs)
-{
-    Call call = {0, PyList_New(0)};
-    PyObject *found, *pending = NULL, *value = NULL, *result = NULL;
-    if (call.row == NULL || PyTuple_GET_SIZE(args) != 1 || !IS_A(PyTuple_GET_ITEM(args, 0), TENSOR))
-        goto end;
-    if ((found = found_of(&call, id, args, kwargs, 0)) != NULL) {
-        if (IS_A(SLOT(found, RESULTS_TREE), LAYOUT) && (pending = open_trace()) != NULL &&
-            (value = value_of(PyTuple_GET_ITEM(args, 0), pending, 1)) != NULL)
-            result = wrap(value, SLOT(found, RESULTS_TREE));
-        Py_XDECREF(value);
-        Py_XDECREF(pending);
-        Py_DECREF(found);
-    }
 end:
     Py_XDECREF(call.row);
     return result;
@@ -882,8 +903,7 @@ static PyObject *short_way(PyObject *id, PyObject *args, PyObject *kwargs)
         Py_INCREF(writer);
         result = written(writer, args, kwargs);
         Py_DECREF(writer);
-    } else if (!PyErr_Occurred() && PyObject_RichCompareBool(id, known[COPY], Py_EQ) == 1)
-        result = copied(id, args, kwargs);
+    }
     return result;
 }
 

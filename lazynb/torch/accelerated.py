@@ -21,7 +21,18 @@ from lazynb.record.fast.built import loaded
 from lazynb.record.pending import Pending
 from lazynb.record.trace import LazyTrace
 from lazynb.torch import leaves, scopes, tensor
-from lazynb.torch.dispatch import around, demands, dispatch, keys, known, layout, on_host, recasting, storage
+from lazynb.torch.dispatch import (
+    around,
+    demands,
+    dispatch,
+    keys,
+    known,
+    later,
+    layout,
+    on_host,
+    recasting,
+    storage,
+)
 
 SOURCE = Path(__file__).parent / "_short.c"
 
@@ -96,8 +107,8 @@ def _parts() -> dict[str, Any]:
         "same": storage.SAME,
         "writers": dispatch.writers,
         "writing": dispatch.writing,
-        "copy": id(torch.ops.aten.clone.default),
         "bounds_of": demands.bounds_of,
+        "noted_bounds": later.noted_bounds,
         "quiet": tuple(map(_named, _BUSY)),
         "forward_ad": vars(forward_ad),
         "is_grad_enabled": torch.is_grad_enabled,

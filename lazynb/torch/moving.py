@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import FrameType
+import contextlib
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from lazynb.torch import memory
 from lazynb.torch.dispatch import demands, dispatch as d, halves, layout as layouts
 from lazynb.torch.dispatch.keys import key_and_row
 from lazynb.torch.dispatch.known import is_small
+from lazynb.torch.dispatch.later import noted_bounds
 from lazynb.torch.dispatch.on_host import tensor_of
 from lazynb.torch.dispatch.recalled import recalled
 from lazynb.torch.tensor import DEVICE, Tensor, concrete, to_cpu, torch_to_array, torchax, wrap
@@ -45,8 +46,17 @@ def _to_copy(func: Any, args: Any, kwargs: Any) -> Any:
     memory_format = kwargs.get("memory_format") or torch.preserve_format
     dense = layouts.layout_of(torch.empty_like(layout.dummy(), memory_format=memory_format))
     if wanted != source.dtype:
-        value = _recast(func, args, kwargs, dense, value)
-    return wrap(value, dense)
+        return wrap(_recast(func, args, kwargs, dense, value), dense)
+    return _copied(func, args, kwargs, dense)
+
+
+def _copied(func: Any, args: Any, kwargs: Any, dense: layouts.Layout) -> Tensor:
+    """A copy of the first argument in layout ``dense``. Such a call goes the short way from here on."""
+    new = wrap(args[0]._elem, dense)
+    new._storage.bounds = noted_bounds(args[0])
+    with contextlib.suppress(TypeError):  # something that cannot be a key
+        d.let_copy(func, key_and_row(func, args, kwargs, False)[0], dense)
+    return new
 
 
 def _recast(func: Any, args: Any, kwargs: Any, dense: layouts.Layout, value: Any) -> Any:
@@ -72,16 +82,7 @@ def _cast(value: Any, source: torch.dtype, dtype: torch.dtype) -> Any:
 
 
 def _clone(func: Any, args: Any, kwargs: Any) -> Any:
-    return wrap(args[0]._elem, d.expected(func, args, kwargs).tree)
-
-
-def _clone_again(func: Any, args: Any, kwargs: Any, frame: FrameType) -> Any:
-    """The same for a tensor like one before, without JAX; None if there was none."""
-    memory = args[0]._storage
-    if memory.value is None or memory.host is not None:
-        return None
-    known = layouts.results_of.get(key_and_row(func, args, kwargs, False)[0])
-    return None if known is None else wrap(args[0]._elem, known.tree)
+    return _copied(func, args, kwargs, d.expected(func, args, kwargs).tree)
 
 
 def _copy(func: Any, args: Any, kwargs: Any) -> Any:
@@ -190,7 +191,6 @@ d.special.update(
         aten._has_compatible_shallow_copy_type.default: _is_shallow_copy_possible,
     }
 )
-d.quick[id(aten.clone.default)] = _clone_again
 
 
 # ---- new tensors -------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from lazynb import _jax as jc
-from lazynb.record.outside import held_outside
+from lazynb.record.outside import held_outside, new_array
 from lazynb.record.tensor import LazyTensor, looking
 from lazynb.record.trace import every_trace
 from lazynb.torch import printing
@@ -402,7 +402,7 @@ def torch_to_array(tensor: torch.Tensor) -> Any:
         values = np.from_dlpack(plain.contiguous().view(bits)).view(jax_type)
     else:
         values = np.from_dlpack(plain)  # ``numpy()`` would forbid the user to resize the tensor
-    return known.array_of(values)
+    return new_array(values)
 
 
 def _scalar(tensor: Tensor, kind: str) -> Any:

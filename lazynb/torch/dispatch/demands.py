@@ -22,7 +22,8 @@ from lazynb.record.checks import expect
 from lazynb.record.mode import is_lazy
 from lazynb.record.tensor import LazyTensor
 from lazynb.torch.dispatch.keys import by_name, names_of
-from lazynb.torch.dispatch.known import Known, plain_of
+from lazynb.torch.dispatch.known import plain_of
+from lazynb.torch.dispatch.later import noted_bounds
 from lazynb.torch.dispatch.layout import contiguous
 from lazynb.torch.dispatch.recalled import recalled
 from lazynb.torch.dispatch.recasting import NEGATIVE
@@ -160,14 +161,12 @@ def bounds_of(x: torch.Tensor) -> tuple[int, int] | None:
     if not isinstance(x, Tensor):
         return None
     storage = x._storage
+    if storage.host is not None or storage.bounds is not None:
+        return noted_bounds(x)
     if x.dtype != storage.layout.dtype or NEGATIVE in x._steps:  # not the numbers of the storage
         return None
-    if isinstance(storage.host, Known) and x.numel():
-        return storage.host.bounds()
     array = _known_array(storage)
-    if array is None:
-        return storage.bounds
-    return _array_range(array)
+    return None if array is None else _array_range(array)
 
 
 def _known_array(storage: Any) -> Any:
@@ -262,6 +261,18 @@ def range_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
     name, demand = ranges[func](by_name(func, args, kwargs))
     place = names_of(func).index(name)
     return (place, demand.low, demand.high) if place < len(args) and demand.ignored is None else None
+
+
+numbered: dict[Any, Callable[[dict[str, Any]], int]] = {}
+"""By overload, for what gives whole numbers from 0: functions of the arguments by name, how many they are."""
+numbers = _registering(numbered)
+"""Registers such a function for these operations."""
+
+
+def bounds_given(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, int] | None:
+    """The least and largest number that the result of a call can have, if that is known of it."""
+    count = numbered.get(func)
+    return None if count is None else (0, count(by_name(func, args, kwargs)) - 1)
 
 
 refuses = _registering(refusals)

@@ -46,7 +46,7 @@ recallable: dict[int, tuple[bool, bool, bool]] = {}
 # below the user's, and gives None where it does not go.
 quick: dict[int, Callable[[Any, tuple[Any, ...], dict[str, Any], FrameType], Any]] = {}
 
-# What is asked of an operation first of all, by its id: it gives the results, or None where it is not for that.
+# What an operation is asked first of all, by its id: it gives the results, or None where it is not for that.
 # Filled by :mod:`lazynb.torch.dispatch.on_host`.
 at_once: dict[int, Callable[[Any, Any], Any]] = {}
 # What comes before the handler of an operation, by overload. Filled by :mod:`lazynb.torch.dispatch.on_host`.
@@ -100,6 +100,10 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if known is not None:
             if known.steps:
                 return shortcut.views(args[0], known)
+            if known.copies:
+                copy = shortcut.copied(args[0], known)
+                if copy is not None:
+                    return copy
             if known.recalled and row is not None:
                 if not is_checked:
                     results = shortcut.again(known, row, numbers, has_before, sys._getframe(2))
@@ -329,6 +333,8 @@ def _compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         known = None
     if halves.are_in(args) or halves.are_in(tuple(kwargs.values())) or (known and halves.are_in(known.tree)):
         return on_cpu(func, args, kwargs)
+    if known is not None and known.bounds is None:
+        known.bounds = demands.bounds_given(func, args, kwargs)
     if func in demands.checkers:
         if known is not None and known.range is None:
             known.range = demands.range_of(func, args, kwargs)
@@ -342,7 +348,20 @@ def _carried_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known
     values = evaluate(func, args, kwargs, known)
     if values is FAILED:
         return _typed_as(FAILED.through(func, args, kwargs), known.tree)
-    return shortcut.wrapped(values, known.tree)
+    return shortcut.bounded(shortcut.wrapped(values, known.tree), known)
+
+
+def let_copy(func: Any, key: Any, tree: Layout) -> None:
+    """Has the calls that ``key`` identifies go the short way: they copy their first argument.
+
+    Arguments:
+      tree: layout of the copy.
+    """
+    found = layouts.results_of.get(key)
+    if found is None:
+        found = layouts.results_of[key] = Results(func, tree, None)
+    found.copies = True
+    recallable.setdefault(id(func), (False, False, True))
 
 
 def let_recall(func: Any, key: Any, tree: Any, name: object, has_before: bool = False) -> Results:

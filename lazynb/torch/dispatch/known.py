@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 
 from lazynb.record.outside import new_array
-from lazynb.torch.dispatch.around import changes_so_far, in_64_bit, is_back
 from lazynb.torch.dispatch.recasting import NEGATIVE
 
 MOST = 1 << 16  # elements
@@ -43,12 +41,12 @@ class Known:
         if array is None or array.is_deleted():
             if len(self._arrays) >= _PARTS:
                 self._arrays.clear()
-            array = self._arrays[layout] = array_of(values.numpy())
+            array = self._arrays[layout] = new_array(values.numpy())
         return array
 
     def array(self) -> Any:
         """The values as an array of JAX's."""
-        return array_of(self.plain.numpy())
+        return new_array(self.plain.numpy())
 
     def values(self, kind: str, detail: str = "") -> torch.Tensor:
         """The values on the CPU. Nothing has to run for them."""
@@ -56,19 +54,13 @@ class Known:
 
     def bounds(self) -> tuple[int, int]:
         """The least and the largest number, of at least one."""
-        if self._bounds is None:
+        if self._bounds is None and self.plain.numel() == 1:
+            number = int(self.plain.item())
+            self._bounds = number, number
+        elif self._bounds is None:
             numbers = self.plain.numpy()
             self._bounds = int(numbers.min()), int(numbers.max())
         return self._bounds
-
-
-def array_of(values: np.ndarray) -> Any:
-    """An array of JAX's with a copy of ``values``, made at once."""
-    count = changes_so_far()
-    with in_64_bit():  # what puts memory would halve these elements otherwise
-        array = new_array(values)
-    is_back(count)
-    return array
 
 
 def is_small(tensor: Any) -> bool:
@@ -132,4 +124,4 @@ def array_in(tensor: Any) -> Any:
         return host.array_at(tensor._layout, tensor._steps) if waits else None
     if isinstance(host, Known):
         return host.array_of_part(tensor._layout, plain)
-    return array_of(plain.numpy())
+    return new_array(plain.numpy())

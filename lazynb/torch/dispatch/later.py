@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 
 import torch
 
+from lazynb.record.outside import new_array
 from lazynb.record.tensor import LazyTensor
 from lazynb.torch.dispatch.around import in_64_bit
-from lazynb.torch.dispatch.known import Known, array_of, of_layout, part
+from lazynb.torch.dispatch.known import Known, of_layout, part
 from lazynb.torch.dispatch.layout import Layout, contiguous, layout
+from lazynb.torch.dispatch.recasting import NEGATIVE
 from lazynb.torch.dispatch.storage import Storage, box, strided
 from lazynb.torch.tensor import Tensor, array_to_torch, concrete
 
@@ -29,12 +31,14 @@ class Seen(NamedTuple):
       source: an array, a :class:`Known` or a :class:`Later`.
       whole: layout of the source.
       layout, steps: of the argument, which looks into the source.
+      bounds: of the numbers of an array, if they were known, see :class:`.storage.Storage`.
     """
 
     source: Any
     whole: Any
     layout: Any
     steps: tuple[Any, ...]
+    bounds: tuple[int, int] | None = None
 
     def tensor(self) -> Tensor:
         """A tensor on device ``jax`` with these values."""
@@ -42,7 +46,7 @@ class Seen(NamedTuple):
         if isinstance(self.source, (Known, Later)):
             storage.host = self.source
         else:
-            storage.value = self.source
+            storage.value, storage.bounds = self.source, self.bounds
         return Tensor(storage, self.layout, self.steps)
 
     def part(self, index: list[slice], along: list[int | None], wanted: Layout) -> Seen | None:
@@ -54,7 +58,7 @@ class Seen(NamedTuple):
         stride = [0 if axis is None else index[axis].step * seen.stride[axis] for axis in along]
         new = layout(wanted.shape, tuple(stride), offset, seen.dtype)
         steps = () if new is whole else strided(whole, new)
-        return None if steps is None else Seen(self.source, whole, new, steps)
+        return None if steps is None else Seen(self.source, whole, new, steps, self.bounds)
 
     def plain(self, kind: str, detail: str) -> Any:
         """The values on the CPU: a trace break if they are pending."""
@@ -71,7 +75,20 @@ def seen(tensor: Tensor) -> Seen:
     storage = tensor._storage
     if storage.host is not None:
         return Seen(storage.host, storage.layout, tensor._layout, tensor._steps)
-    return Seen(tensor._elem, tensor._layout, tensor._layout, ())
+    return Seen(tensor._elem, tensor._layout, tensor._layout, (), noted_bounds(tensor))
+
+
+def noted_bounds(tensor: Tensor) -> tuple[int, int] | None:
+    """Bounds of the numbers of a tensor that were noted when it was made or that the host knows, or None."""
+    storage = tensor._storage
+    if tensor._layout.dtype is not storage.layout.dtype or NEGATIVE in tensor._steps:
+        return None  # they are not the numbers of the storage
+    host = storage.host
+    if host is None:
+        return storage.bounds
+    if isinstance(host, Later):
+        return host.bounds_at(tensor._layout, tensor._steps)
+    return host.bounds() if isinstance(host, Known) and tensor.numel() else None
 
 
 class Later:
@@ -81,12 +98,13 @@ class Later:
       plain: the values on the CPU; None until they are asked for.
     """
 
-    __slots__ = ("_array", "_call", "_layout", "plain")
+    __slots__ = ("_array", "_call", "_layout", "_taken", "plain")
 
     def __init__(self, func: Any, handler: Callable[..., Any], args: Any, kwargs: Any, layout: Any) -> None:
         """Arguments: the operation; how it is recorded; its arguments, :class:`Seen` in place of tensors;
         the layout of the result."""
         self._call: Any = func, handler, args, kwargs
+        self._taken = [*_seen_in(args), *_seen_in(kwargs)]
         self._layout = layout
         self._array: Any = None
         self.plain: torch.Tensor | None = None
@@ -94,7 +112,7 @@ class Later:
     def array(self) -> Any:
         """The values as an array of JAX's. What is not known is recorded."""
         if self._array is None and self.plain is not None:
-            self._array = array_of(self.plain.numpy())
+            self._array = new_array(self.plain.numpy())
         if self._array is None:
             with in_64_bit():  # who asks may be outside of an operation, as ``Tensor.jax()`` is
                 self._record()
@@ -112,6 +130,14 @@ class Later:
         view = Seen(self, self._layout, wanted, steps)
         piece = _narrowed(view)
         return None if piece is view else piece.tensor()._elem
+
+    def bounds_at(self, wanted: Any, steps: tuple[Any, ...]) -> tuple[int, int] | None:
+        """Bounds of the numbers that such a view sees, if they are of one array of which bounds are known."""
+        return _narrowed(Seen(self, self._layout, wanted, steps)).bounds
+
+    def is_array_at(self, wanted: Any, steps: tuple[Any, ...]) -> bool:
+        """Whether all that such a view sees are numbers of one array."""
+        return not isinstance(_narrowed(Seen(self, self._layout, wanted, steps)).source, (Known, Later))
 
     def piece(self, wanted: Any) -> Seen | None:
         """The one tensor among those that ``cat`` puts together in which all of a view lies."""
@@ -144,7 +170,7 @@ class Later:
                 func, _, args, kwargs = one._call
                 get = functools.partial(_on_host, kind, detail)
                 found = func(*mapped(args, get), **mapped(kwargs, get))
-            one.plain, one._call = of_layout(found, one._layout), None
+            one.plain, one._call, one._taken = of_layout(found, one._layout), None, []
         assert self.plain is not None
         return self.plain
 
@@ -172,7 +198,7 @@ class Later:
                 yield one
                 continue
             stack.append((one, True))
-            taken = [seen_as(x).source for x in _seen_in(one._call[2:])]
+            taken = [seen_as(x).source for x in one._taken]
             stack += [(x, False) for x in taken if isinstance(x, Later)]
 
 
@@ -180,7 +206,7 @@ def _taken(waiting: list[Later]) -> list[LazyTensor]:
     """The pending arrays that operations which wait take, in their order."""
     taken: list[Any] = []
     for one in waiting:
-        given = [x.source for x in _seen_in(one._call[2:])] if one._array is None else [one._array]
+        given = [x.source for x in one._taken] if one._array is None else [one._array]
         taken += [x for x in given if isinstance(x, LazyTensor) and x.is_pending]
     return taken
 
@@ -215,12 +241,9 @@ def mapped(x: Any, get: Callable[[Any], Any]) -> Any:
     return {name: mapped(item, get) for name, item in x.items()} if isinstance(x, dict) else get(x)
 
 
-def _seen_in(x: Any) -> Iterator[Seen]:
+def _seen_in(x: Any) -> list[Seen]:
+    """The arguments that are tensors, in lists and dictionaries too."""
     if isinstance(x, Seen):
-        yield x
-    elif isinstance(x, (list, tuple)):
-        for item in x:
-            yield from _seen_in(item)
-    elif isinstance(x, dict):
-        for item in x.values():
-            yield from _seen_in(item)
+        return [x]
+    items: Any = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else ()
+    return [one for item in items for one in _seen_in(item)]

@@ -136,10 +136,12 @@ class Results:
       name: what identifies the call where it is recalled, see :mod:`.calls`; None if it is not.
       steps: of a view, the step of each result; none if it is no view, None if that was not asked.
       recalled: whether a call was carried out by a lowering and is recalled by its name.
+      copies: whether the only result has the values of the first argument, in memory of its own.
       range: all that is demanded of values, see :func:`.demands.range_of`; None if nothing or more is.
+      bounds: the least and largest number that the only result can have; None if they are not known.
     """
 
-    __slots__ = ("func", "name", "range", "recalled", "steps", "tree")
+    __slots__ = ("bounds", "copies", "func", "name", "range", "recalled", "steps", "tree")
 
     def __init__(self, func: Any, tree: Any, name: object | None) -> None:
         self.func = func
@@ -147,7 +149,9 @@ class Results:
         self.name = name
         self.steps: list[Any] | None = None
         self.recalled = False
+        self.copies = False
         self.range: tuple[int, int, int] | None = None
+        self.bounds: tuple[int, int] | None = None
 
 
 results_of: dict[Any, Results] = {}

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from lazynb.torch.dispatch import around, storage
+from lazynb.torch.dispatch.later import noted_bounds
 from lazynb.torch.dispatch.layout import Layout, Results
 from lazynb.torch.tensor import Tensor, wrap
 
@@ -57,8 +58,26 @@ def again(found: Results, row: list[Any], numbers: bool, has_before: bool, frame
         return None
     tree = found.tree
     if tree.__class__ is Layout:
-        return Tensor.__new__(Tensor, storage.Storage(results, tree), tree)
+        return bounded(Tensor.__new__(Tensor, storage.Storage(results, tree), tree), found)
     return wrapped(results, tree)
+
+
+def bounded(result: Any, found: Results) -> Any:
+    """``result``, with what is known of its numbers."""
+    if found.bounds is not None and result.__class__ is Tensor:
+        result._storage.bounds = found.bounds
+    return result
+
+
+def copied(source: Tensor, found: Results) -> Tensor | None:
+    """A copy of ``source``, whose array nobody writes to; None if it is for the host."""
+    memory = source._storage
+    if memory.value is None or memory.host is not None:
+        return None
+    new = wrap(source._elem, found.tree)
+    if memory.bounds is not None:
+        new._storage.bounds = noted_bounds(source)
+    return new
 
 
 def wrapped(values: Any, wanted: Any) -> Any:

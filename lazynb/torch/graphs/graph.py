@@ -116,7 +116,7 @@ class Graph:
 
 
 def _is_moved(node: fx.Node) -> bool:
-    """Whether all that is done with an input is that it is copied to device ``jax``: then it may be there before."""
+    """Whether an input is only copied to device ``jax``: then it may be there before."""
     copies = [user.target is torch.ops.aten._to_copy.default for user in node.users]
     devices = [user.kwargs.get("device") for user in node.users]
     return bool(copies) and all(copies) and all(getattr(one, "type", None) == DEVICE.type for one in devices)

@@ -20,6 +20,7 @@ from lazynb.torch.dispatch.demands import (
     checker,
     demand_true,
     known_values,
+    numbers,
     refuses,
     within,
     within_range,
@@ -44,6 +45,22 @@ def _size(x: Any, dim: int) -> int:
 
 def _wrapped(x: Any, dim: int) -> int:
     return dim + max(x.dim(), 1) if dim < 0 else dim
+
+
+@numbers(aten.argmax.default, aten.argmin.default)
+def _places(bound: dict[str, Any]) -> int:
+    x, dim = bound["self"], bound.get("dim")
+    return int(x.numel() if dim is None else _size(x, dim))
+
+
+@numbers(aten.argsort.default, aten.argsort.stable)
+def _order(bound: dict[str, Any]) -> int:
+    return _size(bound["self"], bound.get("dim", -1))
+
+
+@numbers(aten.multinomial.default)
+def _drawn(bound: dict[str, Any]) -> int:
+    return int(bound["self"].shape[-1])
 
 
 @within_range(aten.embedding.default)
