@@ -24,7 +24,8 @@ enum {
     EDGE_RESULTS, EDGE_CONTAINER, EDGE_SLOT, EDGE_AVAL, EDGE_VALUES, EDGE_CONVERTERS, EDGE_CONVERT, EDGE_SCALAR,
     EDGE_CONVERTED, EDGE_ARGUMENT, EDGE_PLAIN, EDGE_FILLS, CHANGES_COUNT, LANDMARK_CALL,
     LANDMARK_CALLED, LANDMARK_ORIGIN, LANDMARK_USER, ORIGIN_CODE, ORIGIN_LASTI, ORIGIN_CALLEE, ORIGIN_CALL_ID,
-    ORIGIN_CONTEXT, ORIGIN_INSIDE, ORIGIN_FORWARD, CALLS_CALL, CALLS_POSITION, CALLS_NUMBER, OFFSETS
+    ORIGIN_CONTEXT, ORIGIN_INSIDE, ORIGIN_FORWARD, CALLS_CALL, CALLS_POSITION, CALLS_NUMBER,
+    WRITTEN_NUMBER, WRITTEN_VALUE, OFFSETS
 };
 
 static const Slot slots[OFFSETS] = {
@@ -42,7 +43,7 @@ static const Slot slots[OFFSETS] = {
     {"Changes", "count"}, {"Landmark", "call"}, {"Landmark", "called"}, {"Landmark", "origin"},
     {"Landmark", "user"}, {"Origin", "code"}, {"Origin", "lasti"}, {"Origin", "callee"}, {"Origin", "call_id"},
     {"Origin", "context"}, {"Origin", "inside"}, {"Origin", "forward"}, {"CallCounter", "_call"},
-    {"CallCounter", "_position"}, {"CallCounter", "number"},
+    {"CallCounter", "_position"}, {"CallCounter", "number"}, {"Written", "number"}, {"Written", "_value"},
 };
 
 static Py_ssize_t offsets[OFFSETS];
@@ -51,14 +52,14 @@ static Py_ssize_t offsets[OFFSETS];
 enum {
     LAZY_TENSOR, PENDING, STATE, EDGE, CHANGES, LAZY_TRACE, LINEARIZE_TRACE, ARRAY, DTYPE, KINDS, AMBIENT,
     CHANGES_OBJECT, SCOPES, OPENED, WAITING_ELSEWHERE, RECALL, LINEARIZED_CALL, MAKE_CURRENT, LANDMARKS, LANDMARK, ORIGIN, CALL_COUNTER, BORROWED,
-    HELD_OUTSIDE, PLACES, PLACE, CODE_KIND, NAMES
+    HELD_OUTSIDE, PLACES, PLACE, CODE_KIND, WRITTEN, NAMES
 };
 
 static const char *const names[NAMES] = {
     "LazyTensor", "Pending", "State", "Edge", "Changes", "LazyTrace", "LinearizeTrace", "ArrayImpl", "dtype",
     "KINDS", "ambient", "changes", "scopes", "opened", "waiting_elsewhere", "recall", "linearized_call",
     "make_current", "landmarks", "Landmark", "Origin", "CallCounter",
-    "borrowed", "held_outside", "places", "here", "code_kind",
+    "borrowed", "held_outside", "places", "here", "code_kind", "Written",
 };
 
 static PyObject *known[NAMES];
@@ -583,12 +584,46 @@ static int append(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *in
     return done;
 }
 
+/* Whether a number is certainly the one that is written in the code, to the bit. */
+static int is_same_number(PyObject *number, PyObject *written)
+{
+    if (number == written)
+        return 1;
+    if (!PyFloat_CheckExact(number) || !PyFloat_CheckExact(written))
+        return 0;
+    double one = PyFloat_AS_DOUBLE(number), other = PyFloat_AS_DOUBLE(written);
+    return memcmp(&one, &other, sizeof one) == 0;
+}
+
+/* `inputs_of` where all numbers are those that are written in the code; NULL, with an error or without. */
+static PyObject *written_inputs(PyObject *edge, PyObject *scalars)
+{
+    PyObject *converters = SLOT(edge, EDGE_CONVERTERS), *values = SLOT(edge, EDGE_VALUES);
+    Py_ssize_t count = PyTuple_GET_SIZE(converters);
+    if (scalars == NULL || PyList_GET_SIZE(scalars) != count)
+        return NULL;
+    for (Py_ssize_t at = 0; at < count; at++) {
+        PyObject *one = PyTuple_GET_ITEM(converters, at);
+        if (!IS_A(one, WRITTEN) || !is_same_number(PyList_GET_ITEM(scalars, at), SLOT(one, WRITTEN_NUMBER)))
+            return NULL;
+    }
+    if (PyTuple_GET_SIZE(values) > 0)
+        return Py_NewRef(values);
+    PyObject *inputs = PyTuple_New(count);
+    for (Py_ssize_t at = 0; inputs != NULL && at < count; at++)
+        PyTuple_SET_ITEM(inputs, at, Py_NewRef(SLOT(PyTuple_GET_ITEM(converters, at), WRITTEN_VALUE)));
+    return inputs;
+}
+
 /* The inputs that a call adds, of which `scalars` are the numbers: a new reference; NULL with no error if another
    edge, or JAX with an error of its own, is for the number. */
 static PyObject *inputs_of(PyObject *edge, PyObject *scalars)
 {
     if (PyTuple_GET_SIZE(SLOT(edge, EDGE_CONVERTERS)) == 0)
         return Py_NewRef(SLOT(edge, EDGE_VALUES));
+    PyObject *as_written = written_inputs(edge, scalars);
+    if (as_written != NULL || PyErr_Occurred())
+        return as_written;
     PyObject *args[] = {edge, scalars};
     PyObject *inputs = PyObject_VectorcallMethod(str_inputs, args, 2, NULL);
     if (inputs == NULL &&

@@ -359,18 +359,6 @@ class Pending:
         self.tip = state
         self.records.extend(tensors)
 
-    def take(self, value: Any, state: State, identity: Any, source: Pending | None) -> None:
-        """Takes a new input ``value`` on one device, for the step ``state``; the path stays.
-
-        Arguments:
-          source: the trace in which the value is pending.
-        """
-        self.inputs.append(value)
-        if identity is not None:
-            self.slots_of[id(identity)] = state.first
-        if source is not None:
-            self.sources.add(source)
-
     def _takes(self, tensor: LazyTensor, number: int, state: State) -> None:
         """Notes that the input ``number``, with the step ``state``, is pending elsewhere."""
         source = tensor._pending

@@ -10,14 +10,14 @@
 
 enum {
     STORAGE_VALUE, STORAGE_HOST, STORAGE_VERSION, STORAGE_LAYOUT, STORAGE_BOUNDS, STORAGE_ADDRESS, LAYOUT_SHAPE,
-    LAYOUT_STRIDE, LAYOUT_OFFSET, LAYOUT_DTYPE, RESULTS_BOUNDS, RESULTS_COPIES, RESULTS_NAME, RESULTS_RANGE, RESULTS_RECALLED, RESULTS_STEPS, RESULTS_TREE,
+    LAYOUT_STRIDE, LAYOUT_OFFSET, LAYOUT_DTYPE, RESULTS_BOUNDS, RESULTS_COPIES, RESULTS_NAME, RESULTS_RANGE, RESULTS_RECALLED, RESULTS_STEPS, RESULTS_TREE, RESULTS_WHOLE,
     CHANGES_COUNT, PENDING_TIP, KNOWN_BOUNDS, KNOWN_ARRAYS, KNOWN_PLAIN, OFFSETS
 };
 
 static const Slot slots[OFFSETS] = {
     {"Storage", "value"}, {"Storage", "host"}, {"Storage", "version"}, {"Storage", "layout"}, {"Storage", "bounds"},
     {"Storage", "address"}, {"Layout", "shape"}, {"Layout", "stride"}, {"Layout", "offset"}, {"Layout", "dtype"},
-    {"Results", "bounds"}, {"Results", "copies"}, {"Results", "name"}, {"Results", "range"}, {"Results", "recalled"}, {"Results", "steps"}, {"Results", "tree"}, {"Changes", "count"},
+    {"Results", "bounds"}, {"Results", "copies"}, {"Results", "name"}, {"Results", "range"}, {"Results", "recalled"}, {"Results", "steps"}, {"Results", "tree"}, {"Results", "whole"}, {"Changes", "count"},
     {"Pending", "tip"}, {"Known", "_bounds"}, {"Known", "_arrays"}, {"Known", "plain"},
 };
 
@@ -39,7 +39,7 @@ static const char *const names[NAMES] = {
 
 static PyObject *known[NAMES];
 
-static PyObject *str_as_strided, *str_base, *str_buffers, *str_clone, *str_context, *str_current_level, *str_dict, *str_dtype, *str_elem, *str_layout, *str_offset_of, *str_shape, *str_stride,
+static PyObject *str_array, *str_as_strided, *str_base, *str_bounds, *str_buffers, *str_clone, *str_context, *str_current_level, *str_dict, *str_dtype, *str_elem, *str_layout, *str_offset_of, *str_shape, *str_stride,
     *str_modules, *str_modules_inside, *str_parameters, *str_pending, *str_quick, *str_requires_grad, *str_seen,
     *str_steps, *str_storage, *str_the_value, *str_value, *zero, *one, *none_at_all;
 
@@ -310,6 +310,18 @@ static PyObject *seen(PyObject *tensor, PyObject *storage, PyObject *steps, PyOb
     return value != NULL || PyErr_Occurred() ? value : PyObject_GetAttr(tensor, str_elem);
 }
 
+/* `storage.read()` of one that the host knows: a new reference, or NULL with an error. */
+static PyObject *array_of_known(PyObject *storage)
+{
+    if (SLOT(storage, STORAGE_VALUE) == Py_None) {
+        PyObject *array = PyObject_CallMethodNoArgs(SLOT(storage, STORAGE_HOST), str_array);
+        if (array == NULL)
+            return NULL;
+        Py_SETREF(SLOT(storage, STORAGE_VALUE), array);
+    }
+    return Py_NewRef(SLOT(storage, STORAGE_VALUE));
+}
+
 /* The array of a tensor: a new reference; NULL, with an error or without, if Python is to look. `has_before`: whether
    the operation may be for the host, so that what the host knows is Python's. */
 static PyObject *value_of(PyObject *tensor, PyObject *pending, int has_before)
@@ -320,8 +332,9 @@ static PyObject *value_of(PyObject *tensor, PyObject *pending, int has_before)
     value = Py_NewRef(SLOT(storage, STORAGE_VALUE));
     if (value == Py_None || SLOT(storage, STORAGE_HOST) != Py_None) {
         Py_CLEAR(value);
-        if (!has_before)
-            value = PyObject_GetAttr(tensor, str_elem);
+        if (!has_before && (steps = PyObject_GetAttr(tensor, str_steps)) != NULL)
+            value = steps == none_at_all && IS_A(SLOT(storage, STORAGE_HOST), KNOWN) ? array_of_known(storage)
+                                                                                     : PyObject_GetAttr(tensor, str_elem);
     } else if ((steps = PyObject_GetAttr(tensor, str_steps)) == NULL || !PyTuple_Check(steps))
         Py_CLEAR(value);
     else if (PyTuple_GET_SIZE(steps) > 0)
@@ -461,8 +474,8 @@ static PyObject *bounds_of(PyObject *tensor)
     PyObject *storage = PyObject_GetAttr(tensor, str_storage), *steps = PyObject_GetAttr(tensor, str_steps);
     PyObject *bounds = NULL;
     if (storage != NULL && IS_A(storage, STORAGE) && steps == none_at_all && IS_A(SLOT(storage, STORAGE_HOST), KNOWN))
-        bounds = Py_NewRef(SLOT(SLOT(storage, STORAGE_HOST), KNOWN_BOUNDS));
-    if ((bounds == NULL || bounds == Py_None) && storage != NULL && steps != NULL)
+        bounds = PyObject_CallMethodNoArgs(SLOT(storage, STORAGE_HOST), str_bounds);
+    if ((bounds == NULL || bounds == Py_None) && storage != NULL && steps != NULL && !PyErr_Occurred())
         Py_XSETREF(bounds, PyObject_CallOneArg(known[BOUNDS_OF], tensor));
     Py_XDECREF(steps);
     Py_XDECREF(storage);
@@ -525,6 +538,7 @@ static PyObject *shortly(PyObject *id, PyObject *args, PyObject *kwargs, Py_ssiz
     int demands = PyTuple_GET_ITEM(flags, 1) == Py_True, has_before = PyTuple_GET_ITEM(flags, 2) == Py_True;
     Call call = {numbers == Py_True, PyList_New(0)};
     if (call.row != NULL && (found = found_of(&call, id, args, kwargs, 0)) != NULL) {
+        has_before = has_before && SLOT(found, RESULTS_WHOLE) == Py_True;
         if (demands && !is_within(found, args))
             ;
         else if (SLOT(found, RESULTS_COPIES) == Py_True) {
@@ -579,7 +593,8 @@ static PyObject *written(PyObject *writer, PyObject *args, PyObject *kwargs)
     if ((found = found_of(&call, PyTuple_GET_ITEM(writer, 0), args, kwargs, 1)) != NULL) {
         if (SLOT(found, RESULTS_RECALLED) == Py_True && IS_A(SLOT(found, RESULTS_TREE), LAYOUT) &&
             (PyTuple_GET_ITEM(writer, 2) != Py_True || is_within(found, args)))
-            value = arrays_of(found, call.row, numbers, PyTuple_GET_ITEM(writer, 3) == Py_True);
+            value = arrays_of(found, call.row, numbers,
+                              PyTuple_GET_ITEM(writer, 3) == Py_True && SLOT(found, RESULTS_WHOLE) == Py_True);
         Py_DECREF(found);
     }
     if (value != NULL && write_to(PyTuple_GET_ITEM(args, 0), value) == 0)
@@ -1170,6 +1185,28 @@ static PyObject *scope_of(PyObject *module, PyObject *id, PyObject *outer)
     return scope;
 }
 
+/* `scopes.scope_of(module)`: the scope in which a module runs that is called now, or None. */
+static PyObject *scope_of_module(PyObject *self, PyObject *module)
+{
+    (void)self;
+    if (known[NAMES - 1] == NULL)
+        return PyErr_Format(PyExc_RuntimeError, "configure was not called");
+    PyObject *outer = PyObject_GetAttr(known[SCOPES_CONTEXT], str_context), *id = PyLong_FromVoidPtr(module);
+    PyObject *scope = outer == NULL || id == NULL ? NULL : scope_of(module, id, outer);
+    Py_XDECREF(id);
+    Py_XDECREF(outer);
+    return scope != NULL || PyErr_Occurred() ? scope : Py_NewRef(Py_None);
+}
+
+/* `on_host.tensor_of(plain)` */
+static PyObject *tensor_of(PyObject *self, PyObject *plain)
+{
+    (void)self;
+    if (known[NAMES - 1] == NULL)
+        return PyErr_Format(PyExc_RuntimeError, "configure was not called");
+    return up(plain);
+}
+
 /* What the operation of a module gives, recorded before, in the scope of the module: NULL, with an error or without. */
 static PyObject *recorded_inside(PyObject *module, PyObject *id, PyObject *way, PyObject *args)
 {
@@ -1326,6 +1363,10 @@ static PyMethodDef functions[] = {
      PyDoc_STR("dispatch(func, types, args=(), kwargs=None): carries out an operation of PyTorch's.")},
     {"at_once", (PyCFunction)(void (*)(void))module_at_once, METH_FASTCALL,
      PyDoc_STR("at_once(module, args, kwargs): what a module without parts gives, or NotImplemented.")},
+    {"scope_of", scope_of_module, METH_O,
+     PyDoc_STR("scope_of(module): the scope in which a module runs that is called now, or None.")},
+    {"up", tensor_of, METH_O,
+     PyDoc_STR("up(result): what was computed on the CPU, on device jax.")},
     {"watch", watch, METH_O,
      PyDoc_STR("watch(calls): notes (operation, args, kwargs, result) of this thread's operations in a list; None ends "
                "that.")},
@@ -1335,7 +1376,7 @@ static PyMethodDef functions[] = {
 static int filled(PyObject *module)
 {
     static const Text texts[] = {
-        {&str_as_strided, "as_strided"}, {&str_base, "_base"}, {&str_buffers, "_buffers"}, {&str_clone, "clone"},
+        {&str_array, "array"}, {&str_as_strided, "as_strided"}, {&str_bounds, "bounds"}, {&str_base, "_base"}, {&str_buffers, "_buffers"}, {&str_clone, "clone"},
         {&str_dtype, "dtype"}, {&str_offset_of, "storage_offset"}, {&str_shape, "shape"}, {&str_stride, "stride"},
         {&str_context, "context"}, {&str_current_level, "_current_level"},
         {&str_dict, "__dict__"}, {&str_elem, "_elem"}, {&str_layout, "_layout"},

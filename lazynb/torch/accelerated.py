@@ -29,6 +29,7 @@ from lazynb.torch.dispatch import (
     known,
     later,
     layout,
+    made_on_host,
     on_host,
     recasting,
     storage,
@@ -163,5 +164,6 @@ def install() -> None:
         return
     tensor.Tensor.__torch_dispatch__ = staticmethod(_short.dispatch)
     leaves.watch, leaves.at_once = _short.watch, _short.at_once
+    scopes.scope_of, made_on_host.up = _short.scope_of, _short.up
     for name, method in _methods().items():
         setattr(tensor.Tensor, name, method)

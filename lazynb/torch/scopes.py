@@ -134,10 +134,17 @@ def _code_named(name: str) -> CodeType:
     return (lambda: None).__code__.replace(co_name=name)
 
 
-def _mark(frame: FrameType, name: str) -> None:
-    """Makes ``frame``, in which the module ``name`` runs, a landmark."""
+def _mark(frame: FrameType, module: torch.nn.Module) -> None:
+    """Makes ``frame``, in which ``module`` is to run, a landmark."""
     user, called, call = user_frame(frame)
-    place(frame, user, called if call else (_Call(_code_named(name)),), call)  # type: ignore[arg-type]
+    if not call:
+        called = (_Call(_code_named(_name_of(module))),)  # type: ignore[assignment]
+    place(frame, user, called, call)
+
+
+def scope_of(module: torch.nn.Module) -> Any:
+    """The scope in which ``module`` runs now, in C, or None where it is not known or C was not built."""
+    return None
 
 
 def _followed(own: Callable[..., Any]) -> Callable[..., Any]:
@@ -154,13 +161,16 @@ def _followed(own: Callable[..., Any]) -> Callable[..., Any]:
         modules, outer = this.modules, scopes.context
         depth, frame = len(modules), None
         try:
-            name = _name_of(self)
-            modules.append(self)
-            scopes.context = _scope_inside(outer, name)
-            if self._modules:
+            scope = scope_of(self)
+            if scope is None:
+                scope = _scope_inside(outer, _name_of(self))
+            has_parts = bool(self._modules)
+            if has_parts:
                 frame = sys._getframe()
-                _mark(frame, name)
-            if leaves.is_watched(self, args, kwargs):
+                _mark(frame, self)
+            modules.append(self)
+            scopes.context = scope
+            if not has_parts and leaves.is_watched(self, args, kwargs):
                 result = leaves.watched(self, args[0])
             else:
                 result = self._call_impl(*args, **kwargs)

@@ -19,6 +19,7 @@ from lazynb.record.fast import remembered as pure
 from lazynb.record.fast.built import loaded
 from lazynb.record.fast.linearize import linearized_call
 from lazynb.record.fast.recall import KINDS, Edge, opened, recall, waiting_elsewhere
+from lazynb.record.numbers import Written
 from lazynb.record.outside import borrowed, held_outside
 from lazynb.record.pending import Pending
 from lazynb.record.tensor import LazyTensor
@@ -63,6 +64,7 @@ def _parts() -> dict[str, Any]:
         "places": source.known_places,
         "here": source.here,
         "code_kind": source.code_kind,
+        "Written": Written,
     }
 
 

@@ -143,16 +143,22 @@ class Division:
         whole = self._whole
         piece = Pending(whole.trace, whole.trie, whole.root, whole.context, planned.start)
         piece.began, piece.cut_by = whole.began, whole.cut_by
+        inputs, slots_of, guards = piece.inputs, piece.slots_of, whole.guards
         for given in planned.given:
+            source: Pending | None
             if given.piece is not None:
-                tensor = self._tensors[given.number]
-                piece.take(tensor, given.state, tensor, self.pieces[given.piece])
-                continue
-            value = whole.inputs[given.number]
-            identity = value if whole.slots_of.get(id(value)) == given.slot else None
-            piece.take(value, given.state, identity, getattr(value, "_pending", None))
-            if id(value) in whole.guards:
-                piece.guards[id(value)] = whole.guards[id(value)]
+                value, source, has_slot = self._tensors[given.number], self.pieces[given.piece], True
+            else:
+                value = whole.inputs[given.number]
+                source = getattr(value, "_pending", None)
+                has_slot = whole.slots_of.get(id(value)) == given.slot
+                if id(value) in guards:
+                    piece.guards[id(value)] = guards[id(value)]
+            inputs.append(value)
+            if has_slot:
+                slots_of[id(value)] = given.state.first
+            if source is not None:
+                piece.sources.add(source)
         piece.tip = planned.end
         return piece
 

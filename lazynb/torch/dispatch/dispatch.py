@@ -38,6 +38,7 @@ from lazynb.torch.tensor import DEVICE, Tensor, in_64_bit, to_cpu, torch_to_arra
 aten = torch.ops.aten
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _handlers: dict[Any, Handler] = {}
+_plain_handlers: dict[int, Handler] = {}  # by the ids of operations, without what comes before them
 # The operations whose calls may take the short way, by their ids (a hash would be a call): whether their
 # numbers make no difference, whether they demand something of values, and whether they may be for the host.
 recallable: dict[int, tuple[bool, bool, bool]] = {}
@@ -105,6 +106,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
                 if copy is not None:
                     return copy
             if known.recalled and row is not None:
+                has_before = has_before and known.whole
                 if not is_checked:
                     results = shortcut.again(known, row, numbers, has_before, sys._getframe(2))
                     if results is not None:
@@ -117,7 +119,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return results
     handler = _handlers.get(func)
     if handler is None:
-        handler = _handler(func)
+        handler = handler_of(func)
         if handler is _write and functional(func) is not None:
             quick[id(func)] = _write_again
         if handler in (_compute, _view):
@@ -147,6 +149,14 @@ def _checked_again(
         with in_64_bit():
             results = _carried_out(func, args, kwargs, known)
     return results
+
+
+def handler_of(func: Any) -> Handler:
+    """What carries out ``func``, inside of 64-bit mode, where nothing comes before it."""
+    handler = _plain_handlers.get(id(func))
+    if handler is None:
+        handler = _plain_handlers[id(func)] = _handler(func)
+    return handler
 
 
 def _handler(func: Any) -> Handler:

@@ -52,12 +52,13 @@ class Known:
         """The values on the CPU. Nothing has to run for them."""
         return self.plain
 
-    def bounds(self) -> tuple[int, int]:
-        """The least and the largest number, of at least one."""
-        if self._bounds is None and self.plain.numel() == 1:
+    def bounds(self) -> tuple[int, int] | None:
+        """The least and the largest number; None if there is none."""
+        count = self.plain.numel() if self._bounds is None else 0
+        if count == 1:
             number = int(self.plain.item())
             self._bounds = number, number
-        elif self._bounds is None:
+        elif count:
             numbers = self.plain.numpy()
             self._bounds = int(numbers.min()), int(numbers.max())
         return self._bounds

@@ -64,7 +64,8 @@ class Seen(NamedTuple):
         """The values on the CPU: a trace break if they are pending."""
         if isinstance(self.source, (Known, Later)):
             assert self.source.plain is not None  # it was worked out before
-            return part(self.tensor(), self.source.plain)
+            is_all = self.layout is self.whole
+            return self.source.plain if is_all else part(self.tensor(), self.source.plain)
         return array_to_torch(concrete(self.source, kind, detail), self.layout.dtype).reshape(
             self.layout.shape
         )
@@ -87,8 +88,8 @@ def noted_bounds(tensor: Tensor) -> tuple[int, int] | None:
     if host is None:
         return storage.bounds
     if isinstance(host, Later):
-        return host.bounds_at(tensor._layout, tensor._steps)
-    return host.bounds() if isinstance(host, Known) and tensor.numel() else None
+        return host.seen_at(tensor._layout, tensor._steps).bounds
+    return host.bounds() if isinstance(host, Known) else None
 
 
 class Later:
@@ -98,7 +99,7 @@ class Later:
       plain: the values on the CPU; None until they are asked for.
     """
 
-    __slots__ = ("_array", "_call", "_layout", "_taken", "plain")
+    __slots__ = ("_array", "_call", "_layout", "_narrow", "_taken", "plain")
 
     def __init__(self, func: Any, handler: Callable[..., Any], args: Any, kwargs: Any, layout: Any) -> None:
         """Arguments: the operation; how it is recorded; its arguments, :class:`Seen` in place of tensors;
@@ -107,6 +108,7 @@ class Later:
         self._taken = [*_seen_in(args), *_seen_in(kwargs)]
         self._layout = layout
         self._array: Any = None
+        self._narrow: tuple[Seen, Seen] | None = None  # the last view that was narrowed, and to what
         self.plain: torch.Tensor | None = None
 
     def array(self) -> Any:
@@ -124,20 +126,19 @@ class Later:
             result = handler(func, mapped(args, _on_device), mapped(kwargs, _on_device))
             one._array = result._elem
 
-    def array_at(self, wanted: Any, steps: tuple[Any, ...]) -> Any:
+    def seen_at(self, wanted: Layout, steps: tuple[Any, ...]) -> Seen:
+        """What a view of layout ``wanted`` sees, without what it does not see if that can be told."""
+        kept = self._narrow
+        if kept is None or kept[0].layout is not wanted or kept[0].steps != steps:
+            view = Seen(self, self._layout, wanted, steps)
+            kept = self._narrow = view, _narrowed(view)
+        return kept[1]
+
+    def array_at(self, wanted: Layout, steps: tuple[Any, ...]) -> Any:
         """The values that a view of layout ``wanted`` sees as an array, without what it does not see; None if
         it sees of all that are put together here."""
-        view = Seen(self, self._layout, wanted, steps)
-        piece = _narrowed(view)
-        return None if piece is view else piece.tensor()._elem
-
-    def bounds_at(self, wanted: Any, steps: tuple[Any, ...]) -> tuple[int, int] | None:
-        """Bounds of the numbers that such a view sees, if they are of one array of which bounds are known."""
-        return _narrowed(Seen(self, self._layout, wanted, steps)).bounds
-
-    def is_array_at(self, wanted: Any, steps: tuple[Any, ...]) -> bool:
-        """Whether all that such a view sees are numbers of one array."""
-        return not isinstance(_narrowed(Seen(self, self._layout, wanted, steps)).source, (Known, Later))
+        piece = self.seen_at(wanted, steps)
+        return None if piece.source is self else piece.tensor()._elem
 
     def piece(self, wanted: Any) -> Seen | None:
         """The one tensor among those that ``cat`` puts together in which all of a view lies."""
@@ -170,7 +171,7 @@ class Later:
                 func, _, args, kwargs = one._call
                 get = functools.partial(_on_host, kind, detail)
                 found = func(*mapped(args, get), **mapped(kwargs, get))
-            one.plain, one._call, one._taken = of_layout(found, one._layout), None, []
+            one.plain, one._call, one._taken, one._narrow = of_layout(found, one._layout), None, [], None
         assert self.plain is not None
         return self.plain
 

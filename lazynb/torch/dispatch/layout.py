@@ -139,14 +139,17 @@ class Results:
       copies: whether the only result has the values of the first argument, in memory of its own.
       range: all that is demanded of values, see :func:`.demands.range_of`; None if nothing or more is.
       bounds: the least and largest number that the only result can have; None if they are not known.
+      whole: whether a result may be of whole numbers: others are never for the host, see :mod:`.on_host`.
     """
 
-    __slots__ = ("bounds", "copies", "func", "name", "range", "recalled", "steps", "tree")
+    __slots__ = ("bounds", "copies", "func", "name", "range", "recalled", "steps", "tree", "whole")
 
     def __init__(self, func: Any, tree: Any, name: object | None) -> None:
         self.func = func
         self.tree = tree
         self.name = name
+        is_inexact = tree.__class__ is Layout and (tree.dtype.is_floating_point or tree.dtype.is_complex)
+        self.whole = not is_inexact
         self.steps: list[Any] | None = None
         self.recalled = False
         self.copies = False

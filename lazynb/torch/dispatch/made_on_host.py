@@ -75,7 +75,7 @@ def _new_range(
 ) -> Tensor:
     """``arange`` without a tensor to write to."""
     if _is_small_range(start, end, step, dtype):
-        return tensor_of(torch.arange(start, end, step, dtype=dtype))
+        return up(torch.arange(start, end, step, dtype=dtype))  # type: ignore[no-any-return]
     wanted = torch.arange(start, end, step, dtype=dtype, device="meta").dtype
     out = torch.empty(0, dtype=wanted, device=DEVICE)
     aten.arange.start_out(start, end, step, out=out)

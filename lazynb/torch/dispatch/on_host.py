@@ -18,7 +18,7 @@ import torch
 from lazynb.record.mode import is_lazy
 from lazynb.torch.dispatch import dispatch as d, layout as layouts
 from lazynb.torch.dispatch.known import MOST, WHOLE, Known, host_of, is_small, of_layout, plain_of
-from lazynb.torch.dispatch.later import Later, mapped, seen
+from lazynb.torch.dispatch.later import Later, Seen, mapped, seen
 from lazynb.torch.tensor import Tensor, wrap
 
 aten = torch.ops.aten
@@ -62,7 +62,6 @@ _IN_PLACE = (
     *("bitwise_and_", "bitwise_or_", "logical_and_", "logical_or_", "logical_not_", "clamp_", "scatter_"),
     *("__iand__", "__ior__", "index_fill_", "_index_put_impl_"),
 )
-_COPIES = {aten.clone.default, aten._to_copy.default}
 _CPU = torch.device("cpu")
 
 
@@ -144,27 +143,38 @@ def _computed(func: Any, is_for_host: Callable[..., bool], floats: bool = False)
     """Carries out an operation that writes to nothing, where all that it takes is known; else gives None."""
 
     def at_once(args: Any, kwargs: Any) -> Any:
-        if not _has_known(args):
-            return None
+        state = _state(args)
+        if state is not KNOWN:
+            return None if state is NEITHER else _waiting(func, args, kwargs)
         try:
             plain, options = down(args, floats), named(kwargs)
         except Elsewhere:
-            return None
+            return _waiting(func, args, kwargs) if func is aten.cat.default else None
         return up(func(*plain, **options)) if is_for_host(func, args, plain, kwargs) else None
 
     return at_once
 
 
-def _has_known(args: Any) -> bool:
-    """Whether the host knows the values of the first tensor."""
+NEITHER, KNOWN, WAITS = range(3)
+
+
+def _state(args: Any) -> int:
+    """Whether the host is to work out one of some tensors; if none, whether it knows the values of one."""
+    state = NEITHER
     for x in args:
         if x.__class__ is Tensor:
             storage = x._storage
             host = storage.host
-            return storage.value is None if host is None else host.plain is not None
-        if x.__class__ is list or x.__class__ is tuple:
-            return _has_known(x)
-    return False
+            if host is not None and host.plain is None:
+                return WAITS
+            if host is not None or storage.value is None:
+                state = KNOWN
+        elif x.__class__ is list or x.__class__ is tuple:
+            inner = _state(x)
+            if inner is WAITS:
+                return WAITS
+            state = max(state, inner)
+    return state
 
 
 def _elementwise(func: Any, args: Any, plain: Any, kwargs: Any) -> bool:
@@ -183,27 +193,19 @@ def _any(func: Any, args: Any, plain: Any, kwargs: Any) -> bool:
     return True
 
 
-def _may_wait(func: Any, handler: Handler) -> Handler:
-    """What comes before the handler of an operation that writes to nothing."""
+def _waiting(func: Any, args: Any, kwargs: Any) -> Tensor | None:
+    """The result of an operation that waits, or None if it is not to wait.
 
-    def first(called: Any, args: Any, kwargs: Any) -> Any:
-        waiting = _waiting(func, handler, args, kwargs)
-        return handler(called, args, kwargs) if waiting is None else waiting
-
-    return first
-
-
-def _waiting(func: Any, handler: Handler, args: Any, kwargs: Any) -> Tensor | None:
-    """The result of an operation that waits, or None if it is not to wait."""
+    Of its arguments one waits, or something pending is appended (``cat``) to what is known.
+    """
     tensors = _tensors_in(args)
     if tensors is None or not is_lazy():
         return None
-    hosts = [x._storage.host for x in tensors]
-    grows = func is aten.cat.default and any(host is not None and host.plain is not None for host in hosts)
-    if not grows and not any(isinstance(host, Later) and host.plain is None for host in hosts):
-        return None
-    if func in _COPIES and hosts[0].is_array_at(tensors[0]._layout, tensors[0]._steps):
-        return None  # the last token, say: it has the same shape at each turn
+    if func is aten.clone.default:
+        source = tensors[0]
+        part = source._storage.host.seen_at(source._layout, source._steps)
+        if not isinstance(part.source, (Known, Later)):  # the last token: it has one shape at each turn
+            return _copied(part, d.expected(func, args, kwargs).tree)
     try:
         layout = d.expected(func, args, kwargs).tree
     except layouts.Unknown:
@@ -212,7 +214,14 @@ def _waiting(func: Any, handler: Handler, args: Any, kwargs: Any) -> Tensor | No
         return None
     layout = layouts.layout(layout.shape, layout.stride, 0, layout.dtype)
     new = wrap(None, layout)
-    new._storage.host = Later(func, handler, _noted(args), _noted(kwargs), layout)
+    new._storage.host = Later(func, d.handler_of(func), _noted(args), _noted(kwargs), layout)
+    return new
+
+
+def _copied(part: Seen, layout: layouts.Layout) -> Tensor:
+    """A copy of what is seen of an array."""
+    new = wrap(part.tensor()._elem, layout)
+    new._storage.bounds = part.bounds
     return new
 
 
@@ -248,7 +257,7 @@ def _written(func: Any) -> AtOnce:
 
     def at_once(args: Any, kwargs: Any) -> Any:
         target = args[0]
-        if target.__class__ is not Tensor or not _has_known(args):
+        if target.__class__ is not Tensor or _state((target,)) is not KNOWN:
             return None
         try:
             if down(target) is None:
@@ -295,7 +304,6 @@ def _register() -> None:
         (_packets("constant_pad_nd"), _shaped, True),
     ]
     for funcs, is_for_host, floats in kinds:
-        d.befores.update(dict.fromkeys(funcs, _may_wait))
         d.at_once.update({id(func): _computed(func, is_for_host, floats) for func in funcs})
         if is_for_host is not _shaped:
             kind = IS_ELEMENTWISE if is_for_host is _elementwise else COMPUTES

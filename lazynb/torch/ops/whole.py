@@ -120,8 +120,12 @@ def _is_ours(args: Any) -> bool:
     PyTorch's operations."""
     if torch._C._len_torch_dispatch_stack() or forward_ad._current_level >= 0:
         return False
-    tensors = [x for x in args if isinstance(x, torch.Tensor)]
-    return all(isinstance(x, Tensor) and not isinstance(x, Sparse) for x in tensors)
+    for x in args:
+        if x.__class__ is Tensor or not isinstance(x, torch.Tensor):
+            continue
+        if not isinstance(x, Tensor) or isinstance(x, Sparse):
+            return False
+    return True
 
 
 def _wants_gradient(args: Any) -> bool:
