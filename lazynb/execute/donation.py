@@ -113,7 +113,8 @@ def _kinds(state: State | None, wanted: tuple[int, ...]) -> list[tuple[Any, Any]
 
 def _is_unreachable(pending: Pending, values: Sequence[Any], number: int) -> bool:
     """Whether only the pending trace refers to an input. A local variable for the value would count here."""
-    if not pending.doomed and _references(values, number) > _HELD_ONCE + 1 + _BY_GUARD:
+    guard = pending.guards.get(id(values[number]))
+    if not pending.doomed and _references(values, number) > _HELD_ONCE + 1 + _most_by(guard):
         return False  # the usual case, at once
     if type(values[number]) is not jc.ArrayImpl or jc.has_deleted_part(values[number]):
         return False
@@ -123,14 +124,19 @@ def _is_unreachable(pending: Pending, values: Sequence[Any], number: int) -> boo
         return False
     if pending.inputs[number].__class__ is LazyTensor and _references(pending.inputs, number) > _HELD_ONCE:
         return False
-    by_guard = references(values[number], pending.guards.get(id(values[number])))
-    return _references(values, number) == _HELD_ONCE + 1 + by_guard
+    return _references(values, number) == _HELD_ONCE + 1 + references(values[number], guard)
+
+
+def _most_by(guard: Any) -> int:
+    """How many references to an array its guard has, at most."""
+    if guard is None:
+        return 0
+    return 1 if guard.__class__ is memoryview else 2
 
 
 def _references(items: Sequence[Any], number: int) -> int:
     return getrefcount(items[number])
 
 
-_BY_GUARD = 2  # references to an array that its guard has, at most
 _HELD_ONCE = _references([object()], 0)
 """The result of ``_references`` for an object that only the list holds; it depends on the interpreter."""
