@@ -586,32 +586,26 @@ class LazyTrace(jc.Trace):
         pending.calls_back = True
         return pending
 
-    def seal(self, loop: LoopStart | None = None) -> Pending:
-        """Starts a new trace. The present one stays pending and never depends on the new one.
-
-        Arguments:
-          loop: the loop of which the new one is the next piece.
-        """
+    def seal(self) -> Pending:
+        """Starts a new trace. The present one stays pending and never depends on the new one."""
         if self.pending is not None:
             self.pending.seal()
-        return self._begin(loop)
+        return self._begin()
 
     def _seal_opened(self) -> None:
         """Seals the traces that are open beside the present one."""
         for pending in self.sealed:
             pending.seal()
 
-    def _begin(self, loop: LoopStart | None = None) -> Pending:
+    def _begin(self) -> Pending:
         """Begins a trace. The present one waits as it is, sealed or open for its devices."""
         if self.pending is not None and not self.pending.closed:
             self.sealed.append(self.pending)
-        if self.sealed and (loop is None or len(self.sealed) >= 2 * self._swept):
+        if self.sealed:
             self._sweep()
         count = jc.changes.count
         root = self._root(count)
-        if loop is not None and not (loop.is_kept and loop.root is root):
-            loop = None
-        pending = Pending(self, trie, root, self._raw, loop)
+        pending = Pending(self, trie, root, self._raw)
         pending.cut_by = self.cut_by
         if self._recalls and not self.stray:
             pending.epoch = count  # its context is the present one, as ``same_context`` would find
@@ -630,8 +624,22 @@ class LazyTrace(jc.Trace):
         self._swept = max(len(live), _FEW)
 
     def next_piece(self, pending: Pending) -> None:
-        """Starts the next piece of the loop of which ``pending`` is one."""
-        following = self.seal(pending.loop)
+        """Starts the next piece of the loop of which ``pending`` is one.
+
+        Both were opened under one configuration of JAX's. That in force may be another: an operation of
+        PyTorch's is recalled without 64-bit mode.
+        """
+        loop = pending.loop
+        pending.seal()
+        if loop is None or not loop.is_kept:
+            following = self._begin()
+        else:
+            following = Pending(self, trie, pending.root, pending.context, loop)
+            following.epoch = pending.epoch
+            self.sealed.append(pending)
+            if len(self.sealed) >= 2 * self._swept:
+                self._sweep()
+            self.pending = following
         following.cut_by = pending.cut_by
 
     def put_in_place(self, whole: Pending, division: Division) -> None:
