@@ -35,7 +35,7 @@ from lazynb.record.runtime import Hooks, runtime
 from lazynb.record.spread import can_be_spread, on_mesh, spread, typed
 from lazynb.record.tensor import Deleted, LazyTensor
 from lazynb.record.told import told_sharding
-from lazynb.record.trie import LoopStart, Root, State, Trie
+from lazynb.record.trie import Root, State, Trie
 from lazynb.record.written import place_of
 from lazynb.source import CallCounter, Origin, nearest_landmark, user_frame
 

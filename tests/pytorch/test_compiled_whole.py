@@ -416,6 +416,28 @@ def test_results_that_are_no_tensors():
         assert found["y"].tolist() == [3, 3]
 
 
+def test_an_input_on_the_cpu_that_is_moved_inside():
+    """As the length that a cache of Transformers begins with."""
+
+    def shifted(x, length):
+        return x.roll(2) + length.to(x.device), length.to(x.device, torch.float32)
+
+    @torch.compile(backend="lazynb", fullgraph=True)
+    def ours(x, length):
+        return shifted(x, length)
+
+    x, length = torch.arange(6.0), torch.tensor(3)
+    with lazynb.lazy():
+        first, moved = ours(x.to("jax"), length)
+        wanted = shifted(x, length)[0]
+        length += 1
+        second, _ = ours(x.to("jax"), length)
+        assert len(recorded(first)) == len(recorded(second)) == 1 and not lazynb.breaks()
+        close(first, wanted)
+        close(second, shifted(x, length)[0])
+    assert moved.dtype is torch.float32 and length.device.type == "cpu" and length.item() == 4
+
+
 def test_what_cannot_be_traced_is_recorded_as_it_is():
     @torch.compile(backend="lazynb", fullgraph=True)
     def least(x):

@@ -112,6 +112,99 @@ def test_both_record_the_same(seed, monkeypatch):
     assert in_c[0] is before[0] and in_c[1:] == before[1:]
 
 
+KNOWN = (
+    lambda x, y, n: x + y,
+    lambda x, y, n: torch.sub(x, y, alpha=n),
+    lambda x, y, n: x * n - 1,
+    lambda x, y, n: (x > y) | (x == n),
+    lambda x, y, n: ~(x <= y),
+    lambda x, y, n: torch.cat([x, y], 1)[:, 1:4],
+    lambda x, y, n: torch.stack([x, y]).sum(0),
+    lambda x, y, n: x.t().clone(),
+    lambda x, y, n: x.t().clone(memory_format=torch.contiguous_format),
+    lambda x, y, n: x.to(torch.int32),
+    lambda x, y, n: x.to(torch.bool),
+    lambda x, y, n: x.max() + y.min(),
+    lambda x, y, n: torch.where(x > n, x, y),
+    lambda x, y, n: x.cumsum(1).masked_fill(y > 1, n),
+    lambda x, y, n: [z := x.clone(), z.t()[1:].add_(n), z[0].fill_(n)][0],
+    lambda x, y, n: [z := torch.zeros(3, 3, dtype=torch.long, device=x.device), z[1].copy_(y[0]), z.mul_(2)][
+        0
+    ],
+    lambda x, y, n: torch.full((3, 3), n, device=x.device).add_(x.int()),
+    lambda x, y, n: torch.arange(n + 3, device=x.device)[-3:].expand(3, 3) // 2,
+    lambda x, y, n: x.new_ones(3, 0).sum() + x,
+    lambda x, y, n: x.sort(1).values.flip(0),
+    lambda x, y, n: torch.add(x, y) if x.equal(y) else x - y,
+)
+
+
+@built
+@pytest.mark.parametrize("seed", range(24))
+def test_known_numbers_are_those_of_the_cpu(seed, monkeypatch):
+    """By both ways, with the same strides, and without a run."""
+    chance = random.Random(seed)
+    plan = [
+        (chance.choice(KNOWN), chance.randrange(3), chance.randrange(3), chance.randrange(4))
+        for _ in range(12)
+    ]
+
+    def run(device):
+        values = [
+            torch.arange(9, device=device).reshape(3, 3),
+            torch.ones(3, 3, dtype=torch.long, device=device).tril(),
+        ]
+        values.append(values[0] % 4)
+        seen = []
+        for step, first, second, number in plan:
+            new = step(values[first], values[second], number)
+            seen.append((new.dtype, new.stride(), new.tolist()))
+            if new.shape == (3, 3) and new.dtype is torch.long:
+                values[first] = new
+        return seen
+
+    with monkeypatch.context() as patch:
+        in_python(patch)
+        before = run("jax")
+    wanted = run("cpu")
+    with lazynb.lazy(), torch.inference_mode(seed % 2 == 0):
+        in_c = run("jax")
+        assert not lazynb.breaks()
+    assert in_c == wanted and before == wanted
+
+
+@built
+def test_known_numbers_go_no_other_way(long_calls):
+    x, y = torch.arange(4, device="jax"), torch.ones(4, dtype=torch.long, device="jax")
+    with lazynb.lazy():
+        for _ in range(2):  # views are learned
+            long_calls.clear()
+            found = [x + y, x[1:] == 2, torch.cat([x, y]), x.clone(), y.fill_(3), y[1:].add_(x[1:]), ~(x > 1)]
+    assert all(one._storage.host is not None for one in found) and not long_calls
+
+
+@built
+def test_errors_of_known_numbers_are_those_of_the_cpu_and_change_nothing():
+    x, there = torch.arange(4), torch.arange(4, device="jax")
+    new = torch.empty(2, dtype=torch.long, device="jax")
+    with lazynb.lazy():
+        for call in (
+            lambda x: x + x[:3],
+            lambda x: torch.cat([x, x[None]]),
+            lambda x: x[:2].add_(x.clone()),
+            lambda x: x.gather(0, x + 9),
+            lambda x: torch.bincount(x - 2),
+        ):
+            with pytest.raises((RuntimeError, IndexError)) as wanted:
+                call(x)
+            with pytest.raises(type(wanted.value)) as found:
+                call(there)
+            assert str(found.value) == str(wanted.value)
+        with pytest.raises(RuntimeError):
+            new.add_(there)
+        assert there.tolist() == x.tolist() and new.tolist() == [0, 0]
+
+
 @built
 def test_what_was_recorded_goes_no_other_way(long_calls):
     x, y = torch.rand(4, 4, device="jax"), torch.rand(4, 4, device="jax")

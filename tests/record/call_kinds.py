@@ -402,6 +402,19 @@ def jitted(c):
     return t
 
 
+@jax.jit
+def many(*arrays):
+    return sum(arrays)
+
+
+@kind
+def of_many_arguments(c):
+    t = c["sin"](X)
+    for count in (23, 24, 25, 60):
+        t = many(*[t] * count, Y)
+    return many(*[2.0] * 30, t)
+
+
 @kind
 def places(c):
     def ask(depth):

@@ -54,10 +54,15 @@ def growth(work: Callable[[], object], times: int, settle: Callable[[], object])
     """What ``work`` leaves behind at each of ``times`` repetitions: the least of several times so many, because
     caches grow now and then, and a leak always.
 
+    The count itself leaves something: as much as where nothing was done in between, which is taken off.
+
     Arguments:
       settle: frees what may be left, before anything is counted.
     """
-    sums, counts = [_sums(settle)], []
+    idle, sums, counts = [_sums(settle)], [], []
+    for _ in range(WINDOWS):
+        idle.append(_sums(settle))
+    sums.append(idle[-1])
     for _ in range(WINDOWS):
         _repeat(work, times)
         sums.append(_sums(settle))
@@ -65,11 +70,16 @@ def growth(work: Callable[[], object], times: int, settle: Callable[[], object])
         counts.append(_counts(settle))
         _repeat(work, times)
     gained = _gained([*counts, _counts(settle)], times)
-    steps = [
-        [(after - before) / times for before, after in zip(*pair, strict=True)] for pair in pairwise(sums)
+    objects, blocks = [
+        (grown - max(alone, 0)) / times for grown, alone in zip(_least(sums), _least(idle), strict=True)
     ]
-    objects, blocks = map(min, zip(*steps, strict=True))
     return Growth(gained, objects, blocks)
+
+
+def _least(sums: list[tuple[int, int]]) -> list[int]:
+    """How much both sums grow from one time to the next, at least."""
+    steps = [[after - before for before, after in zip(*pair, strict=True)] for pair in pairwise(sums)]
+    return list(map(min, zip(*steps, strict=True)))
 
 
 def _repeat(work: Callable[[], object], times: int) -> None:

@@ -18,7 +18,7 @@ built = pytest.mark.skipif(accelerator._fast is None, reason=accelerator.describ
 QUICK = (
     "arrays numbers numbers_of_numpy tensors words_and_values lists argument_returned wrong_arguments "
     "failing_hashes failing_functions deleted from_other_frames calls_themselves configured_again "
-    "handed_over handed_over_with_an_error jitted places"
+    "handed_over handed_over_with_an_error jitted of_many_arguments places"
 ).split()
 
 
