@@ -25,7 +25,7 @@ static Py_ssize_t offsets[OFFSETS];
 
 enum {
     TENSOR, STORAGE, LAYOUT, RESULTS, CHANGES, PENDING, KNOWN, LAZY_TRACE, AMBIENT, CHANGES_OBJECT, RECALLABLE, RESULTS_OF, PLAIN,
-    AROUND, OPEN, AGAIN, MAKE, STRIDED, DEVICE, SAME, WRITERS, WRITING, BOUNDS_OF, NOTED_BOUNDS, QUIET, FORWARD_AD, IS_GRAD_ENABLED,
+    AROUND, OPEN, AGAIN, MAKE, STRIDED, DEVICE, SAME, WRITERS, WRITING, BOUNDS_OF, NOTED_BOUNDS, QUIET, FORWARD_AD, IS_GRAD_ENABLED, IS_INFERENCE,
     LEAVES, GLOBAL_HOOKS, FUNCTIONS, RUNNING, SCOPES_CONTEXT, MODULE_NAMES, SCOPES_INSIDE, HOST_WAYS, HOST_OF, UP, WHOLE, NEGATIVE, LAYOUTS, LAYOUT_WITH, PLAIN_TENSOR, MOST,
     SLOW, NAMES
 };
@@ -33,13 +33,13 @@ enum {
 static const char *const names[NAMES] = {
     "Tensor", "Storage", "Layout", "Results", "Changes", "Pending", "Known", "LazyTrace", "ambient", "changes", "recallable", "results_of",
     "plain", "around", "open", "again", "make", "strided", "device", "same", "writers", "writing", "bounds_of", "noted_bounds", "quiet",
-    "forward_ad", "is_grad_enabled", "leaves", "global_hooks", "functions", "running", "scopes", "module_names",
+    "forward_ad", "is_grad_enabled", "is_inference_mode_enabled", "leaves", "global_hooks", "functions", "running", "scopes", "module_names",
     "scopes_inside", "host_ways", "host_of", "up", "whole", "negative", "layouts", "layout", "plain_tensor", "most", "slow",
 };
 
 static PyObject *known[NAMES];
 
-static PyObject *str_array, *str_as_strided, *str_base, *str_bounds, *str_buffers, *str_clone, *str_context, *str_current_level, *str_dict, *str_dtype, *str_elem, *str_layout, *str_offset_of, *str_shape, *str_stride,
+static PyObject *str_array, *str_as_strided, *str_base, *str_bounds, *str_buffers, *str_clone, *str_context, *str_current_level, *str_dict, *str_dtype, *str_elem, *str_is_inference, *str_layout, *str_offset_of, *str_shape, *str_stride,
     *str_modules, *str_modules_inside, *str_parameters, *str_pending, *str_quick, *str_requires_grad, *str_seen,
     *str_steps, *str_storage, *str_the_value, *str_value, *zero, *one, *none_at_all;
 
@@ -236,9 +236,26 @@ static PyObject *view(PyObject *storage, PyObject *steps, PyObject *layout, PyOb
     return tensor;
 }
 
-/* `shortcut.views(source, found)` */
+/* Whether a view of `source` would belong to inference mode without it, which is Python's to make; 1 also with an
+   error. */
+static int is_from_outside(PyObject *source)
+{
+    PyObject *enabled = PyObject_CallNoArgs(known[IS_INFERENCE]), *inside;
+    if (enabled == Py_False) {
+        Py_DECREF(enabled);
+        return 0;
+    }
+    inside = enabled == NULL ? NULL : PyObject_CallMethodNoArgs(source, str_is_inference);
+    Py_XDECREF(enabled);
+    Py_XDECREF(inside);
+    return inside != Py_True;
+}
+
+/* `shortcut.views(source, found)`; NULL, with an error or without, if Python is to look. */
 static PyObject *views(PyObject *source, PyObject *found)
 {
+    if (is_from_outside(source))
+        return NULL;
     PyObject *storage = PyObject_GetAttr(source, str_storage), *steps = PyObject_GetAttr(source, str_steps);
     PyObject *all = Py_NewRef(SLOT(found, RESULTS_STEPS)), *tree = Py_NewRef(SLOT(found, RESULTS_TREE)), *result = NULL;
     if (storage == NULL || steps == NULL || !PyTuple_Check(steps))
@@ -1377,7 +1394,7 @@ static int filled(PyObject *module)
 {
     static const Text texts[] = {
         {&str_array, "array"}, {&str_as_strided, "as_strided"}, {&str_bounds, "bounds"}, {&str_base, "_base"}, {&str_buffers, "_buffers"}, {&str_clone, "clone"},
-        {&str_dtype, "dtype"}, {&str_offset_of, "storage_offset"}, {&str_shape, "shape"}, {&str_stride, "stride"},
+        {&str_dtype, "dtype"}, {&str_is_inference, "is_inference"}, {&str_offset_of, "storage_offset"}, {&str_shape, "shape"}, {&str_stride, "stride"},
         {&str_context, "context"}, {&str_current_level, "_current_level"},
         {&str_dict, "__dict__"}, {&str_elem, "_elem"}, {&str_layout, "_layout"},
         {&str_modules, "modules"}, {&str_modules_inside, "_modules"}, {&str_parameters, "_parameters"},

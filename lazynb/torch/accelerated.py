@@ -113,6 +113,7 @@ def _parts() -> dict[str, Any]:
         "quiet": tuple(map(_named, _BUSY)),
         "forward_ad": vars(forward_ad),
         "is_grad_enabled": torch.is_grad_enabled,
+        "is_inference_mode_enabled": torch.is_inference_mode_enabled,
         "leaves": leaves.leaves,
         "global_hooks": leaves.GLOBAL_HOOKS,
         "functions": leaves.FUNCTIONS,

@@ -277,6 +277,10 @@ def test_operations_of_modules_have_the_users_lines_and_calls(monkeypatch):
 # ---- what is left ------------------------------------------------------------------------------------------
 
 
+def whole():
+    return torch.arange(4, device="jax").reshape(2, 2)
+
+
 def blocks_of(repeat, times):
     gc.collect()
     before = sys.getallocatedblocks()
@@ -299,6 +303,13 @@ def blocks_of(repeat, times):
         lambda x, y: torch.sub(x, y, alpha=2),
         lambda x, y: F.embedding(torch.tensor([1], device="jax"), x),
         lambda x, y: pytest.raises(RuntimeError, lambda: x + torch.ones(3, device="jax")),
+        lambda x, y: x.argmax(1) + 1,
+        lambda x, y: whole() + whole()[1:],
+        lambda x, y: torch.cat([whole(), whole()]).bool(),
+        lambda x, y: whole().clone()[1:].fill_(3),
+        lambda x, y: torch.full((2,), 3, device="jax").max(),
+        lambda x, y: pytest.raises(RuntimeError, lambda: whole() + torch.arange(3, device="jax")),
+        lambda x, y: x.clone().t().clone(),
     ],
 )
 def test_nothing_is_left(call):

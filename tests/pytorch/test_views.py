@@ -128,3 +128,33 @@ def test_gradients_through_views_of_complex_numbers(program):
     with lazynb.lazy():
         got = gradient("jax")
     torch.testing.assert_close(got.cpu(), wanted.resolve_conj())
+
+
+LOOKS = {
+    "transpose": lambda x: x.t(),
+    "view": lambda x: x.view(9),
+    "slice": lambda x: x[1:],
+    "several": lambda x: x.split(2)[1],
+    "strided": lambda x: x.as_strided((2, 2), (1, 3)),
+    "detached": lambda x: x.detach(),
+    "written to": lambda x: x[0].add_(2),
+    "computed": lambda x: x + 1,
+    "of what is computed": lambda x: (x * 2).t()[1],
+    "embedded": lambda x: torch.nn.functional.embedding(x[0].long() % 3, x),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_in_inference_mode_what_looks_into_a_tensor_from_outside_is_none_of_that_mode(look, dtype):
+    plain = torch.arange(9, dtype=dtype).reshape(3, 3)
+    there = plain.to("jax")
+    with lazynb.lazy():
+        for _ in range(3):  # at once, too
+            found = []
+            for x in (plain, there):
+                with torch.inference_mode():
+                    seen = LOOKS[look](x)
+                found.append((seen.is_inference(), seen.tolist(), x.is_inference(), x.tolist()))
+                x.add_(1)
+            assert found[0] == found[1]

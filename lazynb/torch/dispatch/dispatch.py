@@ -614,7 +614,10 @@ def _as_strided(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     wanted = layouts.layout(tuple(size), tuple(stride), offset, source.dtype)
     room.check_room(source._storage.layout, wanted)
     steps = _steps_from_memory(source._storage, wanted)
-    return _compute(func, args, kwargs) if steps is None else Tensor(source._storage, wanted, steps)
+    if steps is None:
+        return _compute(func, args, kwargs)
+    with shortcut.looking_into(source):
+        return Tensor(source._storage, wanted, steps)
 
 
 def _steps_from_memory(memory: storage.Storage, wanted: Layout) -> tuple[storage.ViewStep, ...] | None:

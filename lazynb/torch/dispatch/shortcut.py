@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import FrameType
 from typing import Any
 
@@ -94,13 +95,25 @@ def wrapped(values: Any, wanted: Any) -> Any:
 
 def views(source: Tensor, found: Results) -> Any:
     """The views of ``source`` that an operation gives: tensors that share its memory."""
-    assert found.steps is not None
+    with looking_into(source):
+        steps = found.steps or []
+        if found.tree.__class__ is Layout:
+            return view(source, found.tree, steps[0])
+        return [view(source, layout, step) for layout, step in zip(found.tree, steps, strict=True)]
+
+
+def view(source: Tensor, layout: Layout, step: storage.ViewStep) -> Tensor:
+    """The view of ``layout`` that ``step`` takes of ``source``."""
     steps = source._steps
-    if found.tree.__class__ is Layout:
-        (step,) = found.steps
-        taken = steps if step is storage.SAME else (*steps, step)
-        return Tensor.__new__(Tensor, source._storage, found.tree, taken)
-    return [
-        Tensor(source._storage, layout, steps if step is storage.SAME else (*steps, step))
-        for layout, step in zip(found.tree, found.steps, strict=True)
-    ]
+    taken = steps if step is storage.SAME else (*steps, step)
+    return Tensor.__new__(Tensor, source._storage, layout, taken)
+
+
+def looking_into(source: Tensor) -> contextlib.AbstractContextManager[Any]:
+    """A context in which a view of ``source`` is made: it belongs to inference mode if that does."""
+    if torch.is_inference_mode_enabled() and not source.is_inference():
+        return torch.inference_mode(False)
+    return _HERE
+
+
+_HERE = contextlib.nullcontext()
