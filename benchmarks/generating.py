@@ -2,15 +2,16 @@
 
     python -m benchmarks.generating
 
-Processor time (of all threads) of 16 tokens, warm, the median of 9: PyTorch eager on the CPU; recorded, with
-the tokens read at the end; recorded where Transformers asks after each token whether all have ended; and the
-first with the model compiled (``torch.compile(model.forward, backend="lazynb")``). In brackets, the ratio to
-eager.
+Processor time (of all threads) of 16 tokens, warm, the median of 15 rounds with a turn for each: PyTorch
+eager on the CPU; recorded; and with the model compiled (``torch.compile(model.forward, backend="lazynb")``).
+Each with the tokens read at the end, and where Transformers asks after each token whether all have ended. In
+brackets, the ratio to eager.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
 import statistics
 import time
 import warnings
@@ -24,7 +25,7 @@ import lazynb
 import lazynb.torch
 from lazynb.torch.tensor import Tensor
 
-TOKENS, ROUNDS = 16, 9
+TOKENS, WARM, ROUNDS = 16, 4, 15
 _SIZES = {"vocab_size": 50, "bos_token_id": 0, "eos_token_id": None, "pad_token_id": 0}
 _LLAMA = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 MODELS: dict[str, Callable[[], Any]] = {
@@ -57,20 +58,22 @@ def _lazily(model: Any, ids: Any, options: dict[str, Any]) -> Any:
         return _tokens(model, ids, options)
 
 
-def milliseconds(call: Callable[..., Any], *args: Any) -> float:
-    """Processor time of a warm call, the median."""
-    for _ in range(3):
-        call(*args)
-    times = []
+def medians(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """Processor time of warm calls in milliseconds, the median of rounds in which each has its turn."""
+    for _ in range(WARM):
+        for call in calls.values():
+            call()
+    times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(ROUNDS):
-        start = time.process_time()
-        call(*args)
-        times.append(1e3 * (time.process_time() - start))
-    return statistics.median(times)
+        for name, call in calls.items():
+            start = time.process_time()
+            call()
+            times[name].append(1e3 * (time.process_time() - start))
+    return {name: statistics.median(found) for name, found in times.items()}
 
 
-def measured(name: str) -> list[float]:
-    """The figures of a model: eager, recorded, recorded with an end asked for, compiled."""
+def measured(name: str) -> dict[str, float]:
+    """The figures of a model by what is done: with and without an end that is asked for."""
     torch.manual_seed(0)
     plain, ids = MODELS[name]().eval(), torch.randint(1, 49, (2, 5))
     ours, given = copy.deepcopy(plain).to("jax"), ids.to("jax")
@@ -80,12 +83,12 @@ def measured(name: str) -> list[float]:
     for model in (ours, compiled):
         if _lazily(model, given, {}) != wanted:
             raise RuntimeError(f"{name}: other tokens than PyTorch's")
-    return [
-        milliseconds(_tokens, plain, ids, {}),
-        milliseconds(_lazily, ours, given, {}),
-        milliseconds(_lazily, ours, given, _ENDING),
-        milliseconds(_lazily, compiled, given, {}),
-    ]
+    calls: dict[str, Callable[[], Any]] = {}
+    for kind, options in (("", {}), ("ending", _ENDING)):
+        calls[f"eager{kind}"] = functools.partial(_tokens, plain, ids, options)
+        calls[f"recorded{kind}"] = functools.partial(_lazily, ours, given, options)
+        calls[f"compiled{kind}"] = functools.partial(_lazily, compiled, given, options)
+    return medians(calls)
 
 
 def operations(name: str) -> tuple[float, float]:
@@ -119,13 +122,16 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     lazynb.torch.enable()
     print(f"PyTorch {torch.__version__}, Transformers {transformers.__version__}, one thread\n")
-    print(
-        "| model | PyTorch eager | recorded | recorded, its end asked for | compiled |\n|---|---|---|---|---|"
-    )
+    print("| model | an end asked for | PyTorch eager | recorded | compiled |\n|---|---|---|---|---|")
     for name in MODELS:
-        eager, *others = measured(name)
-        cells = [f"{one:.1f} ms ({one / eager:.1f})" for one in others]
-        print(f"| {name} | {eager:.1f} ms | {' | '.join(cells)} |", flush=True)
+        found = measured(name)
+        for kind, said in (("", "no"), ("ending", "yes")):
+            eager = found[f"eager{kind}"]
+            cells = [
+                f"{one:.1f} ms ({one / eager:.2f})"
+                for one in (found[f"recorded{kind}"], found[f"compiled{kind}"])
+            ]
+            print(f"| {name} | {said} | {eager:.1f} ms | {' | '.join(cells)} |", flush=True)
     for name in MODELS:
         count, inside = operations(name)
         print(f"\n{name}, recorded: {count:.0f} operations a token, {inside:.1f} ms in them")
