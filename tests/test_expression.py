@@ -17,6 +17,7 @@ def test_a_parser_that_another_thread_disturbs_is_asked_again(monkeypatch):
             raise SystemError("AST constructor recursion depth mismatch (before=138, after=123)")
         return own(source)
 
-    monkeypatch.setattr(ast, "parse", disturbed)
-    assert isinstance(expression.tree("a = 1  # asked twice"), ast.Module) and len(calls) == 2
-    assert expression.tree("a = (") is None
+    with monkeypatch.context() as patch:  # pytest itself parses where a test fails
+        patch.setattr(ast, "parse", disturbed)
+        asked, unfinished = expression.tree("a = 1  # asked twice"), expression.tree("a = (")
+    assert isinstance(asked, ast.Module) and calls == [calls[0]] * 2 + ["a = ("] and unfinished is None
