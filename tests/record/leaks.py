@@ -17,7 +17,7 @@ os.environ.setdefault("LAZYNB_PERSISTENT_CACHE", "0")
 import jax  # noqa: E402
 from call_kinds import KINDS  # noqa: E402
 from random_calls import FAST, PURE  # noqa: E402
-from references import Growth, growth  # noqa: E402
+from references import LEAST as LEAST, Growth, growth  # noqa: E402
 
 import lazynb  # noqa: E402
 from lazynb.execute.breaks import break_log  # noqa: E402

@@ -50,7 +50,8 @@ quick: dict[int, Callable[[Any, tuple[Any, ...], dict[str, Any], FrameType], Any
 # What an operation is asked first of all, by its id: it gives the results, or None where it is not for that.
 # Filled by :mod:`lazynb.torch.dispatch.on_host`.
 at_once: dict[int, Callable[[Any, Any], Any]] = {}
-# What comes before the handler of an operation, by overload. Filled by :mod:`lazynb.torch.dispatch.on_host`.
+# What comes before the handler of an operation, by overload. Filled by
+# :mod:`lazynb.torch.dispatch.made_on_host`.
 befores: dict[Any, Callable[[Any, Handler], Handler]] = {}
 # What puts other arguments in place of those of an operation before PyTorch is asked for its results, by
 # overload.
