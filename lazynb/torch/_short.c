@@ -10,14 +10,15 @@
 
 enum {
     STORAGE_VALUE, STORAGE_HOST, STORAGE_VERSION, STORAGE_LAYOUT, STORAGE_BOUNDS, STORAGE_ADDRESS, LAYOUT_SHAPE,
-    LAYOUT_STRIDE, LAYOUT_OFFSET, LAYOUT_DTYPE, RESULTS_BOUNDS, RESULTS_COPIES, RESULTS_NAME, RESULTS_RANGE, RESULTS_RECALLED, RESULTS_STEPS, RESULTS_TREE, RESULTS_WHOLE,
-    CHANGES_COUNT, PENDING_TIP, KNOWN_BOUNDS, KNOWN_ARRAYS, KNOWN_PLAIN, OFFSETS
+    LAYOUT_STRIDE, LAYOUT_OFFSET, LAYOUT_DTYPE, RESULTS_BOUNDS, RESULTS_COPIES, RESULTS_NAME, RESULTS_RANGE,
+    RESULTS_RECALLED, RESULTS_STEPS, RESULTS_TREE, RESULTS_WHOLE, CHANGES_COUNT, PENDING_TIP, KNOWN_BOUNDS, KNOWN_ARRAYS, KNOWN_PLAIN, OFFSETS
 };
 
 static const Slot slots[OFFSETS] = {
     {"Storage", "value"}, {"Storage", "host"}, {"Storage", "version"}, {"Storage", "layout"}, {"Storage", "bounds"},
     {"Storage", "address"}, {"Layout", "shape"}, {"Layout", "stride"}, {"Layout", "offset"}, {"Layout", "dtype"},
-    {"Results", "bounds"}, {"Results", "copies"}, {"Results", "name"}, {"Results", "range"}, {"Results", "recalled"}, {"Results", "steps"}, {"Results", "tree"}, {"Results", "whole"}, {"Changes", "count"},
+    {"Results", "bounds"}, {"Results", "copies"}, {"Results", "name"}, {"Results", "range"}, {"Results", "recalled"},
+    {"Results", "steps"}, {"Results", "tree"}, {"Results", "whole"}, {"Changes", "count"},
     {"Pending", "tip"}, {"Known", "_bounds"}, {"Known", "_arrays"}, {"Known", "plain"},
 };
 
@@ -25,9 +26,9 @@ static Py_ssize_t offsets[OFFSETS];
 
 enum {
     TENSOR, STORAGE, LAYOUT, RESULTS, CHANGES, PENDING, KNOWN, LAZY_TRACE, AMBIENT, CHANGES_OBJECT, RECALLABLE, RESULTS_OF, PLAIN,
-    AROUND, OPEN, AGAIN, MAKE, STRIDED, DEVICE, SAME, WRITERS, WRITING, BOUNDS_OF, NOTED_BOUNDS, QUIET, FORWARD_AD, IS_GRAD_ENABLED, IS_INFERENCE,
-    LEAVES, GLOBAL_HOOKS, FUNCTIONS, RUNNING, SCOPES_CONTEXT, MODULE_NAMES, SCOPES_INSIDE, HOST_WAYS, HOST_OF, UP, WHOLE, NEGATIVE, LAYOUTS, LAYOUT_WITH, PLAIN_TENSOR, MOST,
-    SLOW, NAMES
+    AROUND, OPEN, AGAIN, MAKE, STRIDED, DEVICE, SAME, WRITERS, WRITING, BOUNDS_OF, NOTED_BOUNDS, QUIET,
+    FORWARD_AD, IS_GRAD_ENABLED, IS_INFERENCE, LEAVES, GLOBAL_HOOKS, FUNCTIONS, RUNNING, SCOPES_CONTEXT, MODULE_NAMES,
+    SCOPES_INSIDE, HOST_WAYS, HOST_OF, UP, WHOLE, NEGATIVE, LAYOUTS, LAYOUT_WITH, PLAIN_TENSOR, MOST, SLOW, NAMES
 };
 
 static const char *const names[NAMES] = {
@@ -39,8 +40,9 @@ static const char *const names[NAMES] = {
 
 static PyObject *known[NAMES];
 
-static PyObject *str_array, *str_as_strided, *str_base, *str_bounds, *str_buffers, *str_clone, *str_context, *str_current_level, *str_dict, *str_dtype, *str_elem, *str_is_inference, *str_layout, *str_offset_of, *str_shape, *str_stride,
-    *str_modules, *str_modules_inside, *str_parameters, *str_pending, *str_quick, *str_requires_grad, *str_seen,
+static PyObject *str_array, *str_as_strided, *str_base, *str_bounds, *str_buffers, *str_clone, *str_context,
+    *str_current_level, *str_dict, *str_dtype, *str_elem, *str_is_inference, *str_layout, *str_offset_of, *str_shape,
+    *str_stride, *str_modules, *str_modules_inside, *str_parameters, *str_pending, *str_quick, *str_requires_grad, *str_seen,
     *str_steps, *str_storage, *str_the_value, *str_value, *zero, *one, *none_at_all;
 
 /* ---- what identifies a call: keys.py ---------------------------------------------------------------------- */
@@ -750,16 +752,14 @@ static int broadcast_is_small(PyObject *args)
 static PyObject *layout_of_plain(PyObject *plain)
 {
     PyObject *shape = PyObject_GetAttr(plain, str_shape), *stride = PyObject_CallMethodNoArgs(plain, str_stride);
-    PyObject *dtype = PyObject_GetAttr(plain, str_dtype), *key = NULL, *layout = NULL, *parts = NULL;
+    PyObject *dtype = PyObject_GetAttr(plain, str_dtype), *key = NULL, *layout = NULL;
     int fits = shape != NULL && stride != NULL && dtype != NULL ? PySet_Contains(known[WHOLE], dtype) : 0;
     if (fits == 1 && count_of(shape) >= 0 && (key = PyTuple_Pack(4, shape, stride, zero, dtype)) != NULL &&
-        (layout = Py_XNewRef(PyDict_GetItemWithError(known[LAYOUTS], key))) == NULL && !PyErr_Occurred() &&
-        (parts = PySequence_List(shape)) != NULL) {
-        Py_SETREF(shape, PyList_AsTuple(parts)); /* it is kept, and is no torch.Size */
+        (layout = Py_XNewRef(PyDict_GetItemWithError(known[LAYOUTS], key))) == NULL && !PyErr_Occurred()) {
+        Py_SETREF(shape, PySequence_Tuple(shape)); /* it is kept, and is no torch.Size */
         if (shape != NULL)
             layout = PyObject_CallFunctionObjArgs(known[LAYOUT_WITH], shape, stride, zero, dtype, NULL);
     }
-    Py_XDECREF(parts);
     Py_XDECREF(key);
     Py_XDECREF(dtype);
     Py_XDECREF(stride);
@@ -1215,13 +1215,13 @@ static PyObject *scope_of_module(PyObject *self, PyObject *module)
     return scope != NULL || PyErr_Occurred() ? scope : Py_NewRef(Py_None);
 }
 
-/* `on_host.tensor_of(plain)` */
-static PyObject *tensor_of(PyObject *self, PyObject *plain)
+/* `on_host.up(result)`, for Python */
+static PyObject *up_of(PyObject *self, PyObject *result)
 {
     (void)self;
     if (known[NAMES - 1] == NULL)
         return PyErr_Format(PyExc_RuntimeError, "configure was not called");
-    return up(plain);
+    return up(result);
 }
 
 /* What the operation of a module gives, recorded before, in the scope of the module: NULL, with an error or without. */
@@ -1382,7 +1382,7 @@ static PyMethodDef functions[] = {
      PyDoc_STR("at_once(module, args, kwargs): what a module without parts gives, or NotImplemented.")},
     {"scope_of", scope_of_module, METH_O,
      PyDoc_STR("scope_of(module): the scope in which a module runs that is called now, or None.")},
-    {"up", tensor_of, METH_O,
+    {"up", up_of, METH_O,
      PyDoc_STR("up(result): what was computed on the CPU, on device jax.")},
     {"watch", watch, METH_O,
      PyDoc_STR("watch(calls): notes (operation, args, kwargs, result) of this thread's operations in a list; None ends "
@@ -1393,8 +1393,9 @@ static PyMethodDef functions[] = {
 static int filled(PyObject *module)
 {
     static const Text texts[] = {
-        {&str_array, "array"}, {&str_as_strided, "as_strided"}, {&str_bounds, "bounds"}, {&str_base, "_base"}, {&str_buffers, "_buffers"}, {&str_clone, "clone"},
-        {&str_dtype, "dtype"}, {&str_is_inference, "is_inference"}, {&str_offset_of, "storage_offset"}, {&str_shape, "shape"}, {&str_stride, "stride"},
+        {&str_array, "array"}, {&str_as_strided, "as_strided"}, {&str_bounds, "bounds"}, {&str_base, "_base"},
+        {&str_buffers, "_buffers"}, {&str_clone, "clone"}, {&str_dtype, "dtype"}, {&str_is_inference, "is_inference"},
+        {&str_offset_of, "storage_offset"}, {&str_shape, "shape"}, {&str_stride, "stride"},
         {&str_context, "context"}, {&str_current_level, "_current_level"},
         {&str_dict, "__dict__"}, {&str_elem, "_elem"}, {&str_layout, "_layout"},
         {&str_modules, "modules"}, {&str_modules_inside, "_modules"}, {&str_parameters, "_parameters"},

@@ -183,6 +183,37 @@ def test_known_numbers_go_no_other_way(long_calls):
     assert all(one._storage.host is not None for one in found) and not long_calls
 
 
+ASKED = """
+import torch, lazynb, lazynb.torch
+lazynb.torch.enable()
+from lazynb.torch import accelerated
+from lazynb.torch.dispatch import around
+asked, x = [], torch.rand(4, 4, device="jax")
+ask = lambda: asked.append(1) or around.open_here()
+accelerated._short.configure({**accelerated._parts(), "open": ask})
+with lazynb.lazy():
+    for _ in range(200):  # small numbers are one object each
+        with around.in_64_bit():
+            pass
+    for _ in range(3):
+        results = [x * 2, x * 5]  # the first opens it, the second finds that nothing has changed
+        count = around.changes_so_far()
+        with around.in_64_bit():
+            pass
+        around.is_back(count)
+        asked.clear()
+        results += [x + 1, x * 3, results[0] - x]
+        lazynb.sync(results)
+print(len(asked))
+"""
+
+
+@built
+def test_the_open_trace_is_not_asked_for_anew():
+    """JAX's configuration came and went: the number of its changes is equal, if another object. On one device."""
+    assert int(subprocess.run([sys.executable, "-c", ASKED], capture_output=True, check=True).stdout) == 0
+
+
 @built
 def test_errors_of_known_numbers_are_those_of_the_cpu_and_change_nothing():
     x, there = torch.arange(4), torch.arange(4, device="jax")

@@ -22,11 +22,10 @@ from lazynb.record.checks import expect
 from lazynb.record.mode import is_lazy
 from lazynb.record.tensor import LazyTensor
 from lazynb.torch.dispatch.keys import by_name, names_of
-from lazynb.torch.dispatch.known import plain_of
+from lazynb.torch.dispatch.known import plain_of, sees_numbers
 from lazynb.torch.dispatch.later import noted_bounds
 from lazynb.torch.dispatch.layout import contiguous
 from lazynb.torch.dispatch.recalled import recalled
-from lazynb.torch.dispatch.recasting import NEGATIVE
 from lazynb.torch.dispatch.traced import here
 from lazynb.torch.tensor import Tensor, array_to_torch, wrap
 
@@ -163,9 +162,7 @@ def bounds_of(x: torch.Tensor) -> tuple[int, int] | None:
     storage = x._storage
     if storage.host is not None or storage.bounds is not None:
         return noted_bounds(x)
-    if x.dtype != storage.layout.dtype or NEGATIVE in x._steps:  # not the numbers of the storage
-        return None
-    array = _known_array(storage)
+    array = _known_array(storage) if sees_numbers(x) else None
     return None if array is None else _array_range(array)
 
 

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import torch
@@ -43,9 +42,8 @@ _plain_handlers: dict[int, Handler] = {}  # by the ids of operations, without wh
 # numbers make no difference, whether they demand something of values, and whether they may be for the host.
 recallable: dict[int, tuple[bool, bool, bool]] = {}
 
-# The short way of operations that have handlers of their own, by their ids. It is called with a frame in or
-# below the user's, and gives None where it does not go.
-quick: dict[int, Callable[[Any, tuple[Any, ...], dict[str, Any], FrameType], Any]] = {}
+# The operations that write what a twin returns, by their ids: see :func:`_write_again`.
+_with_twins: set[int] = set()
 
 # What an operation is asked first of all, by its id: it gives the results, or None where it is not for that.
 # Filled by :mod:`lazynb.torch.dispatch.on_host`.
@@ -114,15 +112,15 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
                         return results
                 elif not has_before or not shortcut.is_for_host(func, row):
                     return _checked_again(func, args, kwargs, known, numbers)
-    elif (way := quick.get(id(func))) is not None:
-        results = way(func, args, kwargs, sys._getframe(2))
+    elif id(func) in _with_twins:
+        results = _write_again(func, args, kwargs)
         if results is not None:
             return results
     handler = _handlers.get(func)
     if handler is None:
         handler = handler_of(func)
         if handler is _write and functional(func) is not None:
-            quick[id(func)] = _write_again
+            _with_twins.add(id(func))
         if handler in (_compute, _view):
             recallable[id(func)] = func in _numbered, func in demands.checkers, id(func) in at_once
         before = befores.get(func)
@@ -801,7 +799,7 @@ def _note_writing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
         writers[id(func)] = id(twin), numbers, is_checked, has_before or id(func) in at_once
 
 
-def _write_again(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+def _write_again(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Writes as the same call did before; None if there was none."""
     twin = functional(func)
     try:

@@ -98,12 +98,17 @@ def plain_of(tensor: Any) -> torch.Tensor | None:
     return part(tensor, host.plain)
 
 
+def sees_numbers(tensor: Any) -> bool:
+    """Whether the numbers of a tensor are some of those of its storage, not these as others."""
+    return tensor._layout.dtype is tensor._storage.layout.dtype and NEGATIVE not in tensor._steps
+
+
 def part(tensor: Any, whole: torch.Tensor) -> torch.Tensor | None:
     """A tensor's values, given those of its storage; None where it sees them as other numbers."""
     layout, all_of = tensor._layout, tensor._storage.layout
     if layout is all_of:
         return whole
-    if layout.dtype is not all_of.dtype or NEGATIVE in tensor._steps or tensor.numel() > MOST:
+    if not sees_numbers(tensor) or tensor.numel() > MOST:
         return None
     if 0 in layout.shape:
         return torch.empty_strided(layout.shape, layout.stride, dtype=layout.dtype)

@@ -17,9 +17,8 @@ import torch
 from lazynb.record.outside import new_array
 from lazynb.record.tensor import LazyTensor
 from lazynb.torch.dispatch.around import in_64_bit
-from lazynb.torch.dispatch.known import Known, of_layout, part
+from lazynb.torch.dispatch.known import Known, of_layout, part, sees_numbers
 from lazynb.torch.dispatch.layout import Layout, contiguous, layout
-from lazynb.torch.dispatch.recasting import NEGATIVE
 from lazynb.torch.dispatch.storage import Storage, box, strided
 from lazynb.torch.tensor import Tensor, array_to_torch, concrete
 
@@ -81,9 +80,9 @@ def seen(tensor: Tensor) -> Seen:
 
 def noted_bounds(tensor: Tensor) -> tuple[int, int] | None:
     """Bounds of the numbers of a tensor that were noted when it was made or that the host knows, or None."""
+    if not sees_numbers(tensor):
+        return None
     storage = tensor._storage
-    if tensor._layout.dtype is not storage.layout.dtype or NEGATIVE in tensor._steps:
-        return None  # they are not the numbers of the storage
     host = storage.host
     if host is None:
         return storage.bounds
