@@ -9,14 +9,17 @@ fetched; a warning is an error.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from docs_sources import ROOT, gather
+from progress import Progress
 
 
 def build(target: Path) -> int:
@@ -26,9 +29,14 @@ def build(target: Path) -> int:
     sources = target.parent / f"{target.name}-sources"
     for folder in (sources, target):
         shutil.rmtree(folder, ignore_errors=True)
+    with Progress("writing the reference") as progress, contextlib.redirect_stdout(progress):
+        return _built(sources, target, sphinx)
+
+
+def _built(sources: Path, target: Path, sphinx: Callable[[list[str]], int]) -> int:
     gather(sources)
     os.environ["JUPYTER_PATH"] = str(kernels(sources / ".jupyter"))
-    options = ["-b", "html", "-q", "-W", "--keep-going", "-j", "auto", "-d", str(sources / ".doctrees")]
+    options = ["-b", "html", "-W", "--keep-going", "-j", "auto", "-d", str(sources / ".doctrees")]
     return int(sphinx([*options, str(sources), str(target)]))
 
 

@@ -13,13 +13,16 @@ import hashlib
 import subprocess
 import sys
 import time
+from collections import deque
 from pathlib import Path
+
+from progress import Progress
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST = (3, 11)
 LABEXTENSION = Path("extension/labextension/package.json")  # names the built files by their content
 # Not compiling every module beforehand saves a third of the time; Python compiles those that are imported.
-OPTIONS = ("-qq", "--no-compile", "--disable-pip-version-check")
+OPTIONS = ("--no-compile", "--disable-pip-version-check", "--progress-bar", "off")
 
 
 class EnvironmentFailed(Exception):
@@ -35,7 +38,7 @@ def make(folder: Path, extra: str, python: str = sys.executable) -> Path:
         return inside
     began = time.monotonic()
     print(
-        f"making {_short(folder)} with lazynb[{extra}] (once; a minute or two) ...",
+        f"making {_short(folder)} with lazynb[{extra}] (once; two to four minutes) ...",
         file=sys.stderr,
         flush=True,
     )
@@ -44,10 +47,7 @@ def make(folder: Path, extra: str, python: str = sys.executable) -> Path:
             [python, "-m", "venv", "--clear", str(folder)],
             f"{python} cannot make a virtual environment. On Debian and Ubuntu: apt install python3-venv",
         )
-    _call(
-        [str(inside), "-m", "pip", "install", *OPTIONS, "-e", f"{ROOT}[{extra}]"],
-        "pip could not install what lazynb needs; its message is above",
-    )
+    _install([str(inside), "-m", "pip", "install", *OPTIONS, "-e", f"{ROOT}[{extra}]"])
     stamp.write_text(wanted)
     print(f"made {_short(folder)} in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return inside
@@ -85,6 +85,29 @@ def _call(command: list[str], advice: str) -> None:
         subprocess.run(command, check=True, stdout=sys.stderr)
     except (OSError, subprocess.CalledProcessError) as error:
         raise EnvironmentFailed(f"{advice} ({error})") from error
+
+
+def _install(command: list[str]) -> None:
+    """Runs pip, and says every ten seconds what it does; its last lines where it fails."""
+    last, packages = deque[str](maxlen=15), 0
+    with (
+        Progress("starting pip") as progress,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        ) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            last.append(line.rstrip())
+            verb, _, what = line.strip().partition(" ")
+            packages += verb == "Collecting"
+            if verb == "Installing":
+                progress.step = f"installing {packages} packages" if packages else line.strip()
+            elif verb in ("Collecting", "Downloading", "Building"):
+                progress.step = f"{verb.lower()} {what.split(' ')[0]} ({packages} packages so far)"
+    if process.returncode:
+        print(*last, sep="\n", file=sys.stderr)
+        raise EnvironmentFailed("pip could not install what lazynb needs; its last lines are above")
 
 
 def _short(folder: Path) -> str:

@@ -24,6 +24,11 @@ CHECK = (
 )
 
 
+def is_offered(python: Path) -> bool:
+    """Whether pip finds PyTorch's CPU build for this Python; nothing is installed."""
+    return _run(python, "-m", "pip", "install", "--dry-run", "--no-deps", *OPTIONS, TORCH).returncode == 0
+
+
 def put_into(python: Path) -> str:
     """Installs it into the environment of `python`; why not, in a line, or nothing when it is there."""
     if _run(python, "-c", CHECK).returncode == 0:

@@ -20,8 +20,8 @@ import jax
 
 jax.config.update("jax_num_cpu_devices", 2)
 
-import parts  # noqa: E402
 import pytest  # noqa: E402
+import tiers  # noqa: E402
 
 import lazynb  # noqa: E402
 
@@ -34,19 +34,18 @@ with contextlib.suppress(ImportError):
 
 
 def pytest_collection_modifyitems(config, items):
+    tiers.mark(items)
     for item in items:
-        if "ui" in item.path.parts:
-            item.add_marker(pytest.mark.once)
         # A loaded machine makes a page or a clock late: once more, and the run says so.
         if ("ui" in item.path.parts or item.path.name == "test_speed.py") and config.pluginmanager.hasplugin(
             "rerunfailures"
         ):
             item.add_marker(pytest.mark.flaky(reruns=2))
-    taken: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    had: dict[bool, list[pytest.Item]] = {True: [], False: []}
     for item in items:
-        taken[parts.taken(item)].append(item)
-    config.hook.pytest_deselected(items=taken[False])
-    items[:] = taken[True]
+        had[tiers.taken(item)].append(item)
+    config.hook.pytest_deselected(items=had[False])
+    items[:] = had[True]
 
 
 @pytest.fixture

@@ -18,11 +18,10 @@ ROOT = Path(__file__).resolve().parent.parent
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(
         not all(map(importlib.util.find_spec, ("hatchling", "setuptools"))),
         reason="hatchling or setuptools is not installed here",
-    ),
+    )
 ]
 needs_compiler = pytest.mark.skipif(
     not any(map(shutil.which, (sysconfig.get_config_var("CC") or "cc").split()[:1])),
@@ -55,7 +54,7 @@ def described(wheel, folder):
 
 
 @needs_compiler
-def test_a_wheel_has_it_where_a_compiler_is(checkout, tmp_path):
+def test_a_wheel_has_the_accelerator_where_a_compiler_is_found(checkout, tmp_path):
     wheel, _ = build(checkout, tmp_path)
     assert f"cp{sys.version_info.major}{sys.version_info.minor}" in wheel.name
     with zipfile.ZipFile(wheel) as archive:
@@ -79,7 +78,7 @@ def test_a_wheel_is_pure_where_none_is(checkout, tmp_path, environment):
 
 
 @needs_compiler
-def test_an_editable_install_has_it_in_the_checkout(checkout, tmp_path, monkeypatch):
+def test_an_editable_install_builds_the_accelerator_in_the_checkout(checkout, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
     import hatch_build
 
@@ -96,7 +95,7 @@ def test_an_editable_install_has_it_in_the_checkout(checkout, tmp_path, monkeypa
     assert not any(place.exists() for place in places), "one that an earlier install built may not fit"
 
 
-def test_both_know_the_source_by_the_same_name(monkeypatch):
+def test_the_build_hook_and_the_package_compute_the_same_source_digest(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
     import hatch_build
     from lazynb.record.fast.accelerator import SOURCE

@@ -121,7 +121,7 @@ def test_ratios_are_taken_round_by_round():
     assert spread([7.0]).low == spread([7.0]).high == 7.0
 
 
-def test_who_computes_something_else_has_no_figures():
+def test_a_peer_with_other_values_has_no_figures():
     result = made_up("adds", lazynb=[1.0], jit=[1.0], torch=[1.0])
     result.values = {"lazynb": [50.0, 50.0], "jit": [50.0, 50.0001], "torch": [51.0, 51.0]}
     result.compare_values()
@@ -213,7 +213,7 @@ def test_limits_are_the_target_or_where_the_row_stood():
     assert [one.limit for one in verdicts.limits(ROWS["transformer"], stood)] == [pytest.approx(1.1 * 1.25)]
 
 
-def test_what_is_stored_is_what_the_check_reads(monkeypatch, tmp_path):
+def test_stored_ratios_are_read_back_by_the_check(monkeypatch, tmp_path):
     results = [
         made_up("adds", lazynb=[3.0], eager=[2.0], jit=[1.0], torch=[1.0]),
         made_up("mlp-jit", lazynb=[3.0], jit=[1.0]),
@@ -329,7 +329,7 @@ def test_a_process_that_does_not_start_says_why():
 
 
 @pytest.mark.parametrize("row", ["adds", "cartpole"])
-def test_a_profile_for_real(monkeypatch, row):
+def test_a_real_profile_has_four_rows(monkeypatch, row):
     from benchmarks import profile
 
     monkeypatch.setattr(profile, "SECONDS", 0.02)
@@ -338,7 +338,6 @@ def test_a_profile_for_real(monkeypatch, row):
     assert len(lines) == 2 + 4 and lines[2].startswith("| recording") and "jax.jit" in lines[-1]
 
 
-@pytest.mark.slow
 def test_a_profile_of_a_first_step_has_both_sides():
     from benchmarks import profile
 
@@ -363,7 +362,7 @@ def test_a_profile_is_put_behind_its_mark(monkeypatch, tmp_path):
         profile.main(["memory"])
 
 
-def test_a_row_for_real():
+def test_a_real_row_is_measured_for_two_peers():
     with Driver(["lazynb", "jit"], 1, 0.01) as asked:
         result = asked.measure(ROWS["adds"])
         assert asked.skipped == {} and result.errors == {}
@@ -374,7 +373,7 @@ def test_a_row_for_real():
         assert set(failed.errors) == {"lazynb", "jit"} and "KeyError" in failed.errors["jit"]
 
 
-def test_the_parts_of_a_hand_over_are_parts_of_a_step(monkeypatch):
+def test_the_hand_over_parts_take_less_time_than_the_step(monkeypatch):
     import lazynb
     from benchmarks import handing
 

@@ -13,7 +13,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BINDER = ROOT / "binder"
-pytestmark = pytest.mark.once
 
 
 @pytest.fixture(scope="module")

@@ -199,7 +199,6 @@ def test_the_readme_is_one_screen():
     assert "make lab" in text and "make demo" in text and (ROOT / "docs" / "inspector.png").exists()
 
 
-@pytest.mark.slow
 def test_the_readmes_example_runs(tmp_path):
     text = (ROOT / "README.md").read_text()
     cells = re.findall(r"^```python\n(%.*?)^```$", text, re.MULTILINE | re.DOTALL)
@@ -215,7 +214,6 @@ for cell in {cells!r}:
     assert "12 operations pending" in done.stdout and "Array(" in done.stdout and "kernels" in done.stdout
 
 
-@pytest.mark.slow
 def test_the_guides_tests_pass(tmp_path):
     block = next(
         one

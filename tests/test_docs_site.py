@@ -11,7 +11,7 @@ import urllib.parse
 import pytest
 from test_docs import ROOT, anchors, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.once, pytest.mark.xdist_group("docs")]
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("docs")]
 
 
 class Page(html.parser.HTMLParser):
@@ -58,7 +58,7 @@ def site(tmp_path_factory):
     )
 
 
-def test_it_is_built_without_a_warning(site):
+def test_the_site_is_built_without_a_warning(site):
     pages, _, done = site
     assert done.stderr == "" and "WARNING" not in done.stdout
     assert f"{len(pages)} pages" in done.stdout
@@ -111,7 +111,7 @@ def test_the_pages_show_what_the_cells_showed(site):
     assert "You expected" in fusion and "Your lines, and the kernels they went to" in fusion
 
 
-def test_docstrings_arrive_whole(site):
+def test_docstrings_are_rendered_in_full(site):
     _, target, _ = site
     text = re.sub(r"<[^>]*>", "", (target / "reference" / "python.html").read_text())
     assert "in snapshot: exactly one fate each." in " ".join(text.split())

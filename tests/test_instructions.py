@@ -12,8 +12,6 @@ import pytest
 from lazynb.instructions import called_function, doing
 from lazynb.record import deferral
 
-pytestmark = pytest.mark.interpreter
-
 
 class Probe:
     """Notes what the function that calls it is doing."""
@@ -61,7 +59,7 @@ class Box:
 
 @pytest.mark.parametrize("text", CALLS)
 @pytest.mark.parametrize("where", ["module", "function", "argument"])
-def test_the_name_that_is_called(text, where):
+def test_the_name_of_the_called_function_is_found(text, where):
     probe, box = Probe(), Box()
     box.p, box.inner = probe, Box()
     box.inner.p = probe
@@ -84,14 +82,14 @@ def test_a_partial_application_stands_for_its_function():
 
 
 @pytest.mark.parametrize(("text", "names"), [("p % 1", ("BINARY_OP", "%")), ("p @ 1", ("BINARY_OP", "@"))])
-def test_an_operator(text, names):
+def test_the_opcode_and_symbol_of_an_operator_are_found(text, names):
     probe = Probe()
     exec(text, {"p": probe})
     assert (probe.seen.opname, probe.seen.text) == names
 
 
 @pytest.mark.parametrize("text", ['f"{p}"', 'f"{p:>3}"', 'f"a {p} b"', "f'''{p\n}'''"])
-def test_text_is_formatted(text):
+def test_formatting_is_found_as_a_format_instruction(text):
     probe = Probe()
     exec(f"({text})", {"p": probe})
     assert probe.seen.opname.startswith("FORMAT_"), probe.seen
@@ -108,7 +106,7 @@ CALLEES = {
 
 
 @pytest.mark.parametrize("text", CALLEES)
-def test_the_object_that_is_called(text):
+def test_the_dotted_name_of_a_call_is_found(text):
     """As far as global names tell."""
     code = compile(text, "<call>", "eval", dont_inherit=True)
     names = [one for one in deferral._calls(code).values() if one]

@@ -42,7 +42,7 @@ def put_back():
     blocks.put_back()
 
 
-def test_traces():
+def test_the_current_trace_can_be_read_and_set():
     assert jc.is_eval(jc.current_trace()) and jc.is_eval(jc.eval_trace) and jc.is_eval(None)
     with jc.set_current_trace(jc.eval_trace):
         assert jc.current_trace() is jc.eval_trace
@@ -58,7 +58,7 @@ def test_traces():
     jax.jit(inside)(1.0)
 
 
-def test_abstract_eval():
+def test_abstract_eval_gives_avals_and_effects():
     aval = jc.ShapedArray((2, 3), np.dtype("float32"))
     out, effects = jc.abstract_eval(jax.lax.sin_p, [aval], {"accuracy": None})
     assert [o.shape for o in out] == [(2, 3)] and not effects
@@ -104,7 +104,7 @@ def test_the_configuration_under_grad_is_the_one_outside():
         assert jc.canonical(jc.context()) != inside[0]
 
 
-def test_placement_context():
+def test_placement_context_follows_x64_mode_and_default_device():
     outside = jc.placement_context()
     with jax.enable_x64(True):
         assert jc.placement_context() != outside
@@ -113,7 +113,7 @@ def test_placement_context():
     assert jc.placement_context() == outside and jc.default_device() == jax.devices()[0]
 
 
-def test_snapshot_and_restore_of_the_configuration():
+def test_a_configuration_snapshot_can_be_restored():
     with jax.enable_x64(True):
         snapshot = jc.snapshot_config()
     assert jc.x64_in(snapshot) and not jc.x64_in(jc.snapshot_config())
@@ -132,14 +132,14 @@ def test_snapshot_and_restore_of_the_configuration():
 
 
 @pytest.mark.parametrize("flag", ["jax_debug_nans", "jax_debug_infs", "jax_debug_key_reuse"])
-def test_debugging_modes(flag):
+def test_debugging_modes_require_eager_execution(flag):
     assert not jc.must_run_eagerly()
     with getattr(jax._src.config, flag.removeprefix("jax_"))(True):
         assert jc.must_run_eagerly()
 
 
 @pytest.mark.parametrize("level", ["log", "disallow", "log_explicit", "disallow_explicit"])
-def test_guards_of_transfers(level):
+def test_transfer_guards_require_eager_execution(level):
     with jax.transfer_guard(level):
         assert jc.must_run_eagerly() and not jc.runs_as_compiled()
         with jc.running_settings(False):
@@ -150,20 +150,20 @@ def test_guards_of_transfers(level):
         assert not jc.must_run_eagerly()
 
 
-def test_what_runs_by_a_function_of_its_own():
+def test_primitives_with_their_own_implementation_are_recognised():
     assert jc.runs_by_itself(sparse.bcoo_sum_duplicates_p) and jc.runs_by_itself(Primitive("mine"))
     jitted = jax.make_jaxpr(jax.jit(lambda x: x))(1.0).eqns[0].primitive
     assert not jc.runs_by_itself(jax.lax.add_p) and not jc.runs_by_itself(jitted)
 
 
-def test_scalars_that_calls_cut():
+def test_64_bit_scalars_are_narrowed_by_calls_in_32_bit_mode():
     assert jc.is_cut_by_calls(np.dtype("int64")) and not jc.is_cut_by_calls(np.dtype("int32"))
     assert np.asarray(jax.jit(lambda x: x)(np.int64(1 << 40))).dtype == np.int32
     with jc.restore_config({config._config.enable_x64: True}):
         assert not jc.is_cut_by_calls(np.dtype("int64"))
 
 
-def test_name_stack():
+def test_the_name_stack_shows_named_scopes():
     with jax.named_scope("outer"), jax.named_scope("inner"):
         assert str(jc.scopes.context.name_stack) == "outer/inner"
     assert str(jc.scopes.context.name_stack) == ""
@@ -193,7 +193,7 @@ def test_constants_of_a_jitted_function_can_be_separated():
     assert isinstance(jc.UNSPECIFIED, type(eqn.params["in_shardings"][0]))
 
 
-def test_values():
+def test_commitment_device_and_readiness_of_arrays_can_be_read_and_changed():
     x = jnp.arange(3)
     assert not jc.is_committed(x) and jc.is_committed(jax.device_put(x, jax.devices()[0]))
     assert jc.device_assignment(x.sharding) == (jax.devices()[0],)
@@ -234,7 +234,7 @@ def test_a_conversion_is_bound_with_the_trace(monkeypatch):
     )
 
 
-def test_typed_scalars():
+def test_python_scalars_reach_a_trace_as_typed_scalars():
     seen = []
 
     class Spy(jc.Trace):
@@ -255,7 +255,7 @@ def test_element_keeps_weak_types():
     assert [float(one) for one in jc.elements(jnp.arange(3.0), True)] == [0.0, 1.0, 2.0]
 
 
-def test_attributes_of_arrays():
+def test_missing_array_attributes_raise_the_error_of_jax():
     aval, key = jc.typeof(jnp.ones(2)), jc.typeof(jax.random.key(0))
     assert jc.concrete_array_has(aval, "is_ready") and not jc.concrete_array_has(aval, "nonsense")
     assert jc.concrete_array_has(key, "_base_array")
@@ -279,7 +279,7 @@ def test_persistent_cache_is_used_only_where_it_is_asked_for(tmp_path):
     assert len(list(tmp_path.iterdir())) == entries
 
 
-def test_calling_an_executable():
+def test_an_executable_can_be_called_directly_and_with_captured_results():
     compiled = jax.jit(lambda x: [x + 1]).lower(jnp.ones(2)).compile()
     compiled(jnp.ones(2))
     np.testing.assert_array_equal(jc.capturing_call(compiled)(jnp.ones(2))[0], [2, 2])
@@ -356,7 +356,7 @@ def test_an_update_of_the_configuration_is_counted():
         assert jc.changes.count > before
 
 
-def test_jax_linearises_and_transposes_where_it_is_looked_for():
+def test_jax_calls_the_known_functions_to_linearise_and_transpose():
     called = []
     for module, name in (jc.linearisation, jc.transposition):
         assert callable(getattr(module, name))
@@ -378,7 +378,7 @@ def test_jax_linearises_and_transposes_where_it_is_looked_for():
     assert {name for _, name in (jc.linearisation, jc.transposition)} <= set(called)
 
 
-def test_the_trace_of_grad():
+def test_grad_uses_a_linearize_trace_over_the_eval_trace():
     seen = []
 
     def inside(x):
@@ -401,7 +401,7 @@ def test_the_trace_of_grad():
     assert primal == 3.0 and tangent.dtype == jnp.float32
 
 
-def test_accumulators():
+def test_gradient_accumulators_add_and_freeze():
     aval = jc.typeof(jnp.ones(3))
     accum = jc.ValAccum(aval)
     assert type(accum.val) is jc.Zero and isinstance(accum, jc.GradAccum)
@@ -411,7 +411,7 @@ def test_accumulators():
     assert type(jc.new_accumulator(jc.NullAccum(aval))) is jc.NullAccum
 
 
-def test_a_traced_function_and_what_it_hands_on():
+def test_forwarded_inputs_of_a_traced_function_are_found():
     aval = jc.typeof(jnp.ones(3))
     jaxpr = jc.traced(lambda x, y: [y, x + y, x, x + y], [aval, aval])
     sources, fresh = jc.forwarded(jaxpr)
@@ -423,7 +423,7 @@ def test_a_traced_function_and_what_it_hands_on():
         jc.forwarded(jc.traced(lambda x: [1.0], [aval]))
 
 
-def test_ambient_context_and_names():
+def test_the_ambient_trace_and_the_operator_names_can_be_read():
     assert jc.ambient.value is jc.current_trace()
     assert jc.raw_context() == jc.raw_context() and jc.at_top_level()
     assert {"add", "getitem", "matmul"} <= set(jc.array_operators) and {"sum", "astype"} <= set(
@@ -433,7 +433,7 @@ def test_ambient_context_and_names():
     assert jc.is_key(jc.typeof(jax.random.key(0))) and not jc.is_key(jc.typeof(jnp.ones(1)))
 
 
-def test_who_asks_for_the_top_level():
+def test_modules_that_check_for_the_top_level_use_the_substituted_core():
     """Each module finds the question in its ``core``, which is another one while a thread is lazy."""
     asking = [
         substitution._sharding_impls,
@@ -455,7 +455,7 @@ def test_who_asks_for_the_top_level():
     assert substitution._stateful_rng.core is substitution._core
 
 
-def test_flax_asks_for_the_level_of_tracing_where_it_is_substituted():
+def test_the_opaque_trace_state_is_read_through_the_substituted_module():
     state = jax.extend.core.get_opaque_trace_state()
     assert state == substitution._core.OpaqueTraceState(jc.eval_trace._weakref)
     assert substitution._extend_core is jax.extend.core
@@ -497,7 +497,7 @@ def test_substitutes_of_inherited_names_go_away_again():
     assert Derived().name() == "base" and "name" not in vars(Derived)
 
 
-def test_what_refuses_tracers():
+def test_functions_that_refuse_constant_tracers_meet_them_in_constant_taken():
     """Each is called where a function is traced that may close over no tracer, and meets the constants by
     ``constant_taken``."""
     for owner, name in jc.refusing_constants:
@@ -520,7 +520,7 @@ def test_what_refuses_tracers():
         jax.jit(lambda x: getattr(module, name)([x]))(1.0)
 
 
-def test_arrays_are_put_together_of_values_that_are_told():
+def test_arrays_can_be_assembled_from_lazy_tensors():
     """What JAX's own constructor of arrays, and what checks a callback's results, are told of a class."""
     assert _array.core is not _core and _array.dtypes is not _dtypes
     with lazynb.lazy():
@@ -533,7 +533,7 @@ def test_arrays_are_put_together_of_values_that_are_told():
         jax.jit(lambda x: jax.make_array_from_single_device_arrays((4,), place, [x]))(part)
 
 
-def test_parts_and_their_memory():
+def test_shards_of_an_array_and_their_addresses_can_be_read():
     mesh = jax.make_mesh((2,), ("x",), devices=jax.devices()[:2])
     x = (jax.device_put(np.arange(8.0), jax.NamedSharding(mesh, jax.P("x"))) + 0).block_until_ready()
     assert x.addressable_shards is x.addressable_shards  # JAX keeps the list
@@ -558,7 +558,7 @@ def test_the_mesh_in_force_is_of_the_context():
     assert found[0][0] != found[1][0] and found[0][1] != found[1][1]
 
 
-def test_the_class_is_one_of_arrays():
+def test_lazytensor_is_a_subclass_of_jax_array():
     class Tensor(lazynb.LazyTensor):
         pass
 
@@ -571,13 +571,13 @@ def test_the_class_is_one_of_arrays():
         assert asked(jnp.ones(2) + 1) == "array"
 
 
-def test_no_mesh_is_the_empty_one():
+def test_a_restored_configuration_accepts_the_empty_mesh():
     """A program's settings hold no None for a mesh: JAX asks the mesh that a thread has whether it is empty."""
     with jc.restore_config(jc.snapshot_config()), jax.sharding.use_abstract_mesh(_mesh.empty_abstract_mesh):
         pass
 
 
-def test_filling():
+def test_zeros_and_zeros_like_call_the_filling_function():
     """What ``jnp.zeros`` and ``jnp.zeros_like`` call, whether they are given a device or not."""
     found = []
     plain = jc.filling.full
@@ -592,7 +592,7 @@ def test_filling():
     assert [sharding is None for sharding in found] == [False, True]
 
 
-def test_concretisation():
+def test_the_reason_for_a_concretisation_is_passed_before_the_conversion():
     """JAX says what it needs a value for before it converts it."""
     owner, name = jc.concretisation
     plain = getattr(owner, name)
@@ -610,7 +610,7 @@ def test_concretisation():
     assert "'num' argument of jnp.linspace" in contexts
 
 
-def test_stand_in():
+def test_a_stand_in_array_is_cached_per_device():
     device = jax.devices()[1]
     assert jc.stand_in(device).devices() == {device} and jc.stand_in(device) is jc.stand_in(device)
 
@@ -646,7 +646,7 @@ def test_a_view_keeps_an_array_from_being_donated():
     assert np.all(np.asarray(view) == 1) and np.all(np.asarray(y) == 2)
 
 
-def test_buffers_of_keys_and_of_other_things():
+def test_key_arrays_have_buffers_and_other_values_none():
     key = jax.random.key(3)
     again = jc.with_buffers(key, jc.buffers(key))
     assert (
@@ -655,7 +655,7 @@ def test_buffers_of_keys_and_of_other_things():
     assert jc.buffers(3) == [] and jc.buffers(np.ones(3)) == []
 
 
-def test_existing_arrays():
+def test_existing_arrays_lists_live_arrays():
     x = jnp.ones(3)
     assert any(one is x for one in jc.existing_arrays())
 
@@ -666,13 +666,13 @@ def test_memory_that_cannot_be_had_is_an_error_of_jax():
     assert str(jc.out_of_memory(1 << 42)) == str(eager.value)
 
 
-def test_jaxprs_among_parameters():
+def test_jaxprs_in_finds_the_branches_of_a_cond():
     jaxpr = jax.make_jaxpr(lambda x: jax.lax.cond(x > 0, jnp.sin, jnp.cos, x))(1.0)
     branches = [one for eqn in jaxpr.eqns for one in jc.jaxprs_in(eqn.params)]
     assert {eqn.primitive.name for one in branches for eqn in one.eqns} == {"sin", "cos"}
 
 
-def test_what_xla_gives_is_kept_on_the_way():
+def test_results_of_xla_are_captured_before_arrays_are_made():
     compiled = jax.jit(lambda x: [x * 2]).lower(jax.ShapeDtypeStruct((3,), jnp.float32)).compile()
     call, kept = jc.capturing_call(compiled), []
     assert jc.recovered(compiled, kept) is None
@@ -711,7 +711,7 @@ def test_memory_moves_to_another_array():
         x + 1
 
 
-def test_what_shows_only_in_lowering():
+def test_primitives_that_only_lowering_refuses_are_recognised():
     half, single = (jc.ShapedArray((2, 2), np.dtype(name)) for name in ("float16", "float32"))
     linalg = jax.lax.linalg
     assert jc.may_be_refused(linalg.cholesky_p, [half], {}) and not jc.may_be_refused(
@@ -728,7 +728,7 @@ def test_what_shows_only_in_lowering():
     assert jc.can_be_lowered(jax.lax.sin_p) and not jc.can_be_lowered(Primitive("mine"))
 
 
-def test_constants_of_jaxprs():
+def test_constants_of_a_jaxpr_can_be_read_and_replaced():
     const = np.arange(3.0, dtype=np.float32)
     jaxpr = jax.make_jaxpr(lambda x: x * const + jnp.sin(x))(const)
     (found,) = jc.constants(jaxpr)
@@ -737,7 +737,7 @@ def test_constants_of_jaxprs():
     assert np.array_equal(jc.as_function(other)(jnp.ones(3))[0], const * 2 + jnp.sin(jnp.ones(3)))
 
 
-def test_what_stands_inside_of_calls():
+def test_equations_inside_calls_and_loops_are_found_with_their_scopes():
     def body(carry, row):
         with jax.named_scope("inner"):
             return carry + row, carry
@@ -776,7 +776,7 @@ def test_what_stands_inside_of_calls():
     assert jax.make_jaxpr(jax.nn.silu)(1.0).eqns[0].primitive.name in jc.CALLS
 
 
-def test_a_call_of_a_jitted_function_in_python(monkeypatch):
+def test_a_jitted_call_passes_through_the_known_python_functions(monkeypatch):
     def multiply(x, n):
         return x * n
 
@@ -831,7 +831,7 @@ def test_a_numpy_array_is_copied_in(host):
     assert np.array_equal(own, host)
 
 
-def test_what_is_copied_in_shares_no_memory():
+def test_a_copied_in_array_shares_no_memory_with_its_source():
     memory = np.empty(4096 + 64, np.uint8)
     host = memory[-memory.ctypes.data % 64 :][:4096].view(np.float32)
     host[:] = 1
@@ -840,7 +840,7 @@ def test_what_is_copied_in_shares_no_memory():
     assert np.array_equal(own, np.ones(1024))
 
 
-def test_programs_that_are_not_simple():
+def test_jit_calls_with_placements_are_not_simple():
     here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
 
     def is_simple(function, **options):
@@ -857,7 +857,7 @@ def test_programs_that_are_not_simple():
 
 
 @pytest.mark.parametrize("forget", [jax.clear_caches, lambda: jax.jit(lambda: None).clear_cache()])
-def test_what_is_kept_with_what_jax_has_traced(forget):
+def test_objects_kept_with_the_trace_cache_are_freed_when_it_is_cleared(forget):
     class Thing:
         pass
 
@@ -870,7 +870,7 @@ def test_what_is_kept_with_what_jax_has_traced(forget):
     assert gone() is None
 
 
-def test_innermost_values():
+def test_innermost_gives_the_value_below_nested_transformations():
     seen = []
 
     def note(x):
@@ -882,7 +882,7 @@ def test_innermost_values():
     assert seen[0].shape == (3,) and seen[1] == 1.0 and not isinstance(seen[1], jax.Array)
 
 
-def test_types_that_programs_return():
+def test_returnable_and_custom_dtypes_are_recognised():
     assert jc.can_be_returned(jc.ShapedArray((2,), np.dtype("float32"))) and jc.can_be_returned(
         jc.typeof(jax.random.key(0))
     )
@@ -892,7 +892,7 @@ def test_types_that_programs_return():
     assert jc.has_users_dtype(jc.typeof(strings)) and jc.buffers(strings) == []
 
 
-def test_types_that_say_how_an_array_lies_on_a_mesh():
+def test_avals_on_a_mesh_are_recognised():
     place = jax.sharding.NamedSharding(
         jax.make_mesh((1,), ("x",)).abstract_mesh, jax.sharding.PartitionSpec("x")
     )
@@ -901,13 +901,13 @@ def test_types_that_say_how_an_array_lies_on_a_mesh():
     assert not jc.is_on_mesh(jc.typeof(jax.device_put(jnp.zeros(4), jax.devices()[0])))
 
 
-def test_what_hands_a_cotangent_on():
+def test_primitives_that_pass_cotangents_unchanged_are_recognised():
     (copy,) = jax.make_jaxpr(lambda x: jnp.array(x))(jnp.ones(3)).eqns
     (product,) = jax.make_jaxpr(lambda x: jax.lax.mul(x, x))(jnp.ones(3)).eqns
     assert jc.hands_on(copy) and not jc.hands_on(product)
 
 
-def test_where_programs_say_that_things_are():
+def test_inner_placements_of_a_call_are_found():
     device = jax.devices()[0]
     sharding = jax.sharding.SingleDeviceSharding(device)
     x = jnp.ones(3)
@@ -923,7 +923,7 @@ def test_where_programs_say_that_things_are():
     assert jc.inner_placement(placed.primitive, placed.params) == ([sharding], False)
 
 
-def test_a_type_of_constants():
+def test_a_registered_constant_type_can_be_closed_over():
     class Late(jc.Tracer):
         def __init__(self, value):
             self._trace, self.aval, self.value = jc.eval_trace, jc.typeof(value), value
@@ -942,7 +942,7 @@ def test_a_type_of_constants():
         jax.stages.Traced.__init__ = before
 
 
-def test_an_error_code_that_is_no_traced_one():
+def test_an_error_code_of_a_lazy_tracer_is_not_taken_for_a_traced_one():
     class Late(jc.Tracer):
         def __init__(self):
             self._trace, self.aval = jc.eval_trace, jc.typeof(1)
@@ -954,7 +954,7 @@ def test_an_error_code_that_is_no_traced_one():
     jax.jit(lambda y: (isinstance(y, seen) or pytest.fail(), y)[1])(1)
 
 
-def test_where_an_argument_of_a_lowering_is():
+def test_lowering_reads_the_placement_of_registered_types():
     class Late(jc.Tracer):
         def __init__(self, value):
             self._trace, self.aval, self.value = jc.eval_trace, jc.typeof(value), value
@@ -971,7 +971,7 @@ def test_where_an_argument_of_a_lowering_is():
         pjit.convert_to_metaty = before
 
 
-def test_where_a_gradient_goes_back():
+def test_the_source_sharding_of_device_put_is_read_from_registered_types():
     class Late(jc.Tracer):
         def __init__(self):
             self._trace, self.aval = jc.eval_trace, jc.typeof(1.0)
@@ -997,14 +997,14 @@ def test_where_a_gradient_goes_back():
     assert jax.grad(lambda x: jax.device_put(x, jax.devices()[1]))(source).committed
 
 
-def test_files_that_are_not_the_user_s():
+def test_jax_counts_files_of_lazynb_as_no_user_files():
     from jax._src import source_info_util
 
     assert source_info_util.is_user_filename("/somewhere/else.py")
     assert not source_info_util.is_user_filename(lazynb.__file__)
 
 
-def test_outputs_that_depend_on_an_input():
+def test_depending_finds_the_outputs_that_depend_on_an_input():
     jaxpr = jax.make_jaxpr(lambda a, b: (a + 1, b * 2, 3.0, jnp.sin(a) * b, b))(1.0, 2.0)
     first, second = jc.jaxpr_inputs(jaxpr)
     assert jc.depending(jaxpr, [second]) == [False, True, False, True, True]
@@ -1069,7 +1069,7 @@ IN_A_STACK = {
 
 
 @pytest.mark.parametrize("file", IN_A_STACK)
-def test_functions_in_a_stack_are_named_so(file):
+def test_functions_looked_up_in_a_stack_exist_in_their_files(file):
     assert functions_of(file) >= IN_A_STACK[file]
 
 
@@ -1111,7 +1111,7 @@ def test_a_transformed_function_is_called_by_the_name_of_its_transformation(inne
     assert "jacfun" in stack_of(lambda note: jax.jacfwd(note)(x))
 
 
-def test_files_and_modules_are_named_so():
+def test_files_and_modules_looked_up_by_name_exist():
     file = inspect.unwrap(jnp.linspace).__code__.co_filename
     assert names.PRIVATE_FOLDER in file and names.PACKAGE_FOLDER in file
     assert names.PACKAGE_FOLDER in jax.__file__ and names.PRIVATE_FOLDER not in jax.__file__
@@ -1133,7 +1133,7 @@ def test_the_functions_of_callback_modules_call_the_user_s():
     assert modules[0].startswith("jax._src.tree") and modules[0].startswith(names.CALLBACK_MODULES)
 
 
-def test_transformations_are_written_so_in_a_name_stack():
+def test_transformations_appear_in_a_name_stack_as_known():
     scopes = []
 
     def note(x):
@@ -1154,7 +1154,7 @@ def _last(name):
     return name.rpartition(".")[2]
 
 
-def test_public_functions_that_are_treated_apart():
+def test_public_functions_treated_apart_exist():
     older = {"psend", "precv"}
     gone = older if NEWER else set()
     left = names.NOT_REMEMBERED | names.NOT_FASTER
@@ -1172,7 +1172,7 @@ def test_public_functions_that_are_treated_apart():
         assert callable(getattr(jax.lax, name)), name
 
 
-def test_primitives_are_named_so():
+def test_primitives_known_by_name_exist():
     assert set(names.PRIMITIVES_IN_WORDS) <= primitive_names()
     classes = (names.SUMS, names.PRODUCTS, names.QUOTIENTS, names.REDUCING, names.COMPARING, names.OPAQUE)
     known = set().union(*classes, names.MOVING, names.CONVERTING)
@@ -1203,7 +1203,7 @@ def test_primitives_that_are_compared_by_name_exist():
     assert planted - primitive_names() == {"gone"}
 
 
-def test_callbacks_are_known_by_their_name():
+def test_callback_primitives_have_callback_in_their_name():
     def call(x):
         jax.debug.callback(print, x)
         io_callback(print, None, x)
@@ -1213,7 +1213,7 @@ def test_callbacks_are_known_by_their_name():
     assert len(eqns) == 3 and all("callback" in eqn.primitive.name for eqn in eqns)
 
 
-def test_parameters_are_named_so():
+def test_parameters_known_by_name_exist():
     older, newer = {"num_carry"}, {"ft_in", "ft_out"}
     compared = {
         *names.RANK_PARAMETERS,
@@ -1227,7 +1227,7 @@ def test_parameters_are_named_so():
     assert (older | newer) <= compared
 
 
-def test_parameters_that_serve_differentiation():
+def test_custom_jvp_and_vjp_equations_have_the_known_parameters():
     @jax.custom_jvp
     def forward(x):
         return x * 2
@@ -1245,7 +1245,7 @@ def test_parameters_that_serve_differentiation():
         assert jc.DIFFERENTIATION_PARAMS[eqn.primitive.name] <= set(eqn.params)
 
 
-def test_what_jax_says_that_it_needs_a_value_for(monkeypatch):
+def test_concretisation_contexts_have_the_known_phrases_and_prefixes(monkeypatch):
     contexts = []
     owner, name = jc.concretisation
     plain = getattr(owner, name)
@@ -1283,13 +1283,13 @@ def test_a_hit_in_the_persistent_cache_is_an_event(tmp_path):
     assert names.CACHE_HIT_EVENT in events
 
 
-def test_the_file_of_a_traced_function():
+def test_source_file_gives_the_file_of_a_traced_function():
     assert jc.source_file(jax.make_jaxpr(lambda x: x)(1.0)) == __file__
     assert jc.source_file(jc.closed_jaxpr([], [], [])) is None
     assert jc.source_file(jc.traced(lambda x: [x], [jc.typeof(1.0)])) is not None
 
 
-def test_what_a_trace_does_is_asked_of_it_by_name():
+def test_process_methods_of_the_lazy_trace_exist_on_the_eval_trace():
     """JAX calls these methods of the current trace; a lazy one has them under the same names."""
     asked = {name for name in vars(LazyTrace) if name.startswith("process_") or name == "cur_qdd"}
     older = {"process_call", "cur_qdd"}
@@ -1319,7 +1319,7 @@ def test_a_module_of_hlo_compiles():
         jc.compile_for(jax.devices()[:1], jc.lowering_of_hlo("HloModule m\n\nno computation"), {})
 
 
-def test_programs_without_the_devices_of_their_arrays():
+def test_unplaced_programs_name_no_mesh():
     mesh = jax.sharding.AbstractMesh((2,), ("data",), axis_types=(jax.sharding.AxisType.Explicit,))
     rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
 
@@ -1364,7 +1364,7 @@ def test_settings_that_identify_no_operation_have_names():
     assert settings["jax_default_prng_impl"] == "rbg" and "jax_enable_x64" not in settings
 
 
-def test_what_a_jitted_function_was_given():
+def test_jit_options_lists_the_options_of_a_jitted_function():
     here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     assert jc.jit_options(jax.jit(lambda x: x)) == jc.jit_options(len) == []
     assert jc.jit_options(jax.jit(lambda x: x, static_argnums=0)) == []
@@ -1425,20 +1425,20 @@ def _calls(module):
 
 
 @pytest.mark.parametrize("code", ["", "no module", "module { func.func @main( }", b"ML\xefRno bytecode"])
-def test_what_is_no_module_of_stablehlo(code):
+def test_text_that_is_no_stablehlo_module_raises_value_error(code):
     try:
         assert jc.StableHlo(code).main is None  # an empty text is an empty module
     except ValueError:
         assert code
 
 
-def test_how_many_devices_a_module_says_it_runs_on():
+def test_the_device_count_of_a_module_is_read_from_its_attributes():
     attributes = "mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 2 : i32"
     assert jc.StableHlo(f"module attributes {{{attributes}}} {{}}").devices == 8
     assert jc.StableHlo("module {}").devices == 1
 
 
-def test_hlo_as_stablehlo_and_in_full():
+def test_hlo_text_is_converted_to_stablehlo_and_to_full_text():
     text = _lowered().as_text(dialect="hlo")
     assert "stablehlo.tanh" in jc.stablehlo_of_hlo(text).text()
     short = "HloModule m\n\nENTRY e {\n  p = f32[3] parameter(0)\n  ROOT t = f32[3] tanh(p)\n}\n"
@@ -1454,7 +1454,7 @@ def test_a_module_of_stablehlo_compiles():
     assert found.memory.argument_size_in_bytes == 4 * 8 * 4
 
 
-def test_the_platforms_of_what_was_lowered_and_compiled():
+def test_the_platforms_of_lowered_and_compiled_programs_are_read():
     lowered = _lowered()
     assert jc.platforms_of(lowered) == ("cpu",)
     assert jc.platform_of(lowered.compile()) == "cpu"
@@ -1468,7 +1468,7 @@ def test_the_portable_form_of_stablehlo_is_read():
     assert "stablehlo.tanh" in module.text() and module.main is not None
 
 
-def test_what_is_computed_again_for_a_gradient_is_in_a_scope_of_its_own():
+def test_rematerialised_operations_are_in_a_scope_of_their_own():
     function = jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
     inner = [eqn for eqn in jax.make_jaxpr(jax.grad(function))(1.0).eqns if eqn.params.get("jaxpr")]
     stacks = [(eqn.primitive.name, str(eqn.source_info.name_stack)) for eqn in inner[-1].params["jaxpr"].eqns]
@@ -1476,7 +1476,7 @@ def test_what_is_computed_again_for_a_gradient_is_in_a_scope_of_its_own():
     assert "sin" in again and "mul" not in again
 
 
-def test_the_arguments_that_a_lowered_program_takes():
+def test_unused_arguments_are_dropped_from_a_lowered_program():
     kinds = [("bfloat16", (2,)), ("float32", ()), ("uint32", (3, 4)), ("bool", (1,)), ("complex64", (2,))]
     arguments = [jax.ShapeDtypeStruct(shape, dtype) for dtype, shape in kinds]
     lowered = jax.jit(lambda a, b, *rest: [jnp.stack([r, r]) for r in (a, *rest)]).lower(*arguments)
@@ -1516,7 +1516,7 @@ def of_call(function, *args):
     return eqn.primitive, eqn.params
 
 
-def test_the_mesh_in_force():
+def test_the_mesh_set_by_set_mesh_can_be_read():
     assert jc.mesh_in_force() == set() and jc.explicit_mesh_in_force() is None and jc.has_several_devices()
     for kind in (AxisType.Auto, AxisType.Explicit):
         mesh = mesh_of_two(kind)
@@ -1529,7 +1529,7 @@ def test_the_mesh_in_force():
     assert jc.mesh_of_call(*of_call(jax.jit(jnp.tanh), jnp.ones(2))) == set()
 
 
-def test_a_type_on_a_mesh():
+def test_avals_on_auto_and_explicit_meshes_are_told_apart():
     devices = tuple(jax.devices()[:2])
     for kind in (AxisType.Auto, AxisType.Explicit):
         mesh = mesh_of_two(kind)
@@ -1541,7 +1541,7 @@ def test_a_type_on_a_mesh():
     assert not jc.is_on_mesh(jc.typeof(jnp.ones(2)))
 
 
-def test_a_sharding_has_one_spelling():
+def test_equivalent_shardings_are_normalised_to_one_spec():
     mesh = mesh_of_two(AxisType.Explicit)
     spellings = [P("x"), P("x", None), P(("x",)), P(("x",), None)]
     assert {jc.one_spelling(NamedSharding(mesh, spec)) for spec in spellings} == {
@@ -1555,7 +1555,7 @@ def test_a_sharding_has_one_spelling():
     assert not jc.is_plainly_spread(unconstrained)
 
 
-def test_what_a_call_names():
+def test_shardings_and_layouts_named_by_a_call_are_found():
     sharding = NamedSharding(mesh_of_two(AxisType.Auto), P("x"))
     plain = of_call(jax.jit(jnp.tanh), jnp.ones(2))
     named = of_call(jax.jit(jnp.tanh, out_shardings=sharding), jnp.ones(2))
@@ -1565,7 +1565,7 @@ def test_what_a_call_names():
     assert jc.names_layouts(of_call(jax.jit(jnp.tanh, out_shardings=layout), jnp.ones(2))[1])
 
 
-def test_the_sizes_of_meshes_without_devices():
+def test_the_sizes_of_explicit_abstract_meshes_are_found():
     x = np.ones(2, np.float32)
     with jax.sharding.use_abstract_mesh(mesh_of_two(AxisType.Explicit).abstract_mesh):
         explicit = of_call(lambda x: jax.sharding.reshard(x, P("x")), x)
@@ -1576,7 +1576,7 @@ def test_the_sizes_of_meshes_without_devices():
     assert jc.abstract_sizes(*auto) == set()
 
 
-def test_what_eager_jax_does_of_a_shard_map():
+def test_shardings_refusals_and_mesh_of_a_shard_map_are_found():
     mesh = mesh_of_two(AxisType.Auto)
     x = jax.device_put(np.ones(2), NamedSharding(mesh, P("x")))
 
@@ -1601,7 +1601,7 @@ def test_what_eager_jax_does_of_a_shard_map():
         assert jc.mesh_of_mapped(mesh.abstract_mesh, ()) == mesh
 
 
-def test_what_a_shard_map_closes_over(monkeypatch):
+def test_values_of_registered_types_can_be_closed_over_by_a_shard_map(monkeypatch):
     mesh = mesh_of_two(AxisType.Auto)
     plain = jc.mapping._shard_map.ShardMapTrace.to_val_mat_pair
     monkeypatch.setattr(jc.mapping._shard_map.ShardMapTrace, "to_val_mat_pair", plain)
@@ -1631,7 +1631,7 @@ def test_the_parser_of_indices_takes_what_is_registered():
     assert jax.jit(lambda x: x + 1)(held).tolist() == [1, 2]
 
 
-def test_64_bits_that_are_asked_for_by_name():
+def test_explicit_64_bit_dtypes_are_honoured_in_32_bit_mode():
     narrow = jnp.arange(2, dtype=jnp.int32)
     with jax.enable_x64(False):
         with jc.explicit_64_bits():

@@ -55,7 +55,7 @@ def sources(tmp_path):
     return tmp_path
 
 
-def test_a_file_eagerly_and_lazily(sources, tmp_path):
+def test_a_test_file_is_run_eagerly_and_lazily(sources, tmp_path):
     settings = jax_suite.Settings(sources, tmp_path, cases=1, most=100)
     passing = jax_suite.eagerly(settings, "quick_test")
     assert [test.rpartition("::")[2] for test in passing] == [
@@ -76,7 +76,7 @@ def test_a_file_eagerly_and_lazily(sources, tmp_path):
     assert len(outcome.unlisted) == 2 and "5 pass eagerly, 2 of these fail lazily" in str(outcome)
 
 
-def test_what_the_table_says():
+def test_results_are_judged_by_the_reasons_in_the_table():
     assert TABLE.reason("tests/quick_test.py::Quick::test_counting") == "counts"
     assert TABLE.reason("tests/quick_test.py::Quick::test_one[a]") == "counts"
     assert TABLE.reason("tests/quick_test.py::Quick::test_one[b]") is None
@@ -88,13 +88,13 @@ def test_what_the_table_says():
     assert "2 tests pass eagerly, 0 of them lazily (0.00 %); 1 failures" in jax_suite.summary([found])
 
 
-def test_the_repository_s_table():
+def test_the_repository_table_is_consistent_and_has_reasons():
     table = jax_suite.Table(jax_suite.TABLE.read_text())
     assert table.share and not set(table.share) & set(table.left_out)
     assert all(table.reasons.values()) and all("::" in pattern for pattern in table.reasons)
 
 
-def test_sources_from_a_git_directory(sources, tmp_path, monkeypatch):
+def test_sources_are_extracted_from_a_git_directory(sources, tmp_path, monkeypatch):
     monkeypatch.setattr(jax_suite, "BUILD", tmp_path / "build")
     monkeypatch.setattr(jax_suite, "WANTED", ("tests", "pyproject.toml"))
     assert jax_suite.sources(str(sources), "0.10.2") == sources
@@ -112,13 +112,13 @@ def test_sources_from_a_git_directory(sources, tmp_path, monkeypatch):
         jax_suite.sources(str(sources / ".git"), "0.9")
 
 
-def test_the_newest_release_that_is_no_newer():
+def test_the_newest_tag_not_newer_than_the_installed_jax_is_chosen():
     tags = ["jax-v0.9.2", "jax-v0.10.2", "jax-v0.11.0", "jax-v0.10.10"]
     assert jax_suite._newest_tag(tags, "0.10.2") == "jax-v0.10.2"
     assert jax_suite._newest_tag(tags, "0.12.0.1") == "jax-v0.11.0"
 
 
-def test_no_sources(monkeypatch, capsys, tmp_path):
+def test_missing_sources_are_an_error_unless_optional(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(jax_suite, "BUILD", tmp_path)
     monkeypatch.setattr(jax_suite, "ORIGIN", str(tmp_path / "nothing"))
     monkeypatch.delenv("LAZYNB_JAX_SOURCES", raising=False)

@@ -49,7 +49,7 @@ def shared(wheel: Path) -> dict[str, bytes]:
 # ---- what is committed -------------------------------------------------------------------------------------
 
 
-def test_what_is_committed_is_whole():
+def test_the_committed_build_has_all_parts():
     package = json.loads((BUILT / "package.json").read_text())
     assert package["name"] == NAME
     assert package["version"] == json.loads((EXTENSION / "package.json").read_text())["version"]
@@ -60,14 +60,14 @@ def test_what_is_committed_is_whole():
     assert json.loads(schema) == json.loads((EXTENSION / "schema" / "plugin.json").read_text())
 
 
-def test_what_is_committed_names_no_machine_and_no_registry():
+def test_the_committed_build_names_no_machine_and_no_registry():
     for name, content in files(BUILT).items():
         text = content.decode()
         assert str(ROOT) not in text and "node_modules/" not in text and "sourceMappingURL" not in text, name
         assert not re.search(r"https?://(?!www\.w3\.org/)", text.replace("https://github.com", "")), name
 
 
-def test_it_asks_for_no_newer_jupyterlab_than_it_says():
+def test_the_build_requires_no_newer_jupyterlab_than_declared():
     """JupyterLab's builder would write the versions that it was built beside."""
     wanted = json.loads((EXTENSION / "package.json").read_text())["dependencies"]
     assert wanted["@jupyterlab/notebook"] == "^4.4.0"
@@ -77,7 +77,7 @@ def test_it_asks_for_no_newer_jupyterlab_than_it_says():
     assert versions and versions <= {one.removeprefix("^") for one in wanted.values()} | {"0.1.0"}
 
 
-def test_start_up_is_small():
+def test_the_files_loaded_at_start_are_small():
     """What is loaded with JupyterLab; the inspector comes when it is first looked at."""
     sizes = {name: len(content) for name, content in files(BUILT / "static").items()}
     assert sum(sizes.values()) < 325_000
@@ -85,9 +85,7 @@ def test_start_up_is_small():
     assert any(size > 100_000 for size in sizes.values()), "the heavy part is a file of its own"
 
 
-@pytest.mark.slow
-@pytest.mark.once
-def test_committed_build_is_what_the_sources_give(tmp_path):
+def test_the_committed_build_equals_a_build_of_the_sources(tmp_path):
     """Built in a folder of its own, by the same tools."""
     if shutil.which("npm") is None or not (EXTENSION / "node_modules").is_dir():
         pytest.skip("npm or extension/node_modules is absent: run npm ci in extension/")
@@ -105,8 +103,6 @@ def test_committed_build_is_what_the_sources_give(tmp_path):
 
 
 @needs_hatchling
-@pytest.mark.slow
-@pytest.mark.once
 def test_wheel_carries_the_extension(tmp_path):
     wheel, _ = hatch("build_wheel", ROOT, tmp_path)
     found = shared(wheel)
@@ -116,9 +112,7 @@ def test_wheel_carries_the_extension(tmp_path):
 
 
 @needs_hatchling
-@pytest.mark.slow
-@pytest.mark.once
-def test_wheel_from_the_source_distribution(tmp_path):
+def test_a_wheel_can_be_built_from_the_source_distribution(tmp_path):
     """As ``python -m build`` does: what it needs is in the source distribution, and nothing that was left
     behind."""
     source, _ = hatch("build_sdist", ROOT, tmp_path)
@@ -132,8 +126,6 @@ def test_wheel_from_the_source_distribution(tmp_path):
 
 
 @needs_hatchling
-@pytest.mark.slow
-@pytest.mark.once
 def test_wheel_without_the_extension_says_so_and_works(tmp_path):
     copy = tmp_path / "copy"
     copy.mkdir()
@@ -154,8 +146,6 @@ def test_wheel_without_the_extension_says_so_and_works(tmp_path):
 
 
 @needs_hatchling
-@pytest.mark.slow
-@pytest.mark.once
 def test_installed_wheel_is_an_enabled_extension(tmp_path):
     """Without Node, network or the checkout."""
     pytest.importorskip("jupyterlab", reason="jupyterlab is not installed here")
@@ -236,12 +226,12 @@ def typescript_shapes() -> dict[str, dict[str, str]]:
     return {name: dict(re.findall(r"(\w+\??): ([^;]+);", body)) for name, body in found}
 
 
-def test_both_sides_agree_on_the_messages():
+def test_python_and_typescript_agree_on_the_messages():
     assert python_shapes() == typescript_shapes()
     assert len(python_shapes()) > 10 and python_shapes()["Marks"]["lines"] == "Line[]"
 
 
-def test_both_sides_agree_on_the_target():
+def test_python_and_typescript_agree_on_target_and_version():
     assert f'export const TARGET = "{lab_messages.TARGET}"' in MESSAGES_TS.read_text()
     assert f"version: {lab_messages.VERSION};" in MESSAGES_TS.read_text()
 
@@ -259,7 +249,7 @@ def test_every_message_is_read_by_the_other_side():
         assert f"case {python_shapes()[name]['type']}:" in link, name
 
 
-def test_both_sides_agree_on_the_palette():
+def test_python_and_typescript_agree_on_the_palette():
     from lazynb.view.style import CLUSTERS
 
     palette = re.search(r"(?s)PALETTE = \[(.*?)\]", (EXTENSION / "src" / "ui" / "palette.ts").read_text())

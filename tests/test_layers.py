@@ -151,7 +151,7 @@ def test_each_module_is_imported_by_another():
     assert alone({**TEXTS, "lazynb.torch.switch": "\n".join(kept)}) == ["lazynb.torch.ops.recurrent"]
 
 
-def test_a_violation_is_found():
+def test_planted_violations_are_found():
     """Planted: each of the tests above would fail."""
     up = {
         **TEXTS,

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def test_core_needs_jax_and_numpy_only():
     assert set(requirements()) == {"jax", "jaxlib", "numpy"}
 
 
-def test_nothing_is_pinned():
+def test_no_dependency_is_pinned_without_a_reported_reason():
     """What a user installs is not; a tool of the tests may be held back, with the report of what is wrong
     beside it."""
     held_back = set(
@@ -88,7 +89,7 @@ def test_installed_version_is_the_projects():
 
 
 def test_supported_pythons_agree():
-    from test_matrix import SUPPORTED
+    from suite import SUPPORTED
 
     named = {
         line.rpartition(" ")[2] for line in PROJECT["project"]["classifiers"] if ":: Python :: 3." in line
@@ -97,18 +98,28 @@ def test_supported_pythons_agree():
     assert PROJECT["project"]["requires-python"] == f">={min(SUPPORTED)}"
 
 
-@pytest.mark.parametrize("target", ["lab", "demo", "notebooks", "docs", "test", "lint", "bench", "clean"])
-def test_make_offers(target):
+OFFERED = (
+    "lab demo notebooks docs smoke test test-all browser full endurance peers faults lint bench clean".split()
+)
+
+
+@pytest.mark.parametrize("target", OFFERED)
+def test_each_make_target_exists(target):
     run = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
 
 
 def test_scripts_need_no_package():
     """The scripts that make the environments run before anything is installed."""
-    for name in ("environment", "test_matrix", "torch_cpu", "chip_compilers"):
+    for name in ("environment", "suite", "torch_cpu", "chip_compilers", "progress"):
         text = (ROOT / "scripts" / f"{name}.py").read_text()
         imported = set(re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE))
-        assert imported <= sys.stdlib_module_names | {"environment", "torch_cpu", "chip_compilers"}
+        assert imported <= sys.stdlib_module_names | {
+            "environment",
+            "torch_cpu",
+            "chip_compilers",
+            "progress",
+        }
 
 
 def test_ci_runs_the_readmes_commands():
@@ -164,7 +175,7 @@ def test_import_drags_in_no_notebook_package():
     assert not {"IPython", "ipywidgets", "ipykernel", "graphviz", "matplotlib"} & set(loaded)
 
 
-def test_the_blocking_blocks():
+def test_blocked_imports_raise_import_error():
     assert (
         python(BLOCKED + "try:\n    import IPython\nexcept ImportError as e: print(e.name)").strip()
         == "IPython"
@@ -172,22 +183,22 @@ def test_the_blocking_blocks():
 
 
 def test_a_python_that_does_not_work_is_skipped_with_its_reason(tmp_path, monkeypatch):
-    import test_matrix
+    import suite
 
     broken = tmp_path / "python3.99"
     broken.write_text("#!/bin/sh\necho 'pyenv: python3.99: command not found' >&2\nexit 127\n")
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    found, why = test_matrix.find("3.99")
+    found, why = suite.find("3.99")
     assert found is None
     assert "command not found" in why
 
 
 def test_the_running_python_is_found_as_what_it_is():
-    import test_matrix
+    import suite
 
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    found, full = test_matrix.find(version)
+    found, full = suite.find(version)
     assert found is not None, full
     assert full.startswith(version)
 
@@ -197,12 +208,11 @@ def test_the_running_python_is_found_as_what_it_is():
     ["1 passed in 4.65s", "== 2 failed, 3 passed, 1 skipped in 61.20s (0:01:01) ==", "no tests ran in 0.01s"],
 )
 def test_closing_lines_are_recognised(line):
-    from test_matrix import CLOSING
+    from suite import CLOSING
 
     assert CLOSING.search(line)
 
 
-@pytest.mark.slow
 def test_wheel_holds_the_package_and_its_templates(tmp_path):
     pytest.importorskip("hatchling.build", reason="hatchling is not installed here")
     import zipfile
@@ -221,45 +231,110 @@ def test_wheel_holds_the_package_and_its_templates(tmp_path):
     assert all(one.startswith(("lazynb/", "lazynb-", "pytest_lazynb.py")) for one in inside)
 
 
-def test_matrix_leaves_out_what_another_python_has_had(monkeypatch):
-    import test_matrix
+TIERS = """
+import pytest
 
-    for name in ("LAZYNB_FULL", "LAZYNB_REST"):
+def test_one():
+    pass
+
+@pytest.mark.full
+def test_full():
+    pass
+
+@pytest.mark.browser
+def test_browser():
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("tier", "named", "expected"),
+    [
+        ("", "", {"one"}),
+        ("default", "", {"one"}),
+        ("browser", "", {"browser"}),
+        ("full", "", {"one", "full", "browser"}),
+        ("default", "::test_full", {"full"}),
+    ],
+)
+def test_each_tier_collects_its_tests(tmp_path, tier, named, expected):
+    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    (tmp_path / "tiers.py").write_text((ROOT / "tests" / "tiers.py").read_text())
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\nmarkers =\n    full\n    browser\n")
+    (tmp_path / "test_file.py").write_text(TIERS)
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", f"test_file.py{named}"]
+    listed = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "LAZYNB_TIER": tier}, capture_output=True, text=True
+    )
+    assert set(re.findall(r"::test_(\w+)", listed.stdout)) == expected, listed.stdout + listed.stderr
+
+
+def test_progress_reports_the_last_line_of_long_work(capsys):
+    from progress import Progress
+
+    with Progress("starting", every=0.01) as progress:
+        progress.write("reading ... 10%\rreading ... 20%\n")
+        deadline = time.monotonic() + 20
+        while "20%" not in (said := capsys.readouterr().err) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert re.search(r"^ +0 s: reading \.\.\. 20%$", said, re.MULTILINE)
+
+
+def made_up_pythons(monkeypatch, *versions, pytorch="3.11"):
+    """Pythons of a machine that has ``versions``."""
+    import suite
+
+    paths = {version: Path(version) for version in versions}
+    monkeypatch.setattr(suite, "find", lambda version: (paths.get(version), f"no python{version}"))
+    pythons = suite.Pythons()
+    pythons.with_pytorch = lambda: (pytorch, "") if pytorch in versions else (None, "pip finds none")
+    return suite, pythons
+
+
+def test_each_suite_command_selects_its_pythons_and_variants(monkeypatch):
+    for name in ("LAZYNB_PURE", "LAZYNB_PYTHONS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("LAZYNB_TURN", "1/2")
-    assert test_matrix.leave_out("0.10.2", {}) == ([], "tests")
-    assert test_matrix.leave_out("0.12", {"0.10.2": "3.11"})[0] == ["once"]
-    assert test_matrix.leave_out("0.12", {"0.12": "3.12"})[0] == ["slow", "once"]
-    monkeypatch.setenv("LAZYNB_REST", "1")
-    assert test_matrix.leave_out("0.10.2", {})[1] == "part 1/2 of what `make test` leaves out"
-    monkeypatch.setenv("LAZYNB_FULL", "1")
-    assert test_matrix.leave_out("0.12", {"0.12": "3.12"})[0] == ["once"]
+    suite, pythons = made_up_pythons(monkeypatch, "3.11", "3.12", "3.13")
+
+    def runs(command, *arguments):
+        found, skipped = suite.runs(command, pythons, arguments)
+        return [(one.version, one.title, one.variables.get("LAZYNB_PURE")) for one in found], skipped
+
+    assert runs("smoke") == ([("3.13", "smoke", None)], [])
+    assert runs("test") == ([("3.13", "test", ""), ("3.11", "test, PyTorch code", "")], [])
+    assert runs("test-all") == (
+        [("3.13", "test-all", ""), ("3.11", "test-all", "1"), ("3.11", "test-all, PyTorch code", "")],
+        [],
+    )
+    assert runs("browser") == ([("3.13", "browser", "")], [])
+    assert runs("test", "tests/pytorch/test_views.py", "-x")[0] == [("3.11", "test, PyTorch code", "")]
+    assert runs("test", "tests/record")[0] == [("3.13", "test", "")]
 
 
-def test_the_two_jaxs_and_the_rest_have_every_test_between_them(monkeypatch, request):
-    """Each JAX leaves out parts that the other one has; a long test is in the rest of both, unless it is one
-    of many samples."""
-    import parts
+def test_missing_pythons_are_skipped_with_a_reason(monkeypatch):
+    for name in ("LAZYNB_PURE", "LAZYNB_PYTHONS"):
+        monkeypatch.delenv(name, raising=False)
+    suite, pythons = made_up_pythons(monkeypatch, "3.12")
+    found, skipped = suite.runs("test-all", pythons, [])
+    assert [(one.version, one.variables["LAZYNB_PURE"]) for one in found] == [("3.12", "")]
+    assert skipped == [
+        "Python 3.13: skipped, no python3.13",
+        "Python 3.11: skipped, no python3.11",
+        "PyTorch code: skipped, pip finds none",
+    ]
 
-    def runs(share, rest, turn="0/1"):
-        monkeypatch.setenv("LAZYNB_SHARE", share)
-        monkeypatch.setenv("LAZYNB_REST", rest)
-        monkeypatch.setenv("LAZYNB_TURN", turn)
-        return {item for item in request.session.items if parts.taken(item)}
 
-    every = set(request.session.items)
-    had = {}
-    for share in ("0/14", "1/14"):
-        assert not runs(share, "") & runs(share, "1")
-        had[share] = runs(share, "") | runs(share, "1")
-        thirds = [runs(share, "1", turn) for turn in ("0/3", "1/3", "2/3")]
-        assert set.union(*thirds) == runs(share, "1") and sum(map(len, thirds)) == len(runs(share, "1"))
-        long = {item for item in every if item.get_closest_marker("long")}
-        assert {item for item in long if not item.get_closest_marker("sample")} <= had[share]
-    assert had["0/14"] | had["1/14"] == every
-    alone = every - (had["0/14"] & had["1/14"])
-    assert all(any(parts.in_share(item, f"{number}/14") for number in range(14)) for item in alone - long)
-    assert runs("0/1", "") | runs("0/1", "1") == every  # of one JAX alone
+def test_the_smoke_list_has_a_test_for_each_promise():
+    """The promises are the rows of the README's table."""
+    listed = tomllib.loads((ROOT / "tests" / "smoke.toml").read_text())["promise"]
+    table = (ROOT / "README.md").read_text().partition("## What there is")[2]
+    rows = re.findall(r"^\| (\S.*?) \|", table, re.MULTILINE)
+    assert [one["row"] for one in listed] == [re.sub(r"\[(.*?)\]\(.*?\)", r"\1", row) for row in rows]
+    for one in listed:
+        assert one["tests"]
+        for test in one["tests"]:
+            path, _, name = test.partition("::")
+            assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text(), test
 
 
 def test_tests_that_share_a_server_or_a_notebook_stay_together(request):

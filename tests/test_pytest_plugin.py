@@ -35,7 +35,7 @@ def run(pytester, monkeypatch):
     return run
 
 
-def test_it_is_registered():
+def test_the_plugin_is_registered_as_an_entry_point():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["pytest11"] == {"lazynb": "pytest_lazynb"}
 
@@ -94,7 +94,7 @@ def test_block(lazynb_budget):
     assert "of memory where 3 bytes are allowed" in text and "through memory where 3 bytes are" in text
 
 
-def test_the_tests_own_failure_stands(run):
+def test_failing_and_skipped_tests_are_not_reported_as_over_budget(run):
     result = run("""
 @pytest.mark.lazynb_budget(breaks=0)
 def test_it():
@@ -111,7 +111,7 @@ def test_skipped():
     assert "pytest_lazynb" not in result.stdout.str()
 
 
-def test_marked_classes_and_unittests(run):
+def test_the_marker_applies_to_classes_and_unittest_cases(run):
     result = run("""
 import unittest
 

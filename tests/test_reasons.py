@@ -48,7 +48,7 @@ def program_settings(monkeypatch):
         monkeypatch.setattr(config, name, getattr(config, name))
 
 
-def test_no_code_stands_for_two_things():
+def test_no_code_is_shared_by_two_breaks_or_misses():
     codes = [one.code for table in (REASONS, CAUSES) for one in table.values()]
     assert sorted(codes) == sorted(set(codes))
 
@@ -110,7 +110,7 @@ def test_a_reason_explains_itself():
     assert "LNB109" in page and "{out.sum():.3f}" in page and "&quot;step" in page
 
 
-def test_find_says_what_there_is():
+def test_find_takes_codes_and_kinds_and_suggests_similar_ones():
     assert find(" LNB101 ") is find("bool") is REASONS["bool"]
     with pytest.raises(ValueError, match="'floot'; there are float"):
         find("floot")
@@ -172,7 +172,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", STAYS_LAZY)
-def test_stays_lazy(name, clean):
+def test_each_listed_operation_stays_lazy(name, clean):
     with lazynb.lazy():
         STAYS_LAZY[name]()
     assert not lazynb.breaks() and not lazynb.events()
@@ -221,7 +221,7 @@ def test_every_attribute_of_an_array_has_a_reason_or_stays_lazy(clean):
     assert needed <= NEEDS_A_VALUE and "addressable_shards" in needed
 
 
-def test_where_a_pending_value_will_be(clean):
+def test_the_device_of_a_pending_value_is_known_without_a_break(clean):
     device = jax.devices()[1]
     with lazynb.lazy():
         tensor = jax.device_put(np.ones(3, np.float32), device) * 2
@@ -230,7 +230,7 @@ def test_where_a_pending_value_will_be(clean):
     assert not lazynb.breaks()
 
 
-def test_in(clean):
+def test_each_membership_test_is_a_contains_break(clean):
     with lazynb.lazy():
         v = jnp.array([1.0, jnp.nan, 3.0])
         assert 3.0 in v and v[0] in v and 5 not in v and jnp.nan not in v

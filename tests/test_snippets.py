@@ -18,7 +18,7 @@ SNIPPETS = [
 ]
 
 
-def test_there_are_snippets():
+def test_more_than_fifty_snippets_are_found():
     assert len(SNIPPETS) > 50 and "%load_ext lazynb" in BLOCK.findall((ROOT / "README.md").read_text())[0]
 
 

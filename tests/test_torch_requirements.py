@@ -28,7 +28,7 @@ SPEC.loader.exec_module(requirements)
         ("3.0", "0.1", ""),
     ],
 )
-def test_what_is_missing_is_said_in_one_line(torch, torchax, said):
+def test_a_missing_or_old_package_is_reported_in_one_line(torch, torchax, said):
     found = requirements.problem({"torch": torch, "torchax": torchax})
     assert (said in found) if said else not found
     assert "\n" not in found and (not found or found.endswith("pip install 'lazynb[torch]'"))
@@ -67,7 +67,7 @@ except AttributeError:
 """
 
 
-def test_lazynb_itself_needs_no_pytorch():
+def test_lazynb_without_torch_names_the_missing_package_on_use():
     done = subprocess.run([sys.executable, "-c", ABSENT], capture_output=True, text=True)
     assert done.stdout.splitlines() == [
         "lazynb.torch needs torch, which is not installed: pip install 'lazynb[torch]'",

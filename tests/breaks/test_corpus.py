@@ -13,8 +13,6 @@ from lazynb.execute.breaks import break_log
 from tests.breaks.corpus import Program, compiled, load, prepare
 
 PROGRAMS = load()
-READ_FROM_INSTRUCTIONS = {"applied", "text"}
-"""The groups of programs whose breaks are told apart by what the interpreter makes of them."""
 
 
 def run(program: Program, name: str, lazy: bool) -> dict:
@@ -40,13 +38,10 @@ def line_of(error: BaseException, name: str) -> int:
     return found
 
 
-def parameter(program: Program):
-    marks = [pytest.mark.interpreter] if program.group in READ_FROM_INSTRUCTIONS else []
-    return pytest.param(program, marks=marks, id=program.name)
-
-
-@pytest.mark.parametrize("program", [parameter(one) for one in PROGRAMS])
-def test_breaks(program: Program, clean, place, capsys, no_other_loop):
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
+def test_each_program_breaks_at_the_expected_lines_codes_and_operations(
+    program: Program, clean, place, capsys, no_other_loop
+):
     prepare(program, place)
     name = f"<{program.name}>"
     lazily = run(program, name, lazy=True)
@@ -102,7 +97,7 @@ def called(program: Program, name: str, place) -> dict:
 @pytest.mark.parametrize(
     "program", [one for one in PROGRAMS if one.name.endswith("_cured")], ids=lambda one: one.name
 )
-def test_a_cure_has_no_such_break(program: Program):
+def test_a_cured_program_has_no_break_of_the_codes_it_cures(program: Program):
     (broken,) = [one for one in PROGRAMS if one.name == program.name.removesuffix("_cured")]
     codes = {one.code for one in broken.breaks} - {"LNB201", "LNB202"}
     left = sum(one.times for one in program.breaks if one.code in codes)
@@ -124,7 +119,7 @@ def same(eager: dict, lazily: dict) -> None:
             np.testing.assert_allclose(np.asarray(other), np.asarray(one), rtol=1e-5, atol=1e-6)
 
 
-def test_the_corpus_is_large_and_each_program_can_fail():
+def test_the_corpus_has_200_programs_and_covers_every_break_code():
     assert len(PROGRAMS) >= 200
     assert len({program.name for program in PROGRAMS}) == len(PROGRAMS)
     assert sum(not program.breaks for program in PROGRAMS) >= 10

@@ -52,7 +52,7 @@ def settings(monkeypatch):
 
 
 @pytest.mark.parametrize(("kind", "words", "cure"), APPLIED)
-def test_the_break_is_gone(kind, words, cure, clean, settings, capsys):
+def test_applying_a_hint_removes_the_break_and_keeps_the_result(kind, words, cure, clean, settings, capsys):
     reason = REASONS[kind]
     broken, before = run(cure.broken or reason.example, f"{kind}, broken")
     cured, after = run(cure.program, f"{kind}, {words}")

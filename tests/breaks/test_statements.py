@@ -9,17 +9,17 @@ from tests.breaks.statements import failures
 
 
 @pytest.mark.parametrize("start", range(0, 40, 10))
-def test_nothing_wrong_is_said_of_breaks(start, clean, no_other_loop):
+def test_break_reports_of_random_programs_are_correct(start, clean, no_other_loop):
     assert {seed: found for seed in range(start, start + 10) if (found := failures(seed))} == {}
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.parametrize("start", range(10_000, 10_300, 50))
-def test_nothing_wrong_is_said_of_more_breaks(start, clean, no_other_loop):
+def test_break_reports_of_more_random_programs_are_correct(start, clean, no_other_loop):
     assert {seed: found for seed in range(start, start + 50) if (found := failures(seed))} == {}
 
 
-def test_each_kind_of_code_is_written():
+def test_the_program_generator_covers_each_break_code_and_statement_kind():
     """All that Python itself can ask for, and in each kind of statement."""
     texts = [file.text for seed in range(200) for file in Writer(seed).files]
     codes = {

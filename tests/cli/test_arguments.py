@@ -54,7 +54,7 @@ def refuse(capsys, monkeypatch):
         ([], [], []),
     ],
 )
-def test_whose_an_argument_is(given, own, script):
+def test_arguments_are_split_between_lazynb_and_the_script(given, own, script):
     assert split(given) == (own, script)
 
 
@@ -96,7 +96,7 @@ def test_bad_arguments_are_refused_in_a_line(write, refuse, arguments, text):
         ),
     ],
 )
-def test_what_is_no_notebook_is_refused_in_a_line(write, refuse, name, text, said):
+def test_an_invalid_notebook_file_is_refused_in_one_line(write, refuse, name, text, said):
     write(name, text)
     assert said in refuse("run", name)
 
@@ -113,7 +113,7 @@ def test_a_notebook_takes_no_arguments(notebook, refuse):
         ("jinja2", ["run", "a.ipynb", "--report", "out.html"], "pip install jinja2"),
     ],
 )
-def test_what_is_missing_is_named_with_what_to_install(
+def test_a_missing_package_is_named_with_its_install_command(
     notebook, refuse, monkeypatch, missing, arguments, said
 ):
     notebook("a.ipynb", "1")
@@ -168,7 +168,7 @@ def test_without_a_command_help_is_shown(capsys):
     assert "lazynb run train.py" in capsys.readouterr().out
 
 
-def test_version(capsys):
+def test_version_prints_the_versions_of_lazynb_jax_and_the_accelerator_build(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     said = capsys.readouterr().out
@@ -190,7 +190,7 @@ def test_explain_lists_all_codes(capsys):
     assert [line.split()[0] for line in lines] == [reason.code for reason in REASONS.values()]
 
 
-def test_notebooks_source_may_be_one_text(write):
+def test_a_cell_source_stored_as_one_string_is_read(write):
     from lazynb.cli.notebook import read_cells
 
     cells = [{"cell_type": "code", "source": "x = 1\nx"}, {"cell_type": "raw", "source": "no"}]

@@ -43,7 +43,7 @@ def run(capsys, *arguments):
     return status, said.out, said.err
 
 
-def test_two_files(files, capsys):
+def test_two_saved_files_are_compared_with_summary_and_table(files, capsys):
     status, out, err = run(capsys, files / "before.json", files / "now.json")
     assert status == 0 and not err
     first, _, table = out.partition("\n\n")
@@ -51,19 +51,19 @@ def test_two_files(files, capsys):
     assert table.splitlines()[1].startswith("before.json") and f"JAX {jax.__version__}" in table
 
 
-def test_what_a_file_says_is_what_the_live_compilation_says(files):
+def test_saved_files_give_the_same_changes_as_live_compilations(files):
     live = lazynb.diff((before, TYPE, TYPE), (now, TYPE, TYPE))
     saved = lazynb.diff(files / "before.json", files / "now.json")
     assert [c.text for c in saved.changes] == [c.text for c in live.changes]
     assert list(lazynb.diff(files / "now.json", (now, TYPE, TYPE)).changes) == []
 
 
-def test_nothing_differs(files, capsys):
+def test_equal_files_report_nothing_differs_and_exit_with_zero(files, capsys):
     status, out, _ = run(capsys, files / "now.json", files / "now.json", "--fail-if", "kernels > +0")
     assert status == 0 and out.startswith("Nothing differs")
 
 
-def test_hlo(files, capsys):
+def test_hlo_text_files_are_compared(files, capsys):
     status, out, _ = run(capsys, files / "before.hlo", files / "now.hlo", "--fail-if", "kernels > +10%")
     assert status == 1 and "kernel" in out.splitlines()[0]
     assert list(lazynb.diff(files / "now.hlo", files / "now.hlo").changes) == []
@@ -84,7 +84,7 @@ def test_hlo(files, capsys):
         ("flops > +0%", ""),
     ],
 )
-def test_conditions(files, capsys, condition, said):
+def test_fail_if_conditions_set_the_exit_status_and_message(files, capsys, condition, said):
     status, _, err = run(capsys, files / "before.json", files / "now.json", "--fail-if", condition)
     assert (status, bool(err)) == ((1, True) if said else (0, False)), err
     assert said in err
@@ -117,7 +117,9 @@ def test_conditions(files, capsys, condition, said):
         (["before.json", "now.json", "--html", "no/where.html"], "cannot be written to"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(files, capsys, monkeypatch, arguments, words):
+def test_bad_arguments_and_damaged_files_give_one_line_and_exit_status_two(
+    files, capsys, monkeypatch, arguments, words
+):
     monkeypatch.chdir(files)
     (files / "empty.json").write_text("{}")
     (files / "nothing-in-it.json").write_text("")
@@ -131,7 +133,7 @@ def test_what_is_wrong_is_said_in_a_line(files, capsys, monkeypatch, arguments, 
     assert status == 2 and words in err and err.count("\n") == 1
 
 
-def test_it_is_written(files, capsys):
+def test_the_comparison_is_written_as_html_and_json(files, capsys):
     page, data = files / "both.html", files / "both.json"
     run(capsys, files / "before.json", files / "now.json", "--html", page, "--json", data)
     assert "two kernels instead of one" in page.read_text()
@@ -140,7 +142,7 @@ def test_it_is_written(files, capsys):
     assert read["changes"][0]["reasons"][0]["label"] == "rule inferred"
 
 
-def test_a_run_with_several_programs(write, capsys, tmp_path):
+def test_runs_with_several_programs_are_compared(write, capsys, tmp_path):
     program = """
         import sys
         import jax.numpy as jnp

@@ -79,7 +79,7 @@ def stream(tmp_path, clean):
     return closed
 
 
-def test_a_script_as_it_runs(write, lazynb_run, tmp_path):
+def test_the_events_of_a_script_follow_its_flushes_compilations_and_breaks(write, lazynb_run, tmp_path):
     write("train.py", PROGRAM)
     done = lazynb_run("train.py", "--events", "out.jsonl", "one")
     assert done.returncode == 0 and done.stdout == "12.0\n"
@@ -112,7 +112,7 @@ def test_a_program_that_is_killed_leaves_whole_lines(write, lazynb_run, tmp_path
     assert kinds(events)[-1] == "break" and kinds(events).count("run") == 4
 
 
-def test_a_notebook_that_fails(notebook, lazynb_run, tmp_path):
+def test_a_failing_notebook_ends_the_stream_with_its_status_and_error(notebook, lazynb_run, tmp_path):
     notebook("work.ipynb", "import jax.numpy as jnp\nx = jnp.ones(3) + 1\nfloat(x.sum())", "1 / 0")
     done = lazynb_run("work.ipynb", "--events", "out.jsonl")
     assert done.returncode == 1
@@ -121,7 +121,7 @@ def test_a_notebook_that_fails(notebook, lazynb_run, tmp_path):
     assert end["status"] == 1 and end["error"] == "ZeroDivisionError: division by zero"
 
 
-def test_other_threads_barriers_and_programs_made_ahead(stream):
+def test_events_cover_other_threads_barriers_and_ahead_of_time_compilations(stream):
     def work():
         with lazynb.lazy():
             lazynb.sync(jnp.ones(7) * 3)
@@ -154,7 +154,7 @@ def test_a_compilation_that_fails_was_begun(stream, monkeypatch):
     assert found.count("compiling") >= 1 and "compile" not in found and "run" not in found
 
 
-def test_what_would_take_too_long_is_null(stream, monkeypatch):
+def test_an_explanation_over_the_size_limit_is_null(stream, monkeypatch):
     monkeypatch.setattr(lazynb.config, "max_explained", 1)
     with lazynb.lazy():
         lazynb.sync(jnp.ones(3) * 2)
@@ -174,7 +174,7 @@ def test_a_disk_that_is_full_ends_the_stream_alone(tmp_path, clean):
     assert full.error == "No space left on device" and full.written == 0
 
 
-def test_arguments(write, lazynb_run):
+def test_a_stream_path_that_is_the_program_or_not_writable_is_refused(write, lazynb_run):
     write("train.py", "print('ran')")
     assert "would write over the program" in lazynb_run("train.py", "--events", "train.py").stderr
     gone = lazynb_run("train.py", "--events", "no/such/folder.jsonl")

@@ -62,7 +62,7 @@ def program(write, monkeypatch):
         (["train_it.py:whole"], "5 operations"),
     ],
 )
-def test_a_function(program, capsys, arguments, operations):
+def test_a_function_in_a_file_is_inspected_without_running(program, capsys, arguments, operations):
     assert main(["inspect", *arguments]) == 0
     shown = capsys.readouterr().out
     assert operations in shown and "not run" in shown and "train_it.py:" in shown
@@ -96,7 +96,9 @@ def test_a_function(program, capsys, arguments, operations):
         ([], ["required: FILE.py:FUNCTION | FILE.json"]),
     ],
 )
-def test_what_cannot_be_shown_is_said_in_a_line(program, write, capsys, arguments, words):
+def test_bad_functions_and_arguments_are_refused_without_a_traceback(
+    program, write, capsys, arguments, words
+):
     write("other.json", "[1, 2]")
     assert main(["inspect", *arguments]) == 2
     said = capsys.readouterr().err
@@ -111,7 +113,7 @@ def test_an_error_of_the_function_is_pythons(program, capsys):
     assert "Traceback" in said and "return x @ w + 1" in said and "lazynb/" not in said
 
 
-def test_other_chips(program, capsys):
+def test_a_function_is_compiled_for_other_chips_and_meshes(program, capsys):
     for name in ("tpu", "cuda"):
         if not compiler_of(name).is_installed:
             pytest.skip("the compilers are not installed")
@@ -131,13 +133,13 @@ def test_other_chips(program, capsys):
     ]
 
 
-def test_as_jit_stands_beside_it(program, capsys):
+def test_as_jit_shows_the_jit_program_beside_the_lazy_one(program, capsys):
     assert main(["inspect", f"{program}:plain", "--args", "f32[16,8],f32[8,4]", "--as-jit"]) == 0
     text = capsys.readouterr().out
     assert "this machine, as jax.jit" in text and "as jax.jit (returns" in text
 
 
-def test_flags(program, capsys):
+def test_compiler_flags_are_named_in_the_output(program, capsys):
     arguments = ["inspect", f"{program}:plain", "--args", "f32[64,64],f32[64,64]"]
     assert main([*arguments, "--as-jit", "--without", "YNNPACK", "--flag", "xla_cpu_ftz=true"]) == 0
     text = capsys.readouterr().out
@@ -145,7 +147,7 @@ def test_flags(program, capsys):
     assert f"{said}what runs is the program without" in text and f"{said}nothing runs it" in text
 
 
-def test_a_chip_that_cannot_run_it_leaves_the_others(program, capsys, monkeypatch, tmp_path):
+def test_targets_that_compile_are_shown_although_another_fails(program, capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("LAZYNB_COMPILERS", str(tmp_path))
     assert main(["inspect", "train_it.py:step", "--args", "example_args", "--for", "cpu,v5e"]) == 1
     said = capsys.readouterr().out
@@ -153,7 +155,7 @@ def test_a_chip_that_cannot_run_it_leaves_the_others(program, capsys, monkeypatc
     assert "this machine" in said
 
 
-def test_what_is_refused_as_jit_alone_is_said(program, capsys, monkeypatch):
+def test_a_program_refused_only_as_jit_is_reported(program, capsys, monkeypatch):
     from lazynb.cli import inspect as module
 
     plainly = module.compile_function
@@ -171,7 +173,7 @@ def test_what_is_refused_as_jit_alone_is_said(program, capsys, monkeypatch):
 # ---- files -------------------------------------------------------------------------------------------------
 
 
-def test_what_was_saved_is_what_was_shown(program, capsys):
+def test_a_saved_inspection_shows_the_same_text_page_and_json(program, capsys):
     arguments = ["train_it.py:step", "--args", "example_args", "--json", "step.json", "--html", "step.html"]
     assert main(["inspect", *arguments]) == 0
     shown = capsys.readouterr().out
@@ -209,7 +211,7 @@ def test_the_views_are_those_of_the_compilation(program, tmp_path):
         ("[" * 100_000, "holds no inspection"),
     ],
 )
-def test_files_that_are_none(tmp_path, text, words):
+def test_files_without_an_inspection_are_refused(tmp_path, text, words):
     (tmp_path / "file.json").write_text(text)
     with pytest.raises(NotSaved, match=words):
         opened(tmp_path / "file.json")
@@ -235,7 +237,7 @@ def test_a_place_that_cannot_be_written_is_found_before_the_run(program, lazynb_
     assert lazynb_run("--save", "train_it.py", "train_it.py").returncode == 2
 
 
-def test_the_files_that_other_tools_take(program, capsys):
+def test_mermaid_model_explorer_and_reproducer_files_are_written(program, capsys):
     arguments = ["inspect", "train_it.py:step", "--args", "example_args"]
     files = [
         "--mermaid",

@@ -66,7 +66,7 @@ def write_file(folder, name, content):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_program_in_a_file(tmp_path, monkeypatch, capsys, name):
+def test_each_program_file_format_is_inspected_saved_and_rendered(tmp_path, monkeypatch, capsys, name):
     monkeypatch.chdir(tmp_path)
     made, headline, line = FILES[name]
     write_file(tmp_path, name, made())
@@ -81,7 +81,7 @@ def test_a_program_in_a_file(tmp_path, monkeypatch, capsys, name):
     assert repr(lazynb.inspect(name)).split("\n")[0].split(" · ")[0] == shown.split("\n")[0].split(" · ")[0]
 
 
-def test_what_an_optimised_program_does_not_tell_is_said(tmp_path, monkeypatch, capsys):
+def test_what_an_optimised_module_lacks_is_noted(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_file(tmp_path, "optimised.hlo", COMPILED.as_text())
     main(["inspect", "optimised.hlo"])
@@ -126,7 +126,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_file_that_is_no_program_is_one_line(tmp_path, monkeypatch, capfd, name):
+def test_an_invalid_program_file_is_refused_in_one_line(tmp_path, monkeypatch, capfd, name):
     monkeypatch.chdir(tmp_path)
     content, words = BAD[name]
     write_file(tmp_path, name, content)
@@ -147,7 +147,9 @@ def test_a_file_that_is_no_program_is_one_line(tmp_path, monkeypatch, capfd, nam
         (["short.hlo", "--html", "absent/page.html"], "cannot be written to absent/page.html"),
     ],
 )
-def test_what_does_not_go_with_a_file(tmp_path, monkeypatch, capsys, arguments, words):
+def test_arguments_that_do_not_apply_to_a_file_are_refused_in_one_line(
+    tmp_path, monkeypatch, capsys, arguments, words
+):
     monkeypatch.chdir(tmp_path)
     write_file(tmp_path, "short.hlo", SHORT)
     (tmp_path / "folder.mlir").mkdir()

@@ -57,7 +57,7 @@ def test_a_cell_that_does_not_compile_is_named(notebook, lazynb_run):
     assert done.returncode == 1 and "lazynb: cell 2 of a.ipynb failed: SyntaxError: " in done.stderr
 
 
-def test_a_notebook_over_budget(notebook, lazynb_run):
+def test_a_notebook_over_its_budget_exits_with_status_three_and_names_the_line(notebook, lazynb_run):
     notebook(
         "a.ipynb",
         "import jax.numpy as jnp\nx = jnp.ones(3)",

@@ -28,7 +28,7 @@ FACTS = """
 """
 
 
-def test_a_script_sees_what_python_shows_it(write, lazynb_run, python):
+def test_a_script_sees_the_same_process_state_as_under_python(write, lazynb_run, python):
     write("sibling.py", "HERE = 1")
     write("facts.py", FACTS)
     plain = python("facts.py", "--lr", "0.1", "-v")
@@ -152,7 +152,6 @@ def started(path, by, environment):
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "work", [RUNNING.format(turns=3000), COMPILING.format(turns=1500)], ids=["running", "compiling"]
 )
@@ -169,7 +168,6 @@ def test_an_interrupt_while_xla_works_ends_the_program_and_not_by_an_abort(write
     assert "KeyboardInterrupt" in stderr and "float(value)" in stderr and "/lazynb/" not in stderr
 
 
-@pytest.mark.slow
 def test_a_program_that_catches_the_interrupt_ends_with_its_own_status(write, environment):
     body = f"try:\n{textwrap.indent(READ, '    ')}except KeyboardInterrupt:\n    sys.exit(3)\n"
     path = write("works.py", f"import jax, jax.numpy as jnp, sys\n{RUNNING.format(turns=300)}{body}")
@@ -239,7 +237,9 @@ def test_the_scripts_own_failure_comes_before_the_budget(write, lazynb_run):
     assert done.returncode == 7 and "over budget" in done.stderr
 
 
-def test_programs_from_the_persistent_cache_count_and_are_said(write, lazynb_run, environment, tmp_path):
+def test_programs_from_the_persistent_cache_are_counted_and_reported(
+    write, lazynb_run, environment, tmp_path
+):
     environment |= {"LAZYNB_PERSISTENT_CACHE": "1", "LAZYNB_CACHE_DIR": str(tmp_path / "cache")}
     write("train.py", "import jax.numpy as jnp\nprint(float(jnp.ones(3).sum()))\n")
     assert "1 miss (compiling " in lazynb_run("train.py").stderr
@@ -271,7 +271,7 @@ def test_threads_count_and_are_waited_for(write, lazynb_run):
     )
 
 
-def test_what_explain_and_budget_watch_counts_too(write, lazynb_run):
+def test_breaks_inside_explain_and_budget_count_towards_the_limits(write, lazynb_run):
     write(
         "nested.py",
         """
@@ -299,7 +299,7 @@ def test_a_relative_report_lies_where_the_command_ran(write, lazynb_run, tmp_pat
     assert "exit status 5" in (tmp_path / "out.html").read_text()
 
 
-def test_a_report_that_can_no_longer_be_written_is_said(write, lazynb_run, tmp_path):
+def test_a_report_that_can_no_longer_be_written_is_reported(write, lazynb_run, tmp_path):
     (tmp_path / "folder").mkdir()
     write("removes.py", "import os; os.rmdir('folder')")
     done = lazynb_run("removes.py", "--report", "folder/out.html")

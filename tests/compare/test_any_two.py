@@ -27,7 +27,7 @@ def side(name, again=False):
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_a_program_compiled_twice_is_the_same(name):
+def test_a_program_compiled_twice_has_no_changes(name):
     diff = Diff(side(name), side(name, again=True))
     assert list(diff.changes) == [] and list(diff.passes) == []
 
@@ -45,7 +45,7 @@ def test_every_kernel_is_accounted_for_in_both_directions():
         assert before.name in repr(diff) and now.name in diff.to_html()
 
 
-def test_the_body_of_a_loop_is_the_loops_or_its_operations():
+def test_a_loop_body_attributed_to_the_loop_or_to_its_operations_is_no_change():
     """What JAX lowers as a function bears the scope of the call alone, and JAX 0.10 and 0.12 differ in it."""
 
     def recurrent(w, x):

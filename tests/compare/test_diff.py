@@ -53,7 +53,7 @@ def test_times_are_compared_beyond_noise():
     assert "Only 0.001 was measured" in repr(Diff(timed(1e-3, 1e-4), side()))
 
 
-def test_what_both_were_profiled_is_measured():
+def test_a_profiled_compilation_has_measured_seconds():
     x = jnp.ones((128, 256))
     with lazynb.lazy():
         compilation = lazynb.compile(jnp.tanh(x) * 2)
@@ -62,7 +62,7 @@ def test_what_both_were_profiled_is_measured():
     assert diff.before.figures.seconds.median > 0 and list(diff.changes) == []
 
 
-def test_several_programs_are_one_side():
+def test_several_programs_are_summed_into_one_side():
     one = side()
     both = Side(joined([one.data, one.data]), "both")
     assert len(both.kernels) == 2 * len(one.kernels)
@@ -75,7 +75,7 @@ def test_several_programs_are_one_side():
 
 
 @pytest.mark.parametrize("of", ["lowered", "compiled", "tensor", "graph"])
-def test_what_it_takes(of):
+def test_diff_accepts_lowered_compiled_tensor_and_graph(of):
     jitted = jax.jit(two_kernels).lower(TYPE)
     if of in ("lowered", "compiled"):
         given = jitted if of == "lowered" else jitted.compile()
@@ -87,7 +87,7 @@ def test_what_it_takes(of):
         assert y._pending is not None  # nothing ran
 
 
-def test_what_jit_lowered_beside_what_lazynb_records():
+def test_a_lowered_jit_program_and_a_recorded_one_have_the_same_kernels():
     """The operations of the one are HLO's; the kernels are the same."""
     diff = lazynb.diff(jax.jit(two_kernels).lower(TYPE), (two_kernels, TYPE))
     assert diff.before.figures.kernels == diff.now.figures.kernels == 3
@@ -102,20 +102,20 @@ def test_what_jit_lowered_beside_what_lazynb_records():
         ("nowhere.json", FileNotFoundError, "nowhere.json"),
     ],
 )
-def test_what_it_does_not_take(obj, error, words):
+def test_diff_refuses_other_objects_with_advice(obj, error, words):
     with pytest.raises(error) as raised:
         lazynb.diff((two_kernels, TYPE), obj)
     assert words in str(raised.value)
 
 
-def test_plain_data():
+def test_a_diff_is_exported_as_json():
     diff = lazynb.diff((two_kernels, TYPE), (lambda x: jnp.exp(jnp.sort(x * 2, axis=1)) + x, TYPE))
     data = json.loads(diff.to_json())
     assert data["changes"] and json.dumps(diff.to_dicts())
     assert data["now"]["kernels"] == 3 and data["before"]["about"] == f"JAX {jax.__version__}"
 
 
-def test_an_unknown_figure():
+def test_a_limit_on_an_unknown_figure_is_refused():
     data = copy.deepcopy(side().data)
     data["clusters"][0]["cost"] = None
     with pytest.raises(BadLimit, match="flops is not known of mine"):
@@ -155,12 +155,12 @@ def test_a_percentage_is_exact(percent):
         ("peak_memory > 6.4e7", 0, 64_000_001, "went from 0 B to 61 MiB"),
     ],
 )
-def test_what_a_condition_says(condition, old, new, said):
+def test_a_violated_condition_states_the_change(condition, old, new, said):
     found = parse_limit(condition).met(with_peak(old), with_peak(new))
     assert found == (f"peak_memory {said}: {condition}" if said else "")
 
 
-def test_what_lies_on_the_chip_is_no_part_of_the_peak():
+def test_on_chip_memory_is_not_counted_in_the_peak():
     """A TPU's compiler lists what is in VMEM beside what is in the device's own memory."""
     data = copy.deepcopy(side().data)
     memory = data["programs"][0]["memory"]
@@ -196,7 +196,7 @@ def donating(*numbers, compiled=False):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_donation(compiled):
+def test_donated_arguments_are_reported_as_a_change(compiled):
     plain, donated = donating(compiled=compiled), donating(0, compiled=compiled)
     said = [c.text for c in lazynb.diff(plain, donated).changes if c.kind != "memory"]
     assert said == ["`p['b']` and `p['w']` are donated: their memory holds a result"]
@@ -211,7 +211,7 @@ def many_leaves(donated, compiled):
     return lowered.compile() if compiled else lowered
 
 
-def test_what_a_program_of_many_leaves_donates_is_not_guessed():
+def test_donation_among_many_leaves_is_not_guessed():
     def said(*sides):
         return [change.kind for change in lazynb.diff(*sides).changes if change.kind == "donation"]
 
@@ -219,7 +219,7 @@ def test_what_a_program_of_many_leaves_donates_is_not_guessed():
     assert said(many_leaves(False, False), many_leaves(True, False)) == ["donation"]
 
 
-def test_another_part_of_a_variable():
+def test_another_element_of_the_same_variable_is_reported_as_replaced():
     def first(p, x):
         return jnp.tanh(x + p["b"][0])
 
@@ -236,12 +236,12 @@ def test_another_part_of_a_variable():
     assert "instead of `p" not in repr(more) and "the argument `p['b'][1]` takes 1 KiB more" in repr(more)
 
 
-def test_a_number_of_another_type_and_value():
+def test_a_number_with_another_type_and_value_is_reported_as_replaced():
     diff = lazynb.diff((lambda x: jnp.pad(x, 1), TYPE), (lambda x: jnp.pad(x, 1, constant_values=2.0), TYPE))
     assert "2, float32[], is taken instead of 0, int32[]" in diff.headline
 
 
-def test_flags():
+def test_flags_are_parsed_written_and_resolved_from_library_names():
     assert parse_flags(["--xla_a=true", "xla_b=False", "xla_c=3"]) == {
         "xla_a": True,
         "xla_b": False,

@@ -51,13 +51,13 @@ def unfused():
         "--xla_a=true  --xla_b=3 --xla_c=x,y",
     ],
 )
-def test_the_forms_of_flags(given):
+def test_flags_as_dict_text_or_list_parse_alike(given):
     flags = parse_flags(given)
     assert flags == {"xla_a": True, "xla_b": "3", "xla_c": "x,y"}
     assert parse_flags(written(flags)) == flags
 
 
-def test_a_text_is_read_as_xla_reads_its_own():
+def test_quoted_flag_values_are_parsed_as_in_xla_flags():
     assert parse_flags("--xla_a=1 '--xla_b=two words'") == {"xla_a": "1", "xla_b": "two words"}
 
 
@@ -77,7 +77,7 @@ def test_a_text_is_read_as_xla_reads_its_own():
         (None, "YNNPACK,", "in place of nothing: lazynb knows it of YNNPACK"),
     ],
 )
-def test_what_cannot_be_meant(flags, without, words):
+def test_malformed_flags_are_refused_in_one_line(flags, without, words):
     with pytest.raises(BadFlag) as raised:
         asked(flags, without)
     assert words in str(raised.value) and "\n" not in str(raised.value)
@@ -92,25 +92,25 @@ def test_what_cannot_be_meant(flags, without, words):
         ({"xla_cpu_experimental_ynn_fusion_type": "all of it"}, "not a valid enum value (XLA_FLAGS=--help"),
     ],
 )
-def test_what_xla_refuses(flags, words):
+def test_an_xla_error_about_a_flag_is_reported_in_one_line(flags, words):
     with pytest.raises(LazynbError) as raised:
         lazynb.compile(chain, TYPE, flags=flags)
     assert words in str(raised.value) and "\n" not in str(raised.value)
 
 
-def test_a_function_with_flags():
+def test_a_function_compiled_with_flags_is_unfused_and_not_run():
     made = unfused()
     assert made.flags == UNFUSED and not made.is_run
     assert len(made.clusters) > len(plain().clusters) == 1
     assert "to be looked at: what runs is the program without" in repr(made.notes)
 
 
-def test_numbers_are_given_as_numbers():
+def test_numeric_and_boolean_flag_values_are_accepted():
     made = lazynb.compile(chain, TYPE, flags={"xla_backend_optimization_level": 0, "xla_cpu_ftz": False})
     assert written(made.flags) == "xla_backend_optimization_level=0 xla_cpu_ftz=false"
 
 
-def test_tensors_and_what_jit_compiles():
+def test_flags_apply_to_pending_tensors_and_to_jit():
     with lazynb.lazy():
         y = chain(jnp.ones(TYPE.shape))
         made = lazynb.compile(y, flags=UNFUSED)
@@ -123,13 +123,13 @@ def test_tensors_and_what_jit_compiles():
     assert not lazynb.compile(flags=UNFUSED).traces
 
 
-def test_a_flag_of_the_function_is_the_compilers():
+def test_a_flags_keyword_belongs_to_the_compiler_and_not_to_the_function():
     """As its target, mesh and shard are; a function that has one of its own takes it in a lambda."""
     with pytest.raises(BadFlag):
         lazynb.compile(lambda x, flags: x, TYPE, flags=3)
 
 
-def test_without_a_library():
+def test_without_compiles_without_the_named_library():
     def product(x):
         return x @ x + 1
 
@@ -140,7 +140,7 @@ def test_without_a_library():
     assert any(cluster.library for cluster in lazynb.compile(product, square).clusters)
 
 
-def test_where_flags_mean_nothing():
+def test_flags_are_refused_for_targets_lowered_programs_and_compilations():
     with pytest.raises(BadFlag, match="leave the target out"):
         lazynb.compile(chain, TYPE, target="v5e", flags=UNFUSED)
     with pytest.raises(BadFlag, match=r"compile\(compiler_options="):
@@ -149,7 +149,7 @@ def test_where_flags_mean_nothing():
         lazynb.inspect(plain(), flags=UNFUSED)
 
 
-def test_a_pass_that_does_not_run_is_told():
+def test_disabling_a_pass_that_does_not_run_is_noted():
     """XLA takes any name; an experiment without an effect is no evidence."""
     made = compiled_with(plain(), {"xla_disable_hlo_passes": "fusion,fusoin"})
     idle = [note for note in made.notes if "changes nothing" in note]
@@ -159,7 +159,7 @@ def test_a_pass_that_does_not_run_is_told():
 # ---- what a comparison says of them ------------------------------------------------------------------------
 
 
-def test_the_header_says_what_differs():
+def test_the_diff_header_lists_differing_flags():
     diff = lazynb.diff(plain(), unfused())
     said = "Compiled with other flags: now with xla_disable_hlo_passes=fusion."
     assert repr(diff).startswith(f"{said}\n1. ") and f"<div>{said}</div>" in diff.to_html()
@@ -170,19 +170,19 @@ def test_the_header_says_what_differs():
     assert compared(diff)["names"] == ["before", "now, with xla_disable_hlo_passes=fusion"]
 
 
-def test_the_same_flags_are_no_difference():
+def test_equal_flags_are_not_reported():
     diff = lazynb.diff(unfused(), unfused())
     assert repr(diff).startswith("Nothing differs") and not diff.flags and "xla_" not in diff.to_html()
     assert compared(diff)["names"] == ["before", "now"]
 
 
-def test_flags_that_change_nothing_are_told_still():
+def test_differing_flags_are_reported_even_if_the_programs_are_equal():
     diff = lazynb.diff(plain(), lazynb.compile(chain, TYPE, flags="xla_cpu_ftz=true"))
     first, second = repr(diff).splitlines()[:2]
     assert first.endswith("now with xla_cpu_ftz=true.") and second.startswith("Nothing differs")
 
 
-def test_both_sides_have_flags():
+def test_the_flags_sentence_names_the_flags_of_each_side():
     slow = lazynb.compile(chain, TYPE, flags={**UNFUSED, "xla_backend_optimization_level": 0})
     assert flags_sentence(side_of(slow, "slow", {}), side_of(unfused(), "odd", {})) == (
         "Compiled with other flags: slow with xla_backend_optimization_level=0."
@@ -194,7 +194,7 @@ def test_both_sides_have_flags():
     )
 
 
-def test_a_library_by_its_name():
+def test_a_disabled_library_is_described_by_name():
     assert told(without(["YNNPACK"], "cpu")) == "without YNNPACK (xla_cpu_experimental_ynn_fusion_type=)"
     assert told({**without(["YNNPACK"], "cpu"), "xla_a": "1"}).endswith(", with xla_a=1")
     assert told({"xla_cpu_experimental_ynn_fusion_type": "x"}).startswith("with xla_cpu_experimental_ynn")
@@ -203,7 +203,7 @@ def test_a_library_by_its_name():
 # ---- files -------------------------------------------------------------------------------------------------
 
 
-def test_a_file_says_its_flags(tmp_path):
+def test_a_saved_file_keeps_its_flags(tmp_path):
     for name, made in {"plain": plain(), "odd": unfused()}.items():
         Saved([entry_of(made)]).save(tmp_path / f"{name}.json")
     assert opened(tmp_path / "odd.json").flags == {**opened(tmp_path / "plain.json").flags, **UNFUSED}
@@ -216,7 +216,7 @@ def test_a_file_says_its_flags(tmp_path):
     assert both.flags == opened(tmp_path / "plain.json").flags  # what holds for all
 
 
-def test_a_file_of_before_has_no_flags(tmp_path):
+def test_a_file_in_the_old_format_has_unknown_flags(tmp_path):
     Saved([entry_of(unfused())]).save(tmp_path / "new.json")
     data = json.loads((tmp_path / "new.json").read_text())
     del data["inspections"][0]["inspection"]["collectives"]  # nor these
@@ -230,7 +230,7 @@ def test_a_file_of_before_has_no_flags(tmp_path):
     assert repr(diff).splitlines()[0].endswith("; with which old.json was compiled is not known.")
 
 
-def test_what_was_given_compiled_has_flags_that_nobody_knows():
+def test_a_precompiled_program_has_unknown_flags():
     given = lazynb.compile(jax.jit(chain).lower(TYPE).compile())
     assert given.all_flags is None and plain().all_flags is not None
 
@@ -238,7 +238,7 @@ def test_what_was_given_compiled_has_flags_that_nobody_knows():
 # ---- the process -------------------------------------------------------------------------------------------
 
 
-def test_flags_of_the_process(tmp_path, monkeypatch):
+def test_xla_flags_of_the_process_are_parsed_and_included(tmp_path, monkeypatch):
     text = "--xla_cpu_ftz=TRUE '--xla_b=two words' --xla_c --xla_dump_to=/somewhere --xla_d= --xla_c=false"
     flags = {"xla_cpu_ftz": "true", "xla_b": "two words", "xla_c": "false", "xla_d": ""}
     assert parsed(text) == flags and parsed("") == {} and parsed("--xla_e='1") == {"xla_e": "'1"}
@@ -251,7 +251,7 @@ def test_flags_of_the_process(tmp_path, monkeypatch):
     )
 
 
-def test_a_program_run_with_xla_flags_says_so_in_its_file(tmp_path):
+def test_a_saved_file_records_the_xla_flags_at_compilation(tmp_path):
     """As XLA took them: changed later, the variable means nothing."""
     program = (
         "import os, jax, jax.numpy as jnp, lazynb\n"

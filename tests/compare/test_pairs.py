@@ -23,7 +23,7 @@ def compared(name: str) -> Diff:
 
 
 @EACH
-def test_what_differs_is_found_and_nothing_else(name):
+def test_exactly_the_known_differences_are_found(name):
     diff = compared(name)
     assert sorted(map(said, diff.changes)) == sorted(PAIRS[name].truth)
     whole, parts = (diff.before.figures, diff.now.figures), [c for c in diff.changes if c.now]
@@ -33,7 +33,7 @@ def test_what_differs_is_found_and_nothing_else(name):
 
 
 @EACH
-def test_the_reverse_says_the_reverse(name):
+def test_swapping_the_sides_negates_each_change(name):
     diff = compared(name)
     back = Diff(diff.now, diff.before)
     amounts = sorted((change.kind, change.amount) for change in diff.changes if change.now)
@@ -43,7 +43,7 @@ def test_the_reverse_says_the_reverse(name):
 
 
 @EACH
-def test_nothing_differs_from_itself(name):
+def test_a_program_has_no_changes_against_itself(name):
     diff = compared(name)
     for side in (diff.before, diff.now):
         same = Diff(side, side)
@@ -51,7 +51,7 @@ def test_nothing_differs_from_itself(name):
         assert repr(same).startswith("Nothing differs")
 
 
-def test_there_are_pairs_enough_of_both_kinds():
+def test_the_table_has_enough_pairs_with_and_without_differences():
     assert len(PAIRS) >= 30
     without = [pair for pair in PAIRS.values() if not pair.truth]
     assert 5 <= len(without) <= len(PAIRS) / 3

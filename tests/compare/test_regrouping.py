@@ -90,7 +90,7 @@ def said(before, now):
     ],
     ids=["mean", "softmax", "normalised", "gradient", "loop", "shapes", "all of a gradient", "all of it"],
 )
-def test_jit_around_a_piece_is_no_other_operation(before, now):
+def test_wrapping_a_piece_in_jit_is_not_reported_as_a_change(before, now):
     assert said(before, now) == said(now, before) == []
 
 
@@ -147,7 +147,7 @@ def turned_round(x, w):
         (halves, halves_in_jit, ["`sin` is now `cos`"]),
     ],
 )
-def test_what_was_edited_as_well_is_found(before, now, truth):
+def test_an_edit_beside_a_jit_wrapper_is_reported(before, now, truth):
     assert said(before, now) == truth
 
 

@@ -27,9 +27,9 @@ asserts what the three say: "Replace the ...", "Not yet", "Right.". So a noteboo
     def mine(tmp_path_factory):
         return executed(NOTEBOOKS / "05-cartpole.ipynb", tmp_path_factory)
 
-    @pytest.mark.long                 # where it takes more than a minute
+    @pytest.mark.browser                 # where it takes more than a minute
     @pytest.mark.xdist_group("cartpole")
-    def test_exercises(mine):
+    def test_the_exercises_accept_right_answers_and_reject_wrong_ones(mine):
         check_exercises(mine, 3)
 
 ``cell_with`` finds the committed cell, not an answered one.

@@ -12,7 +12,7 @@ from lazynb.targets.compilers import compiler_of
 PATH = NOTEBOOKS / "10-any-chip.ipynb"
 IS_HERE = all(compiler_of(platform).is_installed for platform in ("tpu", "cuda"))
 
-pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("any-chip")]
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("any-chip")]
 needs_compilers = pytest.mark.skipif(not IS_HERE, reason="lazynb targets install tpu, gpu: not done here")
 
 
@@ -22,12 +22,12 @@ def any_chip(tmp_path_factory):
 
 
 @needs_compilers
-def test_it_has_no_error_and_no_warning(any_chip):
+def test_the_notebook_runs_without_error_or_warning(any_chip):
     check_quiet(any_chip)
 
 
 @needs_compilers
-def test_it_shows_what_its_text_says(any_chip):
+def test_the_cells_show_the_facts_stated_in_the_text(any_chip):
     notebook = any_chip.notebook
     assert "copy-start" in shown(cell_with(notebook, 'softmax_on["v5e"]'))
     norms = shown(cell_with(notebook, "def layer_norm"))
@@ -39,11 +39,11 @@ def test_it_shows_what_its_text_says(any_chip):
 
 
 @needs_compilers
-def test_exercises(any_chip):
+def test_the_exercises_accept_right_answers_and_reject_wrong_ones(any_chip):
     check_exercises(any_chip, 3)
 
 
-def test_without_the_compilers_each_cell_says_so(tmp_path_factory, monkeypatch):
+def test_without_compilers_each_cell_names_the_install_command(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("LAZYNB_COMPILERS", str(tmp_path_factory.mktemp("none")))
     ran = executed(PATH, tmp_path_factory)
     check_quiet(ran)

@@ -44,7 +44,7 @@ def test_the_ids_are_unique_in_the_whole_course():
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.name)
-def test_nbgrader_takes_it(path):
+def test_nbgrader_validates_the_metadata(path):
     """Its own schema and its own rules, where it is installed."""
     validator = pytest.importorskip("nbgrader.nbgraderformat", reason="nbgrader is not installed here")
     validator.MetadataValidator().validate_nb(nbformat.read(path, as_version=4))

@@ -8,7 +8,7 @@ import pytest
 
 from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
 
-pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("breaks")]
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("breaks")]
 
 
 @pytest.fixture(scope="module")
@@ -40,5 +40,5 @@ def test_breaks_are_found_and_cured(breaks):
     assert "Without the break" in shown(cell_with(notebook, "lazynb.explain("))
 
 
-def test_breaks_exercises_know_right_from_wrong(breaks):
+def test_the_breaks_exercises_accept_right_answers_and_reject_wrong_ones(breaks):
     check_exercises(breaks, 3)

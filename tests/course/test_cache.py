@@ -6,7 +6,7 @@ import pytest
 
 from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
 
-pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("cache")]
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("cache")]
 
 
 @pytest.fixture(scope="module")
@@ -30,5 +30,5 @@ def test_misses_are_explained_and_cured(cache):
     assert "over budget: 2 compilations where 1 is allowed" in shown(cell_with(notebook, "BudgetExceeded"))
 
 
-def test_cache_exercises_know_right_from_wrong(cache):
+def test_the_cache_exercises_accept_right_answers_and_reject_wrong_ones(cache):
     check_exercises(cache, 3)

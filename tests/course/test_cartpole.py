@@ -50,21 +50,21 @@ def rows(run):
     }
 
 
-@pytest.mark.long
+@pytest.mark.browser
 @pytest.mark.xdist_group("cartpole")
-def test_it_runs_quietly_and_in_time(run):
+def test_the_notebook_runs_without_warning_within_three_minutes(run):
     check_quiet(run)
     others = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     assert run.seconds < 180 * others, "on a machine that does nothing else it has three minutes"
 
 
-@pytest.mark.long
+@pytest.mark.browser
 @pytest.mark.xdist_group("cartpole")
-def test_exercises(run):
+def test_the_exercises_accept_right_answers_and_reject_wrong_ones(run):
     check_exercises(run, 3)
 
 
-@pytest.mark.long
+@pytest.mark.browser
 @pytest.mark.xdist_group("cartpole")
 def test_every_row_has_runs_and_spread_and_the_papers_figure(rows):
     there = PAPER | (PYTORCH if importlib.util.find_spec("torch") else {})
@@ -76,7 +76,7 @@ def test_every_row_has_runs_and_spread_and_the_papers_figure(rows):
     assert float(rows["random inside, one array"]["speed"]) == 1
 
 
-@pytest.mark.long
+@pytest.mark.browser
 @pytest.mark.xdist_group("cartpole")
 def test_kernels_a_step_are_known_of_all_that_lazynb_compiled(rows):
     recorded = [name for name in PAPER if name != "eager JAX"]
@@ -89,7 +89,7 @@ def test_kernels_a_step_are_known_of_all_that_lazynb_compiled(rows):
     assert unrolled[0] > unrolled[1] > unrolled[2], "fewer turns, fewer kernels of the loop's own"
 
 
-@pytest.mark.long
+@pytest.mark.browser
 @pytest.mark.xdist_group("cartpole")
 def test_all_versions_simulate_the_same(run, rows):
     text = shown(cell_with(run.notebook, "steps up"))
@@ -98,9 +98,9 @@ def test_all_versions_simulate_the_same(run, rows):
     assert max(counts) - min(counts) < 0.002 * counts[0] and counts[0] > 400_000
 
 
-@pytest.mark.long
+@pytest.mark.browser
 @pytest.mark.xdist_group("cartpole")
-def test_the_papers_boundaries_are_answered_from_what_was_found(run):
+def test_the_answers_about_the_papers_boundaries_follow_from_the_programs(run):
     """On XLA:CPU. What the cell says of each is held against the description of the programs."""
     notebook = run.notebook
     answers = shown(cell_with(notebook, "def loop_tuple"))
@@ -118,7 +118,7 @@ def test_the_papers_boundaries_are_answered_from_what_was_found(run):
     assert not re.search("`(sine|cosine)` is expensive", body + before)
 
 
-@pytest.mark.long
+@pytest.mark.browser
 @pytest.mark.xdist_group("cartpole")
 def test_sines_are_computed_again_where_steps_are_unrolled(run):
     text = markdown(cell_with(run.notebook, "best = min(unrolled"))
@@ -144,7 +144,7 @@ def cartpole(monkeypatch):
     sys.modules.pop("cartpole", None)
 
 
-def test_a_loops_work_counts_as_often_as_it_turns(cartpole):
+def test_the_work_of_a_loop_counts_once_per_iteration(cartpole):
     """What one turn computes is known from the program without the loop."""
 
     def turn(x, _):
@@ -163,7 +163,7 @@ def test_a_loops_work_counts_as_often_as_it_turns(cartpole):
     assert a_turn >= 1 and a_turn == int(a_turn)
 
 
-def test_a_loop_whose_turns_nobody_knows_has_no_count(cartpole):
+def test_a_loop_with_an_unknown_trip_count_has_no_work_count(cartpole):
     with lazynb.lazy():
         x = jnp.ones(10)
         lazynb.sync()
@@ -171,7 +171,7 @@ def test_a_loop_whose_turns_nobody_knows_has_no_count(cartpole):
     assert cartpole.work(compiled) is None
 
 
-def test_rows_run_in_turns_and_are_compared_turn_by_turn(cartpole):
+def test_rows_run_alternately_and_are_compared_round_by_round(cartpole):
     order = []
     one, two = (cartpole.Row(name, lambda name=name: order.append(name), 10) for name in "ab")
     cartpole.race([one, two], rounds=3)

@@ -35,7 +35,7 @@ def test_a_wrong_answer_gets_a_hint_and_a_right_one_the_evidence(exercises, caps
     assert capsys.readouterr().out == "Right. There are two.\n"
 
 
-def test_a_functions_answer_is_looked_into(exercises, capsys):
+def test_an_answer_that_is_a_function_is_called_and_checked(exercises, capsys):
     def truth(answer):
         return None if answer(1, 2) == 3 else f"it gives {answer(1, 2)}."
 

@@ -8,7 +8,7 @@ import pytest
 
 from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
 
-pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("fusion")]
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("fusion")]
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def test_fusion_has_no_error_and_no_warning(fusion):
     check_quiet(fusion)
 
 
-def test_fusion_shows_what_its_text_says(fusion):
+def test_the_fusion_cells_show_the_facts_stated_in_the_text(fusion):
     """What the text states as a fact, not as a question, is in what the cells show: on this XLA too."""
     notebook = fusion.notebook
     assert "2 of 3 right" in shown(cell_with(notebook, "%%predict 2 | 3-5\np = a * b"))

@@ -8,7 +8,7 @@ import pytest
 
 from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("inside-jit")]
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("inside-jit")]
 
 
 @pytest.fixture(scope="module")
@@ -41,16 +41,16 @@ def runs(text: str) -> dict[str, str]:
     return {names.strip(): often for often, names in re.findall(r"(\d+|\?) ×(.+)", text)}
 
 
-def test_no_error_and_no_warning(run):
+def test_the_notebook_runs_without_error_or_warning_within_three_minutes(run):
     assert run.seconds < 180
     check_quiet(run)
 
 
-def test_exercises(run):
+def test_the_exercises_accept_right_answers_and_reject_wrong_ones(run):
     check_exercises(run, 4)
 
 
-def test_numbers(inside):
+def test_a_number_in_a_variable_is_an_input_and_adds_a_kernel(inside):
     assert "→ 2 kernels" in inside("%%compile written") and "an input" not in inside("%%compile written")
     held = inside("%%compile held")
     assert re.search(r"c0 .*divide .* 4 B → 4 B", held) and "→ 3 kernels" in held
@@ -61,7 +61,7 @@ def test_numbers(inside):
     assert "cache hit, nothing compiled" in inside("%%compile again")
 
 
-def test_names(inside):
+def test_names_in_reach_write_arrays_that_jit_returns_only_if_asked(inside):
     both = inside("%%compile both --as-jit")
     own, jitted = (int(one) for one in re.findall(r"^this machine.*?  (\d+) ", both, re.M))
     assert jitted < own
@@ -73,7 +73,7 @@ def test_names(inside):
     assert "the function returns `a`" in returned
 
 
-def test_calls(inside):
+def test_lines_of_a_called_function_are_marked_in_its_own_cell(inside):
     called = inside("%%compile called")
     marks = re.findall(r"^ +c\d .*cell (\d+), lines? (\d+(?:, \d+)*) ", called, re.M)
     own = re.search(r"recorded in cell (\d+)", called)[1]
@@ -81,7 +81,7 @@ def test_calls(inside):
     assert lines == {3, 4, 5}, "those of the function, in the cell before"
 
 
-def test_loops(inside):
+def test_loop_operations_count_once_per_iteration(inside):
     scanned = inside("%%compile scanned")
     assert re.search(r"^ +c3 +while", scanned, re.M) and re.search(r"^ +c3\.1 ", scanned, re.M)
     often = runs(inside("runs(scanned)"))
@@ -90,13 +90,13 @@ def test_loops(inside):
     assert open_ended["div"] == "?" and open_ended["gt"] == "?"
 
 
-def test_branches(inside):
+def test_each_branch_is_marked_with_its_own_line(inside):
     branched = inside("%%compile branched")
     places = re.findall(r"^ +c2\.[01] .* line (\d+) ", branched, re.M)
     assert sorted(places) == ["3", "7"]
 
 
-def test_gradients(inside):
+def test_backward_operations_lead_to_the_forward_lines(inside):
     trained = by_line(inside("passes(trained)"))
     assert not any("jax.grad" in line for line in trained)
     forward = {line: kinds for line, kinds in trained.items() if "gradient(w)" not in line}
@@ -108,7 +108,7 @@ def test_gradients(inside):
     ]
 
 
-def test_what_a_checkpoint_computes_again(inside):
+def test_checkpointed_operations_are_shown_as_recomputed(inside):
     rematted = by_line(inside("rematted ="))
     first = rematted["h = jnp.tanh(x @ w)"]
     assert {"dot_general", "tanh"} <= set(first["forward"]) & set(first["again"])
@@ -117,7 +117,7 @@ def test_what_a_checkpoint_computes_again(inside):
     assert all("recomputation" in line for line in fates.strip().splitlines())
 
 
-def test_programs_from_elsewhere(inside):
+def test_lowered_compiled_and_hlo_file_programs_are_inspected(inside):
     assert inside("matrix =").count("→ 5 kernels") == 1 and "not run" in inside("matrix =")
     assert inside("lowered.compile()").count("→ 5 kernels") == 2
     from_file = inside('"step.hlo"')

@@ -10,7 +10,7 @@ import pytest
 
 from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
 
-pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("lazytensor")]
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("lazytensor")]
 
 TORCH = all(importlib.util.find_spec(name) for name in ("torch", "torchax"))
 
@@ -30,7 +30,7 @@ def accounts(shown_text: str) -> list[tuple[int, int, int, str]]:
     return [(int(runs), int(made), int(hits), asked) for runs, made, hits, asked in found]
 
 
-def test_no_error_and_no_warning(lazytensor):
+def test_the_notebook_runs_without_error_or_warning(lazytensor):
     check_quiet(lazytensor)
 
 
@@ -45,7 +45,7 @@ def test_each_model_learns_with_one_program_a_step(lazytensor):
     assert int(re.match(r"(\d+) operations are pending", text(lazytensor, "traced, loss")).group(1)) > 100
 
 
-def test_three_ways_are_timed(lazytensor):
+def test_jit_lazy_and_eager_are_timed_for_both_models(lazytensor):
     rows = re.findall(
         r"^(\w+) +jax.jit ([\d.]+) ms +lazy ([\d.]+) ms +eager ([\d.]+) ms",
         text(lazytensor, "def compare"),
@@ -55,7 +55,7 @@ def test_three_ways_are_timed(lazytensor):
     assert all(float(ms) > 0 for _, *times in rows for ms in times)
 
 
-def test_recording_overlaps_with_running_unless_somebody_waits(lazytensor):
+def test_recording_overlaps_with_running_unless_each_loss_is_awaited(lazytensor):
     """Section 4: with waiting no moment belongs to both."""
     assert len(re.findall(r"operations recorded in [\d.]+ ms", text(lazytensor, "def recording"))) == 2
     shares = dict(
@@ -101,5 +101,5 @@ def test_pytorch_code_gives_pytorchs_losses(lazytensor):
         assert made == 1 and asked == f"item {runs} times"
 
 
-def test_exercises(lazytensor):
+def test_the_exercises_accept_right_answers_and_reject_wrong_ones(lazytensor):
     check_exercises(lazytensor, 3)

@@ -9,7 +9,7 @@ import pytest
 
 from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("own-code")]
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("own-code")]
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +34,15 @@ def versions(cell) -> dict[str, tuple[int, list[int], int, float]]:
     }
 
 
-def test_no_error_and_no_warning(run):
+def test_the_notebook_runs_without_error_or_warning(run):
     check_quiet(run)
 
 
-def test_exercises(run):
+def test_the_exercises_accept_right_answers_and_reject_wrong_ones(run):
     check_exercises(run, 3)
 
 
-def test_the_report_names_what_the_text_names(own):
+def test_the_report_names_the_three_breaking_lines(own):
     said = shown(cell_with(own, 'shell("lazynb run slow.ipynb --report slow.html")'))
     assert "(exit status 0)" in said and "report written to slow.html" in said
     for line in ("if moved < 0.01:", "np.asarray(distance.argmin", "float(history[-1])"):
@@ -52,7 +52,7 @@ def test_the_report_names_what_the_text_names(own):
     assert "grows at each step" in page and "has another shape at each step" in page
 
 
-def test_each_cure_takes_away_what_it_says(own):
+def test_each_cure_reduces_compilations_and_breaks(own):
     (careless,) = versions(cell_with(own, "def tally(")).values()
     masked = versions(cell_with(own, "def masked("))["masked"]
     collected = versions(cell_with(own, "def collected("))["collected"]
@@ -71,19 +71,19 @@ def test_each_cure_takes_away_what_it_says(own):
     )
 
 
-def test_strict_mode_and_the_block(own):
+def test_strict_mode_raises_and_the_budget_block_tells_the_versions_apart(own):
     assert "LNB110 asarray" in shown(cell_with(own, "%lazy strict"))
     block = shown(cell_with(own, "careful is within its budget"))
     assert "careful is within its budget" in block and "careless is not:\nover budget:" in block
 
 
-def test_the_budget_of_a_test(own):
+def test_the_pytest_budget_fails_the_careless_version_only(own):
     said = shown(cell_with(own, "lazynb_budget(compiles=3, breaks=2)"))
     assert said.splitlines()[1].startswith(".F"), "the careful one passes, the careless one fails"
     assert "over budget" in said and "test_careless" in said and "(exit status 1)" in said
 
 
-def test_the_workflow_is_one_and_its_command_tells_them_apart(own):
+def test_the_workflow_is_valid_and_its_command_fails_over_budget(own):
     yaml = pytest.importorskip("yaml")
     cell = cell_with(own, "WORKFLOW = ")
     workflow = yaml.safe_load(re.search(r'WORKFLOW = """(.*?)"""', cell.source, re.S)[1])
@@ -94,7 +94,7 @@ def test_the_workflow_is_one_and_its_command_tells_them_apart(own):
     assert "over budget" in failing and "(exit status 3)" in failing
 
 
-def test_what_jit_saves_is_measured(own):
+def test_the_time_saved_by_jit_is_measured(own):
     tables = "".join(
         output.get("data", {}).get("text/markdown", "")
         for output in cell_with(own, "def never_still").outputs

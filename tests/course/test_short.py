@@ -22,19 +22,19 @@ def runs(tmp_path_factory):
     return run
 
 
-@pytest.mark.long
+@pytest.mark.browser
 @pytest.mark.xdist_group("short")
 @pytest.mark.parametrize("name", SHORT)
-def test_it_runs_and_its_exercise_knows_right_from_wrong(runs, name):
+def test_each_short_notebook_runs_and_its_exercise_checks_answers(runs, name):
     run = runs(name)
     check_exercises(run, 1)
     check_quiet(run)
     assert run.seconds < 600
 
 
-@pytest.mark.long
+@pytest.mark.browser
 @pytest.mark.xdist_group("short")
-def test_the_slices_are_outside_of_the_sum_and_the_library_is_why(runs):
+def test_ynnpack_keeps_the_slices_out_of_the_sum_kernel(runs):
     """What the text of the notebook says, by what the machine shows."""
     notebook = runs("21-slice").notebook
     answer = shown(cell_with(notebook, "%%predict --kernel"))
@@ -49,14 +49,14 @@ def test_the_slices_are_outside_of_the_sum_and_the_library_is_why(runs):
     assert "slice ×2, subtract, multiply" in own and "left pending" not in own
 
 
-@pytest.mark.long
+@pytest.mark.browser
 @pytest.mark.xdist_group("short")
 def test_the_cheap_operation_is_in_two_kernels(runs):
     answer = shown(cell_with(runs("23-twice").notebook, "%%predict --kernel"))
     assert "`abs` is computed in c0, and in c1 too" in answer
 
 
-@pytest.mark.long
+@pytest.mark.browser
 @pytest.mark.xdist_group("short")
 def test_the_cure_leaves_one_break_and_the_variable_one_program(runs):
     assert "breaks before: 5   after: 1   same numbers: True" in shown(

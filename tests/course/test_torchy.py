@@ -10,7 +10,7 @@ import pytest
 
 from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("torchy")]
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("torchy")]
 
 HAS_TORCH = all(importlib.util.find_spec(name) for name in ("torch", "torchax"))
 TORCHY = {"PyTorch", "TorchScript", "PyTorch, lazynb"}
@@ -49,15 +49,15 @@ def figures(text: str) -> list[float]:
     ]
 
 
-def test_no_error_and_no_warning(run):
+def test_the_notebook_runs_without_error_or_warning(run):
     check_quiet(run)
 
 
-def test_exercises(run):
+def test_the_exercises_accept_right_answers_and_reject_wrong_ones(run):
     check_exercises(run, 4)
 
 
-def test_a_trace_is_flushed_and_found_again(torchy):
+def test_a_flushed_trace_is_compiled_once_and_then_hits_the_cache(torchy):
     r, mean = table(cell_with(torchy, "def flushes(since)"))
     assert (r["reason"], r["pending"], r["executable"]) == ("float", "8", "compiled")
     assert (mean["reason"], mean["pending"], mean["executable"]) == ("float", "1", "compiled")
@@ -65,7 +65,7 @@ def test_a_trace_is_flushed_and_found_again(torchy):
     assert [one["executable"] for one in again] == ["compiled", "hit", "hit"]
 
 
-def test_the_meaning_is_that_of_eager(torchy):
+def test_values_and_errors_are_those_of_eager(torchy):
     said = shown(cell_with(torchy, "def wrong_call"))
     assert float(re.search(r"relative difference: (\S+)", said)[1]) < 1e-5
     assert "the same error: True" in said and "incompatible shapes" in said
@@ -105,7 +105,7 @@ def test_dead_values_are_not_computed(torchy):
     assert all(float(one["times the lazy one"]) > 1 for one in times[1:])
 
 
-def test_each_way_through_is_compiled_once(torchy):
+def test_each_control_flow_path_is_compiled_once(torchy):
     ways = table(cell_with(torchy, "def picked("))
     assert [one["executable"] for one in ways] == ["compiled", "compiled", "hit", "hit", "hit", "hit"]
     assert {one["pending"] for one in ways} == {"32"}
@@ -157,7 +157,7 @@ def test_the_microbenchmark_has_every_row_and_its_spread(torchy):
     assert pictures(cell_with(torchy, "COLOURS = ")) == 1
 
 
-def test_the_papers_figures_stand_beside_this_machines(torchy):
+def test_the_figures_of_the_paper_are_shown_beside_those_of_this_machine(torchy):
     rows = {one[""]: one for one in table(cell_with(torchy, "def beside("))}
     assert rows["PyTorch, lazynb over PyTorch"]["paper"].startswith("up to 12x")
     assert rows["PyTorch, lazynb over TorchScript"]["paper"].startswith("up to 5x")
@@ -168,7 +168,7 @@ def test_the_papers_figures_stand_beside_this_machines(torchy):
             assert "not installed" in row["this machine"]
 
 
-def test_where_it_does_not_pay_is_measured(torchy):
+def test_the_cost_of_recording_and_the_crossover_sizes_are_measured(torchy):
     cost = {
         one["on 4 x 4 matrices"]: (figures(one["for a step"])[0], figures(one["for each operation in it"])[0])
         for one in table(cell_with(torchy, "PROBE = "))

@@ -12,20 +12,17 @@ def tour(tmp_path_factory):
     return executed(NOTEBOOKS / "01-tour.ipynb", tmp_path_factory)
 
 
-@pytest.mark.slow
 @pytest.mark.xdist_group("tour")
 def test_tour_learns_digits(tour):
     assert tour.figures["accuracy"] > 0.95
     assert tour.seconds < 180
 
 
-@pytest.mark.slow
 @pytest.mark.xdist_group("tour")
 def test_tour_has_no_error_and_no_warning(tour):
     check_quiet(tour)
 
 
-@pytest.mark.slow
 @pytest.mark.xdist_group("tour")
 def test_tour_breaks_where_its_own_code_asks(tour):
     """Each break is on a line of the tour, of a kind that its text names: none is hidden."""
@@ -34,7 +31,6 @@ def test_tour_breaks_where_its_own_code_asks(tour):
     assert kinds <= {"float", "bool", "print", "asarray"}
 
 
-@pytest.mark.slow
 @pytest.mark.xdist_group("tour")
 def test_summary_is_five_lines_from_the_run(tour):
     import demo
@@ -45,9 +41,8 @@ def test_summary_is_five_lines_from_the_run(tour):
     assert str(len(tour.figures["breaks"])) in lines[4]
 
 
-@pytest.mark.slow
 @pytest.mark.xdist_group("tour")
-def test_tour_exercises_know_right_from_wrong(tour):
+def test_the_tour_exercises_accept_right_answers_and_reject_wrong_ones(tour):
     check_exercises(tour, 2)
 
 
@@ -67,9 +62,8 @@ def test_the_first_picture_needs_lazynb_and_jax_alone():
     assert "import" not in cells[1].source and cells[1].source.splitlines()[-1] == "standard"
 
 
-@pytest.mark.slow
 @pytest.mark.xdist_group("tour")
-def test_the_first_picture_is_a_graph_that_nobody_ran(tour):
+def test_the_first_picture_is_a_pending_graph_and_nothing_is_compiled(tour):
     first, second = code_cells(tour.notebook)[1:3]
     assert "operations pending" in shown(first) and "0 misses" in shown(second)
     assert any("text/html" in output.get("data", {}) for output in first.outputs)

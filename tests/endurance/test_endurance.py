@@ -20,7 +20,7 @@ from .reproducer import script
 MINUTES = float(os.environ.get("LAZYNB_ENDURANCE_MINUTES", "0.33"))
 
 
-def test_nothing_differs():
+def test_a_campaign_of_random_programs_finds_no_difference():
     """``.ci/run`` gives it minutes. What it finds is printed, with a program that shows it."""
     report = campaign(MINUTES * 60, os.environ.get("LAZYNB_ENDURANCE_SEED", "1"), least=12)
     print(report.text())
@@ -35,7 +35,7 @@ def test_nothing_differs():
     not os.environ.get("LAZYNB_ENDURANCE_FAULTS"), reason="minutes each: LAZYNB_ENDURANCE_FAULTS=1 runs them"
 )
 @pytest.mark.parametrize("name", PLANTS)
-def test_a_fault_is_found(name):
+def test_a_campaign_finds_each_planted_fault(name):
     plant = PLANTS[name]
     report = campaign(
         90,
@@ -53,14 +53,14 @@ def test_the_same_seed_gives_the_same_program():
     assert generate("3:4") == generate("3:4") != generate("3:5")
 
 
-def test_signals_are_aimed_at_what_runs():
+def test_signals_are_aimed_at_existing_modules():
     """A module that moves takes its name in ``programs`` along."""
     files = set(_files())
     assert set(_OFTEN) <= files
     assert {"record/fast/operators.py", "record/snapshot/describe.py", "_jax/running.py"} <= files
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_a_reproducer_runs_and_fails_where_a_value_differs(tmp_path):
     with Worlds() as worlds:
         programs = (

@@ -13,8 +13,8 @@ import lazynb
 EACH = {"": 20, "Orbax": 3}
 
 
-@pytest.mark.parametrize("names", ["", pytest.param("Orbax", marks=pytest.mark.long)])
-def test_arrays_of_lazy_ones(names):
+@pytest.mark.parametrize("names", ["", pytest.param("Orbax", marks=pytest.mark.full)])
+def test_arrays_assembled_from_lazy_tensors_equal_eager_ones(names):
     if names:
         pytest.importorskip("orbax.checkpoint")
     done = subprocess.run(

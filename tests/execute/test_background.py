@@ -15,7 +15,7 @@ class Held:
     """What work refers to."""
 
 
-def test_what_was_waited_for_is_let_go():
+def test_a_finished_wait_releases_its_callable():
     held = Held()
     gone = weakref.ref(held)
     background.wait_apart(lambda held=held: None)
@@ -26,7 +26,7 @@ def test_what_was_waited_for_is_let_go():
     assert gone() is None
 
 
-def test_a_thread_is_used_again():
+def test_waiting_threads_are_reused():
     seen = {background.wait_apart(threading.get_ident) for _ in range(20)}
     assert len(seen) <= 2 and threading.get_ident() not in seen
 

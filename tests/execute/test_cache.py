@@ -25,7 +25,7 @@ def run(fn, *args):
     return misses() - before
 
 
-def test_same_program_again(clean):
+def test_the_same_program_again_is_a_hit(clean):
     assert run(lambda: jnp.sin(jnp.ones(3)) * 2) == 1
     assert run(lambda: jnp.sin(jnp.ones(3)) * 2) == 0
 
@@ -102,7 +102,7 @@ def test_both_ways_of_a_branch_are_cached(clean):
     assert misses() == before
 
 
-def test_clear_cache_keeps_what_is_pending(clean):
+def test_clear_cache_keeps_pending_values(clean):
     with lazynb.lazy():
         y = jnp.ones(3) * 3
         lazynb.clear_cache()
@@ -137,7 +137,7 @@ def in_new_process(directory, scale="2.0"):
     return done
 
 
-def test_persistent_cache_across_processes(tmp_path):
+def test_a_second_process_loads_the_program_from_the_persistent_cache(tmp_path):
     first, second = in_new_process(tmp_path), in_new_process(tmp_path, "3.0")
     assert "['compiled'] None" in first.stdout
     assert (
@@ -146,7 +146,7 @@ def test_persistent_cache_across_processes(tmp_path):
     assert float(second.stdout.split()[0]) == pytest.approx(1.5 * float(first.stdout.split()[0]))
 
 
-def test_a_cache_directory_that_cannot_be_written_is_said_once(tmp_path):
+def test_a_cache_directory_that_cannot_be_written_is_reported_once(tmp_path):
     file = tmp_path / "file"
     file.write_text("")
     done = in_new_process(file / "below")

@@ -49,9 +49,9 @@ print(grown, held, full - resident())
 """
 
 
-@pytest.mark.long
+@pytest.mark.full
 @counted
-def test_many_programs_within_a_bound():
+def test_memory_stays_bounded_over_many_programs_and_clear_cache_frees_it():
     done = subprocess.run(
         [sys.executable, "-c", _MANY],
         capture_output=True,
@@ -67,7 +67,7 @@ def test_many_programs_within_a_bound():
 
 
 @counted
-def test_what_the_cache_holds_is_measured(clean):
+def test_cache_info_measures_the_memory_held_by_executables(clean):
     program(1023)
     info = lazynb.cache_info()
     assert (

@@ -36,7 +36,7 @@ def rounds(step, x, count):
     return y
 
 
-def test_the_same_values_after_many_waits():
+def test_values_are_the_same_after_switching_to_the_calling_thread():
     def step(x):
         for _ in range(20):
             x = jnp.sin(x) + x / 3
@@ -51,7 +51,7 @@ def test_the_same_values_after_many_waits():
     assert newest().runs == OFTEN + 3
 
 
-def test_few_waits_load_nothing():
+def test_few_waits_load_no_executable_for_the_calling_thread():
     lazynb.clear_cache()
     rounds(lambda x: x * 3 - 1, jnp.ones((8, 8)), OFTEN - 1)
     assert newest()._call_here is None
@@ -91,7 +91,7 @@ def test_a_barrier_still_returns_at_once(monkeypatch):
     assert float(y[0, 0]) == 2
 
 
-def test_programs_that_came_from_disk(tmp_path, monkeypatch):
+def test_programs_loaded_from_disk_also_run_in_the_calling_thread(tmp_path, monkeypatch):
     monkeypatch.setattr(lazynb.config, "persistent_cache", True)
     monkeypatch.setattr(lazynb.config, "persistent_cache_dir", tmp_path)
     x = jnp.ones((8, 8))
@@ -102,7 +102,7 @@ def test_programs_that_came_from_disk(tmp_path, monkeypatch):
         np.testing.assert_array_equal(y, np.full((8, 8), 4))
 
 
-def test_an_entry_that_is_gone_changes_nothing(tmp_path, monkeypatch):
+def test_a_deleted_disk_entry_leaves_the_program_running_as_before(tmp_path, monkeypatch):
     monkeypatch.setattr(lazynb.config, "persistent_cache", True)
     monkeypatch.setattr(lazynb.config, "persistent_cache_dir", tmp_path)
     x = jnp.ones((8, 8))
@@ -117,7 +117,7 @@ def test_an_entry_that_is_gone_changes_nothing(tmp_path, monkeypatch):
             assert newest()._call_here is None
 
 
-def test_donated_memory_is_taken_there_too():
+def test_donating_programs_run_in_the_calling_thread():
     lazynb.clear_cache()
     side = 512  # large enough to be offered
     with lazynb.lazy():
@@ -130,7 +130,7 @@ def test_donated_memory_is_taken_there_too():
         assert float(x[0, 0]) == OFTEN + 20
 
 
-def test_callbacks_stay_where_they_are():
+def test_programs_with_callbacks_do_not_run_in_the_calling_thread():
     lazynb.clear_cache()
 
     def step(x):
@@ -141,7 +141,7 @@ def test_callbacks_stay_where_they_are():
     np.testing.assert_array_equal(y, np.full(4, 3))
 
 
-def test_it_is_the_calling_thread_that_works():
+def test_the_calling_thread_does_the_computation():
     @jax.jit
     def long(x):
         return jax.lax.fori_loop(0, 3_000_000, lambda i, v: jnp.sin(v), x)
@@ -157,7 +157,7 @@ def test_it_is_the_calling_thread_that_works():
     assert time.thread_time() - alone > 0.5 * (time.process_time() - before)
 
 
-def test_the_program_need_not_be_one_that_xla_can_write_down(monkeypatch):
+def test_an_executable_that_xla_cannot_serialize_stays_off_the_calling_thread(monkeypatch):
     compiled = jax.jit(lambda x: x + 1).lower(jnp.ones(2)).compile()
 
     class Loaded:

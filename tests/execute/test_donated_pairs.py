@@ -88,7 +88,7 @@ def test_a_step_copies_no_more_of_the_state_than_under_jit(make):
         assert apart <= 1e-3 * np.linalg.norm(np.asarray(other))
 
 
-def test_results_arrive_as_they_were_asked_for():
+def test_reordered_results_reach_their_own_tensors():
     """The order of XLA's results is another one, and each tensor has its own."""
     a, b = jnp.full((SIDE, SIDE), 2.0), jnp.full((SIDE, SIDE), 3.0)
     lazynb.clear_cache()
@@ -106,7 +106,7 @@ def of_pending(tensor):
     return pending.state.path(), tuple([one._slot for one in pending.live()])
 
 
-def test_the_nearest_of_several_and_what_is_left():
+def test_a_donated_input_is_paired_with_its_nearest_result_then_with_the_rest():
     with lazynb.lazy():
         x, y, z = (jnp.full((SIDE, SIDE), float(number)) for number in range(3))
         lazynb.sync()
@@ -121,7 +121,7 @@ def test_the_nearest_of_several_and_what_is_left():
         lazynb.sync()
 
 
-def test_an_input_of_which_nothing_is_computed_takes_what_is_left():
+def test_a_donated_input_without_an_update_is_paired_with_a_remaining_result():
     with lazynb.lazy():
         x, y = jnp.ones((SIDE, SIDE)), jnp.zeros((SIDE, SIDE))
         lazynb.sync()

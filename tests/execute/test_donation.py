@@ -28,7 +28,7 @@ def test_a_loop_holds_one_copy_of_its_state():
     assert len(seen) <= 2  # the zeros are part of the first program
 
 
-def test_a_state_made_outside_is_taken_when_nobody_else_has_it():
+def test_an_unreferenced_state_from_outside_is_donated():
     state = jnp.full(SHAPE, 3.0)
     place = state.unsafe_buffer_pointer()
     with lazynb.lazy():
@@ -51,7 +51,7 @@ def test_a_state_made_outside_is_taken_when_nobody_else_has_it():
     ],
 )
 @pytest.mark.parametrize("inside", [False, True])
-def test_what_somebody_can_reach_stays(keep, inside):
+def test_reachable_inputs_are_not_donated(keep, inside):
     x = jnp.full(SHAPE, 3.0)
     if not inside:
         kept = keep(x)
@@ -69,7 +69,7 @@ def test_what_somebody_can_reach_stays(keep, inside):
         assert np.all(np.asarray(jax.tree.leaves(kept)[0]) == 3) and np.all(np.asarray(x) == 5)
 
 
-def test_an_input_of_another_pending_trace_stays():
+def test_an_input_of_another_pending_trace_is_not_donated():
     with lazynb.lazy():
         x = jnp.full(SHAPE, 3.0) * 1.0
         lazynb.sync()
@@ -103,7 +103,7 @@ def test_a_value_kept_in_a_cycle_costs_one_executable_more_at_most():
     gc.collect()
 
 
-def test_small_arrays_are_left_alone():
+def test_small_arrays_are_not_donated():
     with lazynb.lazy():
         state = jnp.zeros(8)
         for _ in range(3):
@@ -119,7 +119,7 @@ def test_small_arrays_are_left_alone():
         assert [float(x[0]) for x in kept] == [3, 4, 5, 6]
 
 
-def test_two_inputs_and_one_result():
+def test_two_donatable_inputs_for_one_result_give_the_right_value():
     with lazynb.lazy():
         a, b = jnp.full(SHAPE, 1.0) * 1, jnp.full(SHAPE, 2.0) * 1
         lazynb.sync()
@@ -140,7 +140,7 @@ def test_no_warning_is_shown(recwarn):
     assert not [w for w in recwarn if "donat" in str(w.message).lower()]
 
 
-def test_a_user_s_own_donation_uses_the_memory():
+def test_donate_argnums_of_the_user_reuses_the_memory():
     step = jax.jit(lambda x: x * 2 + 1, donate_argnums=0)
     x = jnp.full(SHAPE, 1.0)
     place = x.unsafe_buffer_pointer()
@@ -150,7 +150,7 @@ def test_a_user_s_own_donation_uses_the_memory():
         assert pointer(y) == place and x.is_deleted()
 
 
-def test_a_compilation_beforehand_is_the_one_that_runs():
+def test_a_donating_program_compiled_ahead_is_the_one_that_runs():
     with lazynb.lazy():
         state = jnp.zeros(SHAPE) * 1.0
         lazynb.sync()

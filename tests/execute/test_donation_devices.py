@@ -34,25 +34,25 @@ def results():
 
 
 @pytest.mark.xdist_group("donation_devices")
-def test_no_memory_is_given_away_that_somebody_holds(results):
+def test_no_donation_corrupts_a_reachable_sharded_array(results):
     wrong = {name: result for name, result in results.items() if result.get("difference", 1) > 1e-6}
     assert not wrong and len(results) > 50
 
 
 @pytest.mark.xdist_group("donation_devices")
 @pytest.mark.parametrize("name", FREE)
-def test_what_nobody_holds_gives_its_memory(results, name):
+def test_unreachable_sharded_arrays_are_donated(results, name):
     assert results[name]["taken"]
 
 
 @pytest.mark.xdist_group("donation_devices")
-def test_a_part_is_enough_to_keep_an_array(results):
+def test_a_reachable_shard_prevents_donation(results):
     for name in ("a shard's data", "a shard", "all shards, again", "whole_of_mine"):
         assert not results[name]["taken"]
 
 
 @pytest.mark.parametrize("spans", [False, True])
-def test_an_array_that_spans_processes_is_kept(monkeypatch, spans):
+def test_an_array_that_spans_processes_is_not_donated(monkeypatch, spans):
     """Another process may hold it there, and all must run one program."""
     with lazynb.lazy():
         x = jnp.zeros((512, 1024)) * 1.0

@@ -16,7 +16,7 @@ from lazynb.execute.dumps import Dump, DumpUnavailable, dumping, new_dump
 from lazynb.xla.hlo import passes
 
 
-def test_what_is_compiled_may_stand_in_a_pytree(clean):
+def test_compile_accepts_a_pytree_of_tensors(clean):
     with lazynb.lazy():
         x = jnp.ones(8)
         state = {"loss": (jnp.sin(x), [x @ x])}
@@ -24,7 +24,7 @@ def test_what_is_compiled_may_stand_in_a_pytree(clean):
         assert made.operations == len(lazynb.graph(state)) > 2 and made.hlo.after
 
 
-def test_nothing_is_written_unasked(clean):
+def test_no_dump_is_written_without_a_request(clean):
     assert new_dump() is None
     with lazynb.lazy():
         y = jnp.ones(3) + 1
@@ -32,7 +32,7 @@ def test_nothing_is_written_unasked(clean):
     assert all(executable.dump is None for executable in lazynb.execute.flush.executables.order)
 
 
-def test_files_go_with_the_object():
+def test_deleting_the_dump_object_deletes_its_files():
     with dumping():
         dump = new_dump()
     directory = dump.directory
@@ -43,7 +43,7 @@ def test_files_go_with_the_object():
     assert not directory.exists()
 
 
-def test_only_the_newest_are_kept():
+def test_only_the_newest_dumps_are_kept():
     made = [Dump() for _ in range(dumps._KEPT + 3)]
     assert [dump.exists for dump in made] == [False] * 3 + [True] * dumps._KEPT
     assert [dump.directory.exists() for dump in made] == [dump.exists for dump in made]
@@ -99,7 +99,7 @@ def test_a_directory_that_vanishes_while_it_is_read_is_no_error(clean, monkeypat
         assert not list(compilation.hlo.passes) and compilation.memory.peak_bytes is None
 
 
-def test_what_was_read_goes_with_the_files(clean):
+def test_the_parsed_reading_is_dropped_with_the_dump_files(clean):
     with lazynb.lazy():
         y = jnp.ones(3) + 1
         dump = lazynb.compile(y).traces[-1].dump
@@ -109,7 +109,7 @@ def test_what_was_read_goes_with_the_files(clean):
     assert not dump.exists and dump.reading is None
 
 
-def test_compiling_again_touches_nothing(clean):
+def test_compiling_again_for_a_report_leaves_cache_logs_and_tensor_unchanged(clean):
     with lazynb.lazy():
         y = jnp.ones(3) + 1
         compilation = lazynb.compile(y)

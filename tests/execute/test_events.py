@@ -43,7 +43,7 @@ def test_no_trace_is_compared_until_a_reason_is_looked_at(clean, asked):
     assert all("reason" in one for one in events.to_dicts()) and sorted(asked) == [0, 1, 2, 3, 4]
 
 
-def test_reasons_are_those_of_then_when_the_cache_has_been_cleared(clean):
+def test_miss_reasons_are_unchanged_after_the_cache_is_cleared(clean):
     steps(3)
     events = lazynb.events()
     lazynb.clear_cache()
@@ -52,7 +52,7 @@ def test_reasons_are_those_of_then_when_the_cache_has_been_cleared(clean):
     assert [event.reason for event in events] == [event.reason for event in same]
 
 
-def test_an_event_is_plain_data(clean):
+def test_an_event_is_immutable_and_survives_pickling_and_copying(clean):
     steps(2)
     event = lazynb.events()[1]
     same = pickle.loads(pickle.dumps(event))

@@ -46,7 +46,7 @@ def raised_by(call, x):
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_same_error_on_the_users_line_and_nothing_lost(name, clean):
+def test_a_failing_call_raises_eagers_error_on_the_users_line_and_keeps_the_graph(name, clean):
     call = ERRORS[name]
     kind, message, line = raised_by(call, jnp.ones((2, 3)))
     with lazynb.lazy():
@@ -99,7 +99,7 @@ def interrupt_after(seconds):
     return timer
 
 
-def test_interrupt_while_compiling(clean, monkeypatch):
+def test_an_interrupt_while_compiling_keeps_the_graph(clean, monkeypatch):
     compile_really = executable_module._compile
 
     def slowly(*args):
@@ -121,7 +121,7 @@ def test_interrupt_while_compiling(clean, monkeypatch):
         assert float(y.sum()) == 6.0
 
 
-def test_interrupt_while_running(clean):
+def test_an_interrupt_while_running_keeps_the_value_and_the_next_operation(clean):
     with lazynb.lazy():
         y = jax.lax.fori_loop(0, 100_000_000, lambda i, c: jnp.sin(c) + i, jnp.float32(1.0))
         lazynb.compile(y)
@@ -150,7 +150,7 @@ def test_unreachable_results_of_a_failed_statement_do_not_matter(clean):
     assert lazynb.cache_info().misses == misses
 
 
-def test_what_only_a_traceback_reached_is_not_compiled(clean):
+def test_tensors_reachable_only_from_a_traceback_are_not_compiled(clean):
     """An error holds its frames in a cycle, and they hold tensors: the collector lets them go, when a program
     is looked for."""
     x = jnp.ones(3)
@@ -172,7 +172,7 @@ def test_what_only_a_traceback_reached_is_not_compiled(clean):
         assert lazynb.compile().clusters.to_dicts() == []
 
 
-def test_a_cycle_in_each_step_costs_no_look_at_the_whole_heap(clean):
+def test_reference_cycles_in_each_step_cause_no_full_garbage_collection(clean):
     """Each gradient of Flax's leaves tensors in reference cycles: those of a step are young."""
     looked = []
     note = lambda phase, info: looked.append(info["generation"]) if phase == "start" else None  # noqa: E731
@@ -215,7 +215,7 @@ LARGE = 1 << 18  # what is donated
 
 @pytest.mark.parametrize("fails", [called_back, called_back_inside])
 @pytest.mark.parametrize("first", ["sound", "failing"])
-def test_what_does_not_depend_on_it_is_computed(clean, fails, first):
+def test_operations_independent_of_a_failed_one_are_computed(clean, fails, first):
     with lazynb.lazy():
         w = jnp.ones(LARGE)
         lazynb.sync(w)
@@ -240,7 +240,7 @@ def test_what_does_not_depend_on_it_is_computed(clean, fails, first):
         assert bad.is_pending and worse.is_pending
 
 
-def test_a_later_cell_that_needs_it(clean):
+def test_a_later_cell_that_needs_a_failed_value_raises_its_error(clean):
     with lazynb.lazy():
         w = jnp.ones(LARGE) * 2
         bad = called_back(w)
@@ -256,7 +256,7 @@ def test_a_later_cell_that_needs_it(clean):
         assert float(w[0]) == 2.0
 
 
-def test_only_what_failed_is_held_back_when_all_is_asked_for(clean):
+def test_sync_runs_everything_but_the_failed_operation(clean):
     with lazynb.lazy():
         w = jnp.ones(8)
         bad, good = called_back(w), w * 3
@@ -274,7 +274,7 @@ def test_only_what_failed_is_held_back_when_all_is_asked_for(clean):
         lambda w: w[:, None] * jnp.ones((1, 1 << 24)),
     ],
 )
-def test_what_cannot_fit_is_refused_at_its_line(clean, make):
+def test_an_allocation_larger_than_memory_is_refused_at_its_line(clean, make):
     with lazynb.lazy():
         w = jnp.ones(LARGE)
         lazynb.sync(w)
@@ -302,7 +302,7 @@ def test_a_program_that_cannot_fit_is_refused_before_it_runs(clean, monkeypatch)
 
 
 @pytest.mark.parametrize("checks", [jax.debug_nans, jax.debug_infs])
-def test_checks_switched_on_later_do_not_reach_back(clean, checks):
+def test_debug_checks_enabled_later_do_not_apply_to_earlier_operations(clean, checks):
     with lazynb.lazy():
         w = jnp.ones(LARGE)
         lazynb.sync(w)

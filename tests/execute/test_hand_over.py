@@ -85,13 +85,13 @@ def seen(program):
 
 @pytest.mark.filterwarnings("ignore:.*this loop has recorded")
 @pytest.mark.parametrize("program", [chain, deleted_input, derivative, dead_results, loop, numbers])
-def test_a_trace_is_handed_over_as_python_does(program, monkeypatch):
+def test_the_c_hand_over_equals_the_python_hand_over(program, monkeypatch):
     in_c = seen(program)
     monkeypatch.setattr(flush, "_hand_over", None)
     assert in_c == seen(program)
 
 
-def test_python_is_not_asked_for_a_trace_that_ran_before(monkeypatch):
+def test_a_repeated_trace_does_not_look_up_its_program_in_python(monkeypatch):
     x = jnp.ones(3)
     lazynb.sync(x)
     for _ in range(2):
@@ -104,7 +104,7 @@ def test_python_is_not_asked_for_a_trace_that_ran_before(monkeypatch):
     assert np.asarray(x + 1).tolist() == [2, 2, 2]
 
 
-def test_memory_is_given_away_as_by_python(monkeypatch):
+def test_the_c_hand_over_donates_only_unreferenced_memory(monkeypatch):
     """Only that of the array that no name holds any more."""
     state, kept = jnp.zeros(1 << 18), jnp.ones(1 << 18)
     lazynb.sync(state, kept)
@@ -162,7 +162,7 @@ def test_an_error_of_the_run_leaves_the_trace_pending(monkeypatch):
     assert (y * 2).tolist() == [4, 4, 4]
 
 
-def test_a_run_makes_its_program_the_one_used_last():
+def test_a_run_moves_its_executable_to_the_most_recently_used_place():
     x = jnp.ones(3)
     for _ in range(2):
         np.asarray(x + 1), np.asarray(x + 2)
@@ -195,7 +195,7 @@ class Library:
     )
 
 
-def test_a_place_is_found_as_python_finds_it():
+def test_c_and_python_find_the_same_source_line():
     def inner():
         return both()
 
@@ -215,7 +215,7 @@ def test_a_place_is_found_as_python_finds_it():
             assert in_c.callers == in_python.callers and in_c.library == in_python.library
 
 
-def test_places_in_cells_scripts_and_examples():
+def test_c_and_python_find_the_same_lines_in_cells_scripts_and_doctests():
     for name, file in [
         ("__main__", "script.py"),
         ("cell", "<cell>"),
@@ -230,7 +230,7 @@ def test_places_in_cells_scripts_and_examples():
                 assert in_c == in_python, file
 
 
-def test_a_cell_that_runs_again_has_places_of_its_new_run():
+def test_source_lines_of_a_rerun_cell_have_its_new_number():
     space = {"both": both, "__name__": "__main__"}
     code = compile("found = both()", "<numbered cell>", "exec")
     for number in (3, 7):
@@ -240,7 +240,7 @@ def test_a_cell_that_runs_again_has_places_of_its_new_run():
         assert in_c.place.cell == in_python.place.cell == number
 
 
-def test_deep_stacks_are_pythons():
+def test_c_and_python_find_the_same_line_in_a_deep_stack():
     def deep(left):
         return deep(left - 1) if left else both()
 

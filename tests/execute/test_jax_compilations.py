@@ -37,21 +37,21 @@ HELPED = {  # programs in which JAX makes arrays of the user's numbers before an
 
 
 @pytest.mark.parametrize("name", HELPED)
-def test_helpers_are_named(name):
+def test_jax_helper_compilations_are_listed_with_name_time_and_line(name):
     rows = seen(lambda: HELPED[name]() if name == "a key" else float(HELPED[name]().sum()))
     assert [row.name for row in rows] == ["jit(stage)"]
     assert rows[0].count == 1 and 1e-4 < rows[0].seconds < 10
     assert rows[0].location.file == __file__
 
 
-def test_lazynbs_own_programs_are_none_of_them():
+def test_lazynbs_own_programs_are_not_listed():
     x = jnp.ones(3)
     jax.block_until_ready(x)
     rows = seen(lambda: float((jnp.sin(x) * x).sum()))
     assert not rows and in_a_line(rows) == ""
 
 
-def test_an_eager_body_compiles_by_jax():
+def test_compilations_in_an_eager_body_are_listed():
     x = jnp.ones(3)
 
     @jax.jit
@@ -65,11 +65,11 @@ def test_an_eager_body_compiles_by_jax():
     assert [row.name for row in seen(run)] == ["jit(step)"]
 
 
-def test_a_second_time_compiles_nothing():
+def test_a_repeated_call_lists_no_compilation():
     assert seen(HELPED["a number"]) and not seen(HELPED["a number"])
 
 
-def test_other_threads_are_not_seen():
+def test_compilations_of_other_threads_are_not_listed():
     x = np.ones(17, np.float32)
     observer = JaxObserver()
     with observing(observer):
@@ -79,7 +79,7 @@ def test_other_threads_are_not_seen():
     assert not observer.log.rows()
 
 
-def test_explain_lists_them():
+def test_explain_lists_jax_compilations():
     explanation = lazynb.explain(lambda: float(jnp.asarray(2.0) * 3))
     assert [row.name for row in explanation.jax_compilations] == ["jit(stage)"]
     assert "Compiled by JAX itself, beside lazynb's programs" in repr(explanation)
@@ -87,13 +87,13 @@ def test_explain_lists_them():
     assert explanation.to_dicts()["jax_compilations"][0]["name"] == "jit(stage)"
 
 
-def test_a_budget_does_not_count_them():
+def test_a_budget_does_not_count_jax_compilations():
     with lazynb.lazy(), lazynb.budget(compiles=0) as budget:
         jax.random.key(0)
     assert budget.used.compiles == 0
 
 
-def test_in_a_line():
+def test_the_summary_line_counts_and_names_jax_compilations():
     rows = seen(lambda: [jnp.asarray(number) for number in (2.0, 3, 1j)])
     assert "JAX itself compiled 3 programs in " in in_a_line(rows)
     assert in_a_line(rows).endswith("beside lazynb's: jit(stage) ×3")

@@ -44,7 +44,7 @@ def state():
         ("record/pending.py", 2),
     ],
 )
-def test_no_instruction_of_a_flush_loses_what_was_donated(lazily, within, step):
+def test_no_interrupt_of_a_flush_loses_a_donated_value(lazily, within, step):
     names = {}
 
     def prepare():
@@ -61,9 +61,8 @@ def test_no_instruction_of_a_flush_loses_what_was_donated(lazily, within, step):
     assert at > 10
 
 
-@pytest.mark.long
-@pytest.mark.slow
-def test_no_instruction_of_a_first_run_loses_what_was_donated(lazily):
+@pytest.mark.full
+def test_no_interrupt_of_a_first_run_loses_a_donated_value(lazily):
     names, number = {}, iter(range(10**6))
 
     def prepare():
@@ -78,7 +77,7 @@ def test_no_instruction_of_a_first_run_loses_what_was_donated(lazily):
     assert next(number) > 10
 
 
-def test_results_are_kept_between_xla_and_the_arrays_made_of_them(lazily, monkeypatch):
+def test_results_survive_an_interrupt_before_their_arrays_are_made(lazily, monkeypatch):
     """JAX's Python runs between the two where its C++ dispatch does not know the arguments."""
     executables.clear()
     w = state()
@@ -98,7 +97,7 @@ def test_results_are_kept_between_xla_and_the_arrays_made_of_them(lazily, monkey
 
 
 @pytest.mark.parametrize("within", ["execute/landing.py", "execute/flush.py", "execute/failure.py"])
-def test_no_instruction_of_a_run_of_what_can_loses_a_value(lazily, within, monkeypatch):
+def test_no_interrupt_while_running_the_independent_operations_loses_a_value(lazily, within, monkeypatch):
     """Where an operation of a trace has failed, what does not depend on it runs for its own sake."""
     monkeypatch.setattr(
         logging.getLogger("jax._src.callback"), "disabled", True
@@ -122,7 +121,6 @@ def test_no_instruction_of_a_run_of_what_can_loses_a_value(lazily, within, monke
     assert at > 10
 
 
-@pytest.mark.slow
 def test_an_interrupted_run_is_counted_once(lazily):
     names = {}
 
@@ -139,8 +137,7 @@ def test_an_interrupted_run_is_counted_once(lazily):
         assert not names["w"].is_pending
 
 
-@pytest.mark.slow
-def test_signals_lose_nothing(lazily, monkeypatch):
+def test_random_signals_lose_no_value(lazily, monkeypatch):
     """The program of a user who stops a loop. The alarm comes again: JAX's hook of the collector may swallow
     one."""
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # the second one may come upon pytest's
@@ -185,9 +182,9 @@ def test_no_interrupt_of_a_first_run_leaves_its_settings_in_force(lazily, functi
         assert shot.fired is not None or count > 10
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.parametrize("function", ["make", "_compiled", "_bind", "_use", "bound", "_forget"])
-def test_no_interrupt_leaves_the_cache_at_odds_with_itself(lazily, function, monkeypatch):
+def test_no_interrupt_leaves_the_cache_inconsistent(lazily, function, monkeypatch):
     """What is found can be used, and is among what the limits bound."""
     monkeypatch.setattr(lazynb.config, "max_executables", 2)
 

@@ -97,7 +97,7 @@ TOLD = {
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_the_loop_that_is_told(name, short):
+def test_a_growing_loop_is_warned_of_at_its_line(name, short):
     text, line = TOLD[name]
     warned = run(name, text)["warned"]
     if name == "no period":  # only the inner loop repeats, and late
@@ -146,7 +146,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("name", WORDS)
-def test_the_words(name, clean, monkeypatch):
+def test_the_warning_names_the_recurrence_and_the_cure(name, clean, monkeypatch):
     text, what, cure = WORDS[name]
     limit = re.search(r"From ([\d,]+)", cure)
     monkeypatch.setattr(config, "max_program", int(limit[1].replace(",", "")) if limit else 120)
@@ -156,7 +156,7 @@ def test_the_words(name, clean, monkeypatch):
     assert what in str(warned.message) and cure in str(warned.message), warned.message
 
 
-def test_the_cure_of_a_comprehension_is_quiet(short):
+def test_the_cured_comprehension_gives_no_warning(short):
     text = (
         "y = []\nfor i in range(60):\n    y.append(jnp.sin(x) * i)\n"
         "    if i % 20 == 19:\n        lazynb.sync()"
@@ -167,7 +167,7 @@ def test_the_cure_of_a_comprehension_is_quiet(short):
     np.testing.assert_array_equal(np.stack(cured["y"]), np.stack(plain["y"]))
 
 
-def test_a_loop_is_told_once(short):
+def test_a_loop_is_warned_of_once(short):
     text = "for a in range(3):\n    y = x\n    for i in range(60):\n        y = jnp.sin(y) + x\n    lazynb.sync()"
     assert [one.lineno for one in run("once", text)["warned"]] == [3]
 
@@ -193,7 +193,7 @@ CUT = {
 
 
 @pytest.mark.parametrize("name", CUT)
-def test_a_loop_that_is_cut_gives_the_same_bits(name, short, monkeypatch):
+def test_a_loop_cut_into_pieces_gives_the_same_bits(name, short, monkeypatch):
     monkeypatch.setattr("lazynb.record.loops.division.PIECE", 40)
     cut = np.asarray(run(name, CUT[name])["y"])
     events, misses = len(lazynb.events()), lazynb.cache_info().misses
@@ -219,7 +219,7 @@ ROUNDED = {
 
 
 @pytest.mark.parametrize("name", ROUNDED)
-def test_a_loop_that_may_be_rounded_is_compiled_once_too(name, short, monkeypatch):
+def test_a_cut_loop_that_may_round_differently_is_also_compiled_once(name, short, monkeypatch):
     found = []
 
     def cuts_of(path, part):
@@ -240,7 +240,7 @@ def test_a_loop_that_may_be_rounded_is_compiled_once_too(name, short, monkeypatc
     np.testing.assert_allclose(cut, whole, rtol=0.05 if name == "bfloat16" else 1e-5)
 
 
-def test_ten_times_the_turns_take_no_longer_to_compile(clean, monkeypatch):
+def test_ten_times_the_iterations_take_no_longer_to_compile(clean, monkeypatch):
     def cold(turns):
         lazynb.clear_cache()
         big, start = jnp.arange(1000.0), time.perf_counter()
@@ -260,7 +260,7 @@ def test_ten_times_the_turns_take_no_longer_to_compile(clean, monkeypatch):
     assert lazynb.cache_info().misses <= 4
 
 
-def test_memory_is_bounded(clean):
+def test_the_memory_of_a_long_loop_is_bounded(clean):
     x = jnp.ones(8)
 
     def turns(count):
@@ -282,7 +282,7 @@ def test_memory_is_bounded(clean):
     assert lazynb.cache_info().misses <= misses + 3
 
 
-def test_the_cut_is_told_as_lazynbs_own(short, monkeypatch):
+def test_the_cut_is_explained_as_a_decision_of_lazynb(short, monkeypatch):
     monkeypatch.setattr("lazynb.record.loops.division.PIECE", 40)
     run("why", CUT["sum"] + "\nfloat(y)")
     reasons = [event.reason for event in lazynb.events() if event.reason]
@@ -293,7 +293,7 @@ def test_the_cut_is_told_as_lazynbs_own(short, monkeypatch):
 # ---- recurrences -------------------------------------------------------------------------------------------
 
 
-def test_five_steps_that_look_at_nan_are_no_recurrence(clean):
+def test_a_loop_with_an_isnan_check_is_not_reported_as_a_recurrence(clean):
     """The issue's program: the trace does not grow at each step."""
     text = """
 p = x * 2

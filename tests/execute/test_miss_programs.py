@@ -47,7 +47,7 @@ def quick(monkeypatch):
 
 @hypothesis.settings(max_examples=COUNT, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(cases)
-def test_what_is_told_is_the_edit(quick, case):
+def test_the_explained_miss_cause_is_the_edit_that_was_made(quick, case):
     found, raised = run(case)
     assert list(map(frozenset, found)) == list(case.misses) and raised == list(case.raised)
     assert all(len(set(causes)) == len(causes) for causes in found)

@@ -82,7 +82,7 @@ def told(miss):
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
-def test_each_pair_is_told_as_what_it_is(pair, cells, tmp_path):
+def test_each_pair_is_explained_by_its_true_causes(pair, cells, tmp_path):
     if any("flax" in text for text in pair.after):
         linen = pytest.importorskip("flax.linen")
         linen.Dense(1).init(jax.random.key(0), jnp.ones((1, 1)))  # it imports what brings settings of its own
@@ -111,7 +111,7 @@ def test_each_pair_is_told_as_what_it_is(pair, cells, tmp_path):
                 assert cause.place.label in cause.text and cause.place.text
 
 
-def test_the_table_is_large_and_covers_the_kinds():
+def test_the_table_has_340_pairs_and_covers_every_cause():
     assert len(PAIRS) >= 340 and len({pair.name for pair in PAIRS}) == len(PAIRS)
     kinds = {kind for pair in PAIRS for miss in pair.told for kind, _ in miss}
     elsewhere = {
@@ -147,7 +147,7 @@ def only(misses):
     return told(miss)
 
 
-def test_a_program_that_was_forgotten(cells, monkeypatch):
+def test_a_program_evicted_by_max_executables_is_explained_as_forgotten(cells, monkeypatch):
     monkeypatch.setattr(config, "max_executables", 1)
     one, other = "float(jnp.sin(x).sum())", "float(jnp.exp(z).mean())"
     cells.run(one)
@@ -163,7 +163,7 @@ def test_a_program_that_was_forgotten(cells, monkeypatch):
     assert times_made(miss) == 3 and lazynb.cache_info()[0].misses == 3
 
 
-def test_a_program_that_was_forgotten_as_too_much_was_recorded(cells, monkeypatch):
+def test_a_program_evicted_by_max_recorded_is_explained_as_forgotten(cells, monkeypatch):
     monkeypatch.setattr(config, "max_recorded", 4)
     cells.run("float(jnp.sin(x).sum())")
     cells.run("float(jnp.exp(z).mean())")
@@ -174,7 +174,7 @@ def test_a_program_that_was_forgotten_as_too_much_was_recorded(cells, monkeypatc
     )
 
 
-def test_what_was_pushed_out_is_no_rival_but_what_is_cached_is(cells, monkeypatch):
+def test_an_evicted_program_is_not_compared_with_a_new_one(cells, monkeypatch):
     monkeypatch.setattr(config, "max_executables", 2)
     for text in (
         "y = jnp.sin(x)\nfloat(y.sum())",
@@ -185,7 +185,7 @@ def test_what_was_pushed_out_is_no_rival_but_what_is_cached_is(cells, monkeypatc
     assert only(cells.run("y = jnp.cos(x)\nfloat(y.sum())"))[0][0] == "new", "the program with sin is gone"
 
 
-def test_a_trace_that_goes_on_where_it_broke(cells):
+def test_a_trace_without_its_former_break_is_explained(cells):
     cells.run("h = jnp.sin(x)\nif h[0, 0] > -9:\n    y = h * 2\nfloat(y.sum())")
     assert only(cells.run("h = jnp.sin(x)\nif True:\n    y = h * 2\nfloat(y.sum())"))[0][0] in (
         "goes_on",
@@ -193,7 +193,7 @@ def test_a_trace_that_goes_on_where_it_broke(cells):
     )
 
 
-def test_memory_that_is_free_now(cells):
+def test_newly_donated_memory_is_explained_as_the_cause(cells):
     start = "state = jnp.zeros((600, 600))\nlazynb.sync()\n"
     cells.run(start + "old = state\nstate = state + 1\nlazynb.sync()")
     cells.outside("old = None")
@@ -201,7 +201,7 @@ def test_memory_that_is_free_now(cells):
     assert kind == "donated" and "is used for a result now" in text
 
 
-def test_many_differences_are_cut_short(cells):
+def test_many_differences_are_truncated_with_a_count(cells):
     names = [f"v{number}" for number in range(20)]
     cells.outside("\n".join(f"{name} = jnp.ones(({number + 2},))" for number, name in enumerate(names)))
     text = "float(" + " + ".join(f"{name}.sum()" for name in names) + ")"
@@ -211,14 +211,14 @@ def test_many_differences_are_cut_short(cells):
     assert len(causes) == 8 and causes[-1] == ("more", "and 13 differences more")
 
 
-def test_a_configuration_without_a_name(cells):
+def test_an_unnamed_configuration_is_explained_as_context(cells):
     cells.run("float(jnp.sin(x).sum())")
     with jax.experimental.xla_metadata.set_xla_metadata(mark="a"):
         kinds = {kind for miss in cells.run("float(jnp.sin(x).sum())") for kind, _ in told(miss)}
     assert kinds <= {"context"}
 
 
-def test_another_operand_from_outside(cells):
+def test_an_operand_replaced_by_an_outside_input_is_explained(cells):
     cells.run("h = jnp.sin(x)\ny = jnp.cos(z)\nfloat((h * y).sum())")
     assert only(cells.run("h = jnp.sin(x)\ny = jnp.cos(z)\nfloat((h * z).sum())")) == (
         (
@@ -232,7 +232,7 @@ def test_another_operand_from_outside(cells):
     )
 
 
-def test_a_jitted_function_that_returns_another_value(cells):
+def test_reordered_results_of_a_jitted_function_are_explained(cells):
     text = "@jax.jit\ndef two(a):\n    b = a * 2\n    c = a * 3\n    return {}\nfloat(two(x)[0].sum())"
     cells.run(text.format("b, c"))
     assert only(cells.run(text.format("c, b"))) == (
@@ -284,7 +284,7 @@ CURED = {
 
 
 @pytest.mark.parametrize("kind", sorted(CURED))
-def test_the_cure_of_a_loop_cures(kind, cells):
+def test_applying_the_suggested_cure_bounds_the_programs_of_a_loop(kind, cells):
     text, programs = CURED[kind]
     assert CAUSES[kind].cure and len(cells.run(text)) <= programs
 
@@ -296,7 +296,7 @@ WHOLE = "h = jnp.sin(x)\ny = jnp.cos(h) * 2\nfloat(y.sum())"
 FIRST, SECOND = "h = jnp.sin(x)", "y = jnp.cos(h) * 2\nfloat(y.sum())"
 
 
-def test_a_cell_that_was_split(cells):
+def test_a_split_cell_is_explained_as_split(cells):
     cells.run(WHOLE)
     first = cells.run(FIRST)
     second = cells.run(SECOND)
@@ -306,7 +306,7 @@ def test_a_cell_that_was_split(cells):
     ]
 
 
-def test_cells_that_became_one(cells):
+def test_merged_cells_are_explained_as_merged(cells):
     cells.run(FIRST)
     cells.run(SECOND)
     assert only(cells.run(WHOLE)) == (("cell_merged", "`sin` stood in another cell: cell 2, line 1"),)
@@ -327,7 +327,7 @@ DEFINED = {
 
 
 @pytest.mark.parametrize("name", DEFINED)
-def test_what_another_cell_defines(name, cells):
+def test_a_redefinition_in_another_cell_is_explained_as_the_cause(name, cells):
     definition, before, now, use, cause = DEFINED[name]
     for text in (definition, use, definition.replace(before, now)):
         cells.run(text)
@@ -359,7 +359,7 @@ def test_the_log_holds_no_value(cells):
     assert kept() is None
 
 
-def test_the_table_of_the_cache(cells):
+def test_cache_info_lists_each_executable_and_miss_with_its_cause(cells):
     cells.run("y = jnp.sin(x)\nfloat(y.sum())")
     cells.run("y = jnp.sin(x)\nfloat(y.sum())")
     cells.run("y = jnp.sin(x)\ny = y * 2\nfloat(y.sum())")
@@ -390,7 +390,7 @@ def test_reading_the_counts_explains_nothing(cells, monkeypatch):
 # ---- time --------------------------------------------------------------------------------------------------
 
 
-def test_two_thousand_steps_are_compared_in_no_time(cells, monkeypatch):
+def test_two_traces_of_two_thousand_operations_are_compared_within_a_second(cells, monkeypatch):
     text = "y = x\nfor i in range(480):\n    y = jnp.sin(y) * 2\n    y = y + z\n    y = jnp.cos(y)\n{}float(y.sum())"
     monkeypatch.setattr(lazynb.execute.executable.Executable, "compile", compiled_later)
     cells.run(text.format(""))
@@ -412,7 +412,7 @@ def compiled_later(self, inputs):
     self.origin = "compiled"
 
 
-def test_a_setting_that_no_operation_names_is_told_as_inferred(cells):
+def test_a_changed_setting_without_operation_evidence_is_labelled_inferred(cells):
     # JAX's own functions read such a setting while they record: the operations only follow from it.
     text = "y = jnp.sin(x) if jax.config.jax_log_checkpoint_residuals else jnp.cos(x)\nfloat(y.sum())"
     kept = jax.config.jax_log_checkpoint_residuals

@@ -65,11 +65,11 @@ def cached(clean):
         yield x
 
 
-def test_nothing_that_explains_is_called_when_nobody_asks(cached):
+def test_a_cached_run_calls_no_explaining_function_without_an_observer(cached):
     assert called_in(LATER, lambda: step(cached)) == {}
 
 
-def test_the_test_would_notice(cached):
+def test_an_observed_run_calls_explaining_functions(cached):
     with observing(RunRecorder()):
         assert called_in(LATER, lambda: step(cached))
 
@@ -107,7 +107,7 @@ def test_a_recorder_keeps_no_tensor_and_no_large_array(clean):
     assert len(observer.runs) == 1 and observer.breaks[0].kind == "float"
 
 
-def test_what_was_in_reach_at_each_break_is_known(clean):
+def test_a_recorder_knows_which_results_were_reachable_at_each_break(clean):
     observer = RunRecorder()
     with lazynb.lazy(), observing(observer):
         x = jnp.ones(3) * 2
@@ -126,7 +126,7 @@ def test_what_was_in_reach_at_each_break_is_known(clean):
     ]  # x went before the second break was over, y before the third
 
 
-def test_a_recorder_knows_which_results_flow_on(clean):
+def test_a_recorder_knows_which_results_feed_later_runs(clean):
     observer = RunRecorder()
     outside = jnp.ones(3)
     with lazynb.lazy(), observing(observer):

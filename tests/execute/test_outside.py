@@ -57,7 +57,7 @@ def eager(make):
 
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("where", ["lazily", "eagerly"])
-def test_memory_that_is_written_again(name, where):
+def test_an_overwritten_buffer_does_not_change_earlier_results(name, where):
     make, buffer, totals = MAKERS[name], aligned(), []
     with lazynb.lazy():
         for i in range(5):
@@ -73,7 +73,7 @@ def test_memory_that_is_written_again(name, where):
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_one_array_whose_memory_is_written_again(name):
+def test_an_array_over_an_overwritten_buffer_gives_the_values_of_each_moment(name):
     def run(mode):
         buffer, totals = aligned(), []
         buffer[:] = 0
@@ -101,7 +101,7 @@ class Eagerly:
     "dtype", ["float32", "int8", "bool", "complex64", "bfloat16", "float8_e4m3fn", "int4"]
 )
 @pytest.mark.parametrize("gone", ["deleted", "donated"])
-def test_an_array_that_others_give_away(dtype, gone):
+def test_a_pending_value_survives_deletion_or_donation_of_its_input(dtype, gone):
     x = jnp.ones(LARGE).astype(dtype)
     with lazynb.lazy():
         y = jnp.where(x == 1, 2, 3)
@@ -144,7 +144,7 @@ def in_thread(work):
     "give", [delete, donate_eagerly, donate_compiled, in_thread(delete), in_thread(donate_eagerly)]
 )
 @pytest.mark.parametrize("own", [True, False])
-def test_users_of_an_array_that_is_given_away_in_a_lazy_cell(give, own):
+def test_pending_users_of_an_array_donated_in_a_lazy_cell_keep_their_values(give, own):
     outside = jnp.full(LARGE, 3.0)
     with lazynb.lazy():
         x = outside
@@ -171,7 +171,7 @@ def test_a_deleted_array_cannot_be_used_again():
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_memory_that_is_handed_out_and_written(own):
+def test_memory_written_through_dlpack_changes_only_later_results(own):
     outside = jnp.arange(float(LENGTH))
     with lazynb.lazy():
         x = outside * 1 if own else outside
@@ -183,7 +183,7 @@ def test_memory_that_is_handed_out_and_written(own):
         assert float(y[0]) == 1.0 and float(again[0]) == 100.0
 
 
-def test_what_is_computed_is_not_taken_for_borrowed():
+def test_a_computed_array_is_not_counted_as_borrowed():
     buffer = aligned()
     x = jax.device_put(buffer)
     assert x in borrowed and x + 1 not in borrowed
@@ -206,7 +206,7 @@ GIVE = jax.jit(lambda x: x * 2, donate_argnums=0)
 
 @pytest.mark.parametrize("size", [8, LARGE])
 @pytest.mark.parametrize("where", ["outside", "pending", "computed"])
-def test_what_a_lazy_call_donates_is_gone_at_once(size, where):
+def test_an_array_donated_by_a_lazy_call_is_deleted_at_once(size, where):
     x = jnp.full(size, 3.0)
     with lazynb.lazy():
         if where != "outside":
@@ -223,7 +223,7 @@ def test_what_a_lazy_call_donates_is_gone_at_once(size, where):
 
 
 @pytest.mark.parametrize("give", [delete, donate_eagerly, donate_compiled, in_thread(donate_compiled)])
-def test_a_result_that_is_given_away_while_others_of_its_trace_wait(give):
+def test_donating_a_pending_result_keeps_the_other_results_of_its_trace(give):
     with lazynb.lazy():
         x = jnp.full(LARGE, 2.0) * 1
         other = x + 5
@@ -235,7 +235,7 @@ def test_a_result_that_is_given_away_while_others_of_its_trace_wait(give):
         assert float(y[0]) == 3.0 and float(z[0]) == 10.0 and float(other[0]) == 7.0
 
 
-def test_another_thread_that_is_lazy_gives_it_away():
+def test_donation_in_another_lazy_thread_keeps_pending_values():
     with lazynb.lazy():
         x = jnp.full(LARGE, 3.0) * 1
         lazynb.sync(x)
@@ -253,7 +253,7 @@ def test_another_thread_that_is_lazy_gives_it_away():
             x + 1
 
 
-def test_strings():
+def test_string_arrays_can_be_placed_and_read():
     """XLA keeps them where nobody else can look."""
     host = np.array(["one", "three"], dtype=np.dtypes.StringDType())
     with pytest.raises(TypeError, match="not a valid JAX type"):
@@ -271,7 +271,7 @@ def test_strings():
                 jnp.sin(text)
 
 
-def test_memory_of_dlpack_is_borrowed_as_long_as_it_is_used():
+def test_dlpack_memory_is_borrowed_until_its_array_is_released():
     owner = aligned()
     source = np.from_dlpack(owner)
     with lazynb.lazy():

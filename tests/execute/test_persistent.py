@@ -50,7 +50,7 @@ def run(scale):
     ],
     ids=["truncated", "empty", "zeros", "one bit"],
 )
-def test_a_corrupt_entry_is_ignored_compiled_again_and_said_once(spoil, kept):
+def test_a_corrupt_entry_is_ignored_recompiled_and_reported_once(spoil, kept):
     from lazynb.execute.persistent import persistent
 
     assert run(2.0) == (["compiled", "compiled"], [])
@@ -65,7 +65,7 @@ def test_a_corrupt_entry_is_ignored_compiled_again_and_said_once(spoil, kept):
     assert run(2.0) == (["disk", "disk"], []), "the entries were written anew"
 
 
-def test_an_entry_that_unpacks_but_is_no_program(kept):
+def test_an_entry_that_decompresses_to_no_program_is_recompiled(kept):
     from lazynb._jax import caching
     from lazynb.execute.entries import seal
 
@@ -83,7 +83,7 @@ def test_an_entry_that_unpacks_but_is_no_program(kept):
     assert run(2.0)[0] == ["disk", "disk"]
 
 
-def test_an_entry_that_cannot_be_opened(kept):
+def test_an_entry_that_cannot_be_opened_is_recompiled_and_reported(kept):
     run(2.0)
     for file in kept.glob("*-cache"):
         file.unlink()
@@ -92,7 +92,7 @@ def test_an_entry_that_cannot_be_opened(kept):
     assert origins == ["compiled", "compiled"] and any(str(kept) in text for text in said)
 
 
-def test_entries_that_were_swapped(kept):
+def test_swapped_entries_are_recompiled_and_reported_once(kept):
     run(2.0)
     one, other = sorted(kept.glob("*-cache"))
     contents = one.read_bytes(), other.read_bytes()
@@ -103,7 +103,7 @@ def test_entries_that_were_swapped(kept):
     assert run(2.0) == (["disk", "disk"], [])
 
 
-def test_a_directory_that_cannot_be_written_is_said_once(kept):
+def test_a_directory_that_cannot_be_written_is_reported_once(kept):
     from lazynb.execute.persistent import persistent
 
     kept.write_text("a file")
@@ -114,7 +114,7 @@ def test_a_directory_that_cannot_be_written_is_said_once(kept):
     assert persistent._caches[str(kept)] is None
 
 
-def test_a_full_disk_is_said_once_and_leaves_nothing_behind(kept, monkeypatch):
+def test_a_full_disk_is_reported_once_and_leaves_no_partial_file(kept, monkeypatch):
     from lazynb import _jax as jc
     from lazynb.execute.persistent import persistent
 
@@ -132,7 +132,7 @@ def test_a_full_disk_is_said_once_and_leaves_nothing_behind(kept, monkeypatch):
     assert not list(kept.glob("*-cache"))
 
 
-def test_entries_of_jax_are_left_alone(kept, tmp_path):
+def test_lazynbs_entries_lie_apart_from_those_of_jax(kept, tmp_path):
     given = tmp_path / "given"
     with _cache_dir(given):
         run(2.0)
@@ -239,7 +239,7 @@ print(lazynb.cache_info()[0].origin)
 """
 
 
-def test_a_corrupt_entry_in_a_new_process(kept, tmp_path):
+def test_a_new_process_recompiles_a_corrupt_entry(kept, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import jax.numpy as jnp, numpy as np, lazynb\n"

@@ -73,7 +73,7 @@ def called():
 
 
 @lazynb.lazy()
-def test_not_compiled_then_compiled(clean):
+def test_the_predicted_cost_says_whether_the_program_is_compiled(clean):
     first, second, third = foretold(one()), foretold(one()), foretold(one())
     assert (first.cached, second.cached, third.cached) == (False, True, True)
     assert first.seconds is None and first.ran is None
@@ -84,7 +84,7 @@ def test_not_compiled_then_compiled(clean):
 
 
 @lazynb.lazy()
-def test_all_results_in_reach_are_counted_and_the_dead_are_not(clean):
+def test_reachable_results_are_counted_and_dead_ones_are_not(clean):
     alone = foretold(one()).operations
     total, kept = with_others()
     assert foretold(total).operations == alone + 1 and not kept.is_pending
@@ -92,13 +92,13 @@ def test_all_results_in_reach_are_counted_and_the_dead_are_not(clean):
 
 
 @lazynb.lazy()
-def test_dead_operations_do_not_hide_a_program(clean):
+def test_dead_operations_do_not_prevent_a_predicted_cache_hit(clean):
     assert foretold(dead(0)).cached is False
     assert foretold(dead(2)).cached is True  # another path, the same program
 
 
 @lazynb.lazy()
-def test_other_results_in_reach_are_another_program(clean):
+def test_other_reachable_results_predict_a_cache_miss(clean):
     total, kept = with_others()
     assert foretold(total).cached is False
     del kept
@@ -109,12 +109,12 @@ def test_other_results_in_reach_are_another_program(clean):
 
 
 @lazynb.lazy()
-def test_a_jitted_function(clean):
+def test_a_jitted_function_is_predicted_as_miss_and_then_as_hit(clean):
     assert (foretold(called()).cached, foretold(called()).cached) == (False, True)
 
 
 @lazynb.lazy()
-def test_several_traces(clean, monkeypatch):
+def test_the_cost_of_several_traces_is_summed(clean, monkeypatch):
     monkeypatch.setattr(config, "max_program", 3)
 
     def chain():
@@ -131,7 +131,7 @@ def test_several_traces(clean, monkeypatch):
 
 
 @lazynb.lazy()
-def test_inputs_that_are_given_away(clean):
+def test_a_donating_program_is_predicted_as_cached_from_the_second_step(clean):
     """A loop's own large results are donated, which is a program of its own."""
     x = jnp.ones((1024, 1024)) * 2
     lazynb.sync()
@@ -142,7 +142,7 @@ def test_inputs_that_are_given_away(clean):
 
 
 @lazynb.lazy()
-def test_nothing_is_waited_for(clean, monkeypatch):
+def test_predicting_the_cost_waits_for_no_result(clean, monkeypatch):
     """Whether an input from outside is nobody else's is known only when it is there: then nothing is said."""
 
     def refuse(*args):
@@ -160,7 +160,7 @@ def test_nothing_is_waited_for(clean, monkeypatch):
 
 
 @lazynb.lazy()
-def test_compiled_ahead(clean):
+def test_a_program_compiled_ahead_is_predicted_as_compiled_but_not_run(clean):
     total = one()
     lazynb.compile(total)
     ahead = read_cost([total])
@@ -172,7 +172,7 @@ def test_compiled_ahead(clean):
 
 
 @lazynb.lazy()
-def test_nothing_to_say(clean):
+def test_values_that_are_not_pending_have_no_predicted_cost(clean):
     total = one()
     float(total)
     assert read_cost([total]) is None and read_cost([]) is None
@@ -180,7 +180,7 @@ def test_nothing_to_say(clean):
 
 
 @lazynb.lazy()
-def test_all_that_is_pending(clean):
+def test_sync_has_the_predicted_cost_of_all_pending_operations(clean):
     total, kept = with_others()
     ahead = read_cost([])
     assert ahead.text == f"lazynb.sync() runs {ahead.operations} operations: not compiled yet."
@@ -190,7 +190,7 @@ def test_all_that_is_pending(clean):
     assert read_cost(pair).text.startswith("Reading them runs ")
 
 
-def test_another_thread_at_work(clean):
+def test_no_cost_is_predicted_while_another_thread_holds_the_trace(clean):
     with lazynb.lazy():
         total = one()
     held, done = threading.Event(), threading.Event()
@@ -212,7 +212,7 @@ def test_another_thread_at_work(clean):
 
 
 @lazynb.lazy()
-def test_a_long_trace(clean):
+def test_the_cost_of_a_long_trace_is_predicted(clean):
     x = jnp.arange(4.0)
     for _ in range(1900):
         x = x + 1.0
@@ -220,7 +220,7 @@ def test_a_long_trace(clean):
 
 
 @lazynb.lazy()
-def test_the_graph_says_it(clean):
+def test_the_graph_shows_the_predicted_cost_in_each_format(clean):
     total = one()
     graph = lazynb.graph(total)
     sentence = graph.outlook.text

@@ -15,7 +15,7 @@ import lazynb
 from lazynb.config import config
 
 
-def test_ten_thousand_operations_in_one_chain(clean):
+def test_a_chain_of_ten_thousand_operations_is_shown_and_run(clean):
     x = jnp.ones((8, 8))
     with lazynb.lazy():
         y = x
@@ -33,7 +33,7 @@ def test_ten_thousand_operations_in_one_chain(clean):
     gc.collect()
 
 
-def test_a_wide_graph_of_many_live_values(clean):
+def test_five_hundred_live_values_are_computed_by_one_sync(clean):
     with lazynb.lazy():
         values = [jnp.float32(i) * 2 for i in range(500)]
         lazynb.sync()
@@ -41,7 +41,7 @@ def test_a_wide_graph_of_many_live_values(clean):
     assert not any(v.is_pending for v in values)
 
 
-def test_ten_thousand_flushes_hold_their_memory(clean):
+def test_memory_does_not_grow_over_ten_thousand_flushes(clean):
     x = jnp.ones((16, 16))
     step_inputs = np.float32(0.5)
 
@@ -70,7 +70,7 @@ def test_ten_thousand_flushes_hold_their_memory(clean):
     assert lazynb.cache_info().misses <= 2
 
 
-def test_new_functions_each_step_are_hits_and_hold_their_memory(clean):
+def test_a_new_but_equal_jitted_function_in_each_step_is_a_hit(clean):
     x = jnp.ones(4)
     with lazynb.lazy():
         for _ in range(50):
@@ -79,7 +79,7 @@ def test_new_functions_each_step_are_hits_and_hold_their_memory(clean):
     assert lazynb.cache_info().misses == 1
 
 
-def test_executables_are_bounded(clean, monkeypatch):
+def test_max_executables_bounds_executables_and_recordings(clean, monkeypatch):
     monkeypatch.setattr(config, "max_executables", 5)
     with lazynb.lazy():
         for size in range(1, 15):
@@ -91,7 +91,7 @@ def test_executables_are_bounded(clean, monkeypatch):
         assert lazynb.cache_info().recorded <= recorded + 5
 
 
-def test_the_trace_limit_runs_what_is_pending(clean, monkeypatch):
+def test_a_trace_over_the_limit_is_flushed(clean, monkeypatch):
     monkeypatch.setattr(config, "max_program", 50)
     monkeypatch.setattr(config, "max_pending", 200)
     with lazynb.lazy():
@@ -102,7 +102,7 @@ def test_the_trace_limit_runs_what_is_pending(clean, monkeypatch):
     np.testing.assert_array_equal(y, np.ones(3))
 
 
-def test_results_that_nobody_keeps_do_not_pile_up(clean, monkeypatch):
+def test_unreferenced_results_do_not_accumulate(clean, monkeypatch):
     monkeypatch.setattr(config, "max_program", 50)
     x = jnp.ones(3)
     with lazynb.lazy():

@@ -29,7 +29,7 @@ def made(caplog):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_setting_for_a_while_is_neither_kept_nor_missed(made, first):
+def test_a_temporary_jax_setting_applies_only_while_it_is_set(made, first):
     for logs in (first, not first, first):
         with jax.log_compiles(logs):
             assert made() is logs

@@ -54,7 +54,7 @@ def test_recalled_operations_are_many_times_as_fast_as_jax_s(clean):
     assert lazy < eager / 2
 
 
-def test_a_flush_does_not_wait(clean):
+def test_a_flush_returns_before_the_program_has_finished(clean):
     """The run goes on while Python records what comes next."""
     x = jnp.ones((1500, 1500))
 
@@ -76,7 +76,7 @@ def test_a_flush_does_not_wait(clean):
     assert any(early)
 
 
-def test_loading_is_quick(tmp_path):
+def test_importing_lazynb_takes_less_time_than_jax_and_loads_no_notebook_library(tmp_path):
     """Less than ``import jax`` takes (about half of it), and no library of the notebook's is among what is loaded.
     The first process writes the modules' bytecode, which an installation has."""
     program = (
@@ -100,7 +100,7 @@ def test_loading_is_quick(tmp_path):
 @pytest.mark.parametrize(
     "make", [lambda x: x * 1.5, lambda x: jnp.where(x > 0, x, 2.0), lambda x: jnp.sin(x)[0:4].sum()]
 )
-def test_the_second_recording_compiles_nothing(clean, make):
+def test_a_repeated_recording_is_a_cache_hit(clean, make):
     x = jnp.ones(8)
     with lazynb.lazy():
         for _ in range(4):

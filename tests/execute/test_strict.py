@@ -60,7 +60,7 @@ def test_each_break_raises_and_nothing_is_run(kind, clean):
     np.testing.assert_array_equal(np.asarray(y), [1, 3, 5])
 
 
-def test_a_library_is_named(clean):
+def test_the_strict_error_names_the_library_that_asked(clean):
     with (
         lazynb.lazy(strict=True),
         pytest.raises(lazynb.TraceBreakError, match=r"\(through .*\.py:\d+\)") as error,
@@ -69,7 +69,7 @@ def test_a_library_is_named(clean):
     assert "/numpy/" in error.value.library.file
 
 
-def test_what_was_asked_for_passes(clean):
+def test_explicit_barriers_pass_in_strict_mode(clean):
     with lazynb.lazy(strict=True):
         x = tensor()
         lazynb.sync(x)
@@ -78,7 +78,7 @@ def test_what_was_asked_for_passes(clean):
     assert {one.kind for one in lazynb.breaks()} == {"sync", "block"}
 
 
-def test_nesting(clean):
+def test_strictness_is_inherited_by_nested_bodies(clean):
     assert not execution.local.strict
     with lazynb.lazy():
         assert not execution.local.strict
@@ -108,13 +108,13 @@ def test_eager_code_that_needs_nothing_pending_is_no_break(clean):
         assert x.is_pending
 
 
-def test_it_ends_with_the_body_whatever_happens(clean):
+def test_strict_mode_ends_with_its_body_after_an_error(clean):
     with pytest.raises(ZeroDivisionError), lazynb.lazy(strict=True):
         raise ZeroDivisionError
     assert not execution.local.strict
 
 
-def test_a_decorator(clean):
+def test_the_decorator_is_strict_during_each_call(clean):
     @lazynb.lazy(strict=True)
     def careless():
         return float(tensor().sum())
@@ -139,7 +139,7 @@ def test_other_threads_are_not_strict(clean):
     assert found == [6.0]
 
 
-def test_the_limit(clean, monkeypatch):
+def test_reaching_the_pending_limit_raises_in_strict_mode(clean, monkeypatch):
     monkeypatch.setattr(config, "max_program", 5)
     monkeypatch.setattr(config, "max_pending", 10)
     x = jnp.arange(3.0)
@@ -150,7 +150,7 @@ def test_the_limit(clean, monkeypatch):
     assert float(x[0]) > 5
 
 
-def test_under_a_transformation(clean):
+def test_strict_mode_raises_for_breaks_under_grad_and_not_for_grad_itself(clean):
     with lazynb.lazy(strict=True):
         gradient = jax.grad(lambda v: (v**2).sum())(tensor())
         with pytest.raises(lazynb.TraceBreakError, match="LNB101"):

@@ -28,7 +28,7 @@ def in_thread(work):
     return found[0]
 
 
-def test_other_threads_are_eager(clean):
+def test_other_threads_stay_eager_while_one_is_lazy(clean):
     with lazynb.lazy():
         assert not isinstance(in_thread(lambda: jnp.ones(3) + 1), lazynb.LazyTensor)
 

@@ -39,7 +39,7 @@ def adds_up(timeline: Timeline) -> None:
     assert min(min(one) for one in [timeline.parts, *timeline.strip]) >= -1e-9
 
 
-def test_a_loop_adds_up_to_the_time_that_went_by(clean):
+def test_the_parts_of_a_loop_sum_to_its_elapsed_time(clean):
     x = jnp.ones(8)
     with lazynb.lazy():
         began = time.perf_counter()
@@ -78,7 +78,7 @@ def test_time_between_breaks_is_recording_only_while_a_trace_is_open(clean):
     assert first.compiling > 0 and second.compiling == 0
 
 
-def test_a_trace_that_was_sealed_long_ago_was_not_recorded_all_the_while(clean):
+def test_time_after_a_trace_was_sealed_is_not_counted_as_recording(clean):
     x = jnp.ones(8)
     with lazynb.lazy():
         read(jnp.sin(x) * 2)
@@ -96,7 +96,7 @@ def test_a_trace_that_was_sealed_long_ago_was_not_recorded_all_the_while(clean):
     assert timeline.parts.recording < 3 * SLEEP
 
 
-def test_a_barrier_and_a_run_that_was_asked_for_are_steps_too(clean):
+def test_barriers_and_requested_runs_are_steps_of_the_timeline(clean):
     with lazynb.lazy():
         x = jnp.ones(8) * 3
         lazynb.sync()
@@ -108,7 +108,7 @@ def test_a_barrier_and_a_run_that_was_asked_for_are_steps_too(clean):
     assert "compile" not in {one.kind for one in breaks()}
 
 
-def test_who_called_the_function_in_which_the_break_is(clean):
+def test_callers_of_the_function_that_breaks_are_counted(clean):
     def inner(x):
         return float(x.sum())
 
@@ -146,7 +146,7 @@ def test_breaks_of_another_thread_are_counted_apart(clean):
     assert "1 break in other threads, not drawn" in repr(breaks())
 
 
-def test_what_is_forgotten_is_said(clean, monkeypatch):
+def test_the_number_of_forgotten_breaks_is_reported(clean, monkeypatch):
     import collections
 
     monkeypatch.setattr(log, "_steps", collections.deque(maxlen=3))
@@ -173,7 +173,7 @@ def step(began, ended, recorded=(), compiling=0.0, running=0.0, waiting=0.0):
     )
 
 
-def test_steps_that_overlap_and_figures_that_are_too_large_add_up_all_the_same():
+def test_overlapping_steps_and_excessive_figures_still_sum_to_the_elapsed_time():
     """A break within a break ends first; traces that are recorded at the same time count once."""
     steps = [
         step(2.0, 3.0, ((0.5, 1.5), (1.0, 1.75))),
@@ -197,7 +197,7 @@ def test_a_bar_has_as_many_characters_as_its_share():
     assert text_strip([Parts(compiling=1.0), Parts(python=0.2, waiting=0.3)]) == "█▒"
 
 
-def test_of_ten_thousand_steps_it_is_quick(clean):
+def test_a_timeline_of_ten_thousand_steps_is_computed_within_two_seconds(clean):
     made = [step(n + 0.5, n + 0.9, ((n, n + 0.4),), 0.1, 0.1, 0.1) for n in range(10_000)]
     began = time.process_time()
     timeline = of_session(made, 10_000)

@@ -87,7 +87,7 @@ def jitted_step(rate=1e-2):
 
 
 @pytest.mark.parametrize("train", [flax_optax, equinox_sgd, plain_jax, jitted_step])
-def test_same_losses_and_no_hidden_break(train, clean):
+def test_training_loops_give_eager_losses_and_break_only_at_float(train, clean):
     expected = train()
     with lazynb.lazy():
         losses = train()
@@ -109,7 +109,7 @@ def test_another_learning_rate_compiles_nothing(train, clean):
     assert first[1:] != second[1:]
 
 
-def test_the_steady_state_compiles_at_most_twice(clean):
+def test_a_flax_training_loop_compiles_at_most_two_programs(clean):
     with lazynb.lazy():
         flax_optax()
     assert lazynb.cache_info().misses <= 2  # the step with the initialisation, the step alone

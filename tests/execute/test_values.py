@@ -16,7 +16,7 @@ import lazynb
 from lazynb._jax import arrays
 
 
-def test_isinstance_and_types(clean):
+def test_pending_values_have_the_types_and_attributes_of_jax_arrays(clean):
     def facts(y):
         return (
             y.shape,
@@ -71,7 +71,7 @@ def test_deleting_a_pending_value_keeps_the_others(clean):
 
 
 @pytest.mark.filterwarnings("ignore:Some donated buffers")
-def test_donated_arguments_are_gone(clean):
+def test_donated_arguments_are_deleted(clean):
     step = jax.jit(lambda x: x * 2, donate_argnums=0)
     with lazynb.lazy():
         x = jnp.arange(4.0) + 1
@@ -106,7 +106,7 @@ DONATIONS = {
 
 @pytest.mark.filterwarnings("ignore:Some donated buffers")
 @pytest.mark.parametrize("name", DONATIONS)
-def test_what_is_donated_is_what_jax_takes(name, clean):
+def test_the_same_arguments_are_donated_as_by_jax(name, clean):
     def gone(result, x, y):
         jax.block_until_ready(result)
         return x.is_deleted(), y.is_deleted()
@@ -118,7 +118,7 @@ def test_what_is_donated_is_what_jax_takes(name, clean):
         assert gone(*DONATIONS[name](x, y)) == expected
 
 
-def test_donating_what_an_earlier_trace_needs(clean):
+def test_donating_an_input_keeps_values_of_an_earlier_trace(clean):
     given = jnp.arange(4.0)
     with lazynb.lazy():
         earlier = given * 10
@@ -128,7 +128,7 @@ def test_donating_what_an_earlier_trace_needs(clean):
     np.testing.assert_array_equal(earlier, [0, 10, 20, 30])
 
 
-def test_donation_in_a_loop(clean):
+def test_a_state_donated_in_a_loop_has_the_right_value(clean):
     step = jax.jit(lambda x: x + 1, donate_argnums=0)
     with lazynb.lazy():
         x = jnp.zeros(4)
@@ -161,7 +161,7 @@ def test_values_of_two_devices_do_not_mix(clean):
     assert type(eager.value) is type(lazy.value)
 
 
-def test_device_put_of_a_pending_value(clean):
+def test_device_put_of_a_pending_value_breaks_and_moves_it(clean):
     other = jax.devices()[1]
     with lazynb.lazy():
         y = jax.device_put(jnp.arange(3) * 2, other)
@@ -184,7 +184,7 @@ def test_sharded_inputs_give_sharded_results(clean):
         assert z.sharding == (jnp.ones(3)).sharding
 
 
-def test_x64_mode_switched_in_the_middle(clean):
+def test_each_operation_keeps_the_x64_mode_of_its_recording(clean):
     with lazynb.lazy():
         a = jnp.ones(3) / 3
         with jax.enable_x64(True):
@@ -195,7 +195,7 @@ def test_x64_mode_switched_in_the_middle(clean):
         np.testing.assert_allclose(c, [4 / 3] * 3, rtol=1e-6)
 
 
-def test_mesh_context(clean):
+def test_operations_under_set_mesh_give_their_values(clean):
     mesh = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
     with lazynb.lazy():
         with jax.set_mesh(mesh):
@@ -215,7 +215,7 @@ def test_debug_nans_points_at_the_operation(clean):
         jnp.log(jnp.zeros(3) - 1)
 
 
-def test_pickle_copy_and_dlpack(clean):
+def test_pickle_copy_and_dlpack_give_the_value(clean):
     with lazynb.lazy():
         y = jnp.arange(3) * 2
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(y)), [0, 2, 4])
@@ -235,7 +235,7 @@ def test_text_is_what_eager_jax_writes(clean):
         assert repr(y) == repr(eager)
 
 
-def test_debugging_leaves_eager_block(clean):
+def test_tensors_pass_in_and_out_of_an_eager_block(clean):
     with lazynb.lazy():
         a = jnp.ones(3) * 2
         with lazynb.eager():
@@ -246,7 +246,7 @@ def test_debugging_leaves_eager_block(clean):
         np.testing.assert_array_equal(c, [5, 5, 5])
 
 
-def test_decorators(clean):
+def test_lazy_and_eager_decorate_functions(clean):
     @lazynb.lazy()
     def f(x):
         return jnp.sin(x) + 1
@@ -260,7 +260,7 @@ def test_decorators(clean):
     assert not isinstance(g(y), lazynb.LazyTensor)
 
 
-def test_lazy_inside_a_transformation_changes_nothing(clean):
+def test_lazy_inside_a_jitted_function_has_no_effect(clean):
     @jax.jit
     def f(x):
         with lazynb.lazy():
@@ -291,7 +291,7 @@ def test_keys_have_the_attributes_of_concrete_keys(clean):
         lambda x: x * jnp.int64(2),
     ],
 )
-def test_64_bit_types_without_64_bit_mode(make):
+def test_explicit_64_bit_types_are_those_of_eager_jax(make):
     with jax._src.config.explicit_x64_dtypes("allow"):
         assert_same(make, np.arange(3, dtype=np.int32))
 
@@ -322,11 +322,11 @@ def assembled(make):
         lambda x, place: jax.make_array_from_single_device_arrays((5,), place, [x]),
     ],
 )
-def test_arrays_put_together_from_others(make):
+def test_arrays_assembled_from_pending_ones_equal_eager_ones(make):
     assert_same(assembled(make), np.arange(4, dtype=np.float32))
 
 
-def test_copies_of_keys():
+def test_copied_keys_have_the_same_data():
     for how in (copy.copy, copy.deepcopy):
         with lazynb.lazy():
             key = jax.random.key(3)
@@ -347,12 +347,12 @@ def test_copies_of_keys():
         lambda x, place: jnp.zeros(4, out_sharding=place) + x,
     ],
 )
-def test_new_arrays_on_a_mesh(make):
+def test_arrays_made_on_a_mesh_equal_eager_ones(make):
     assert_same(assembled(make), np.arange(4, dtype=np.float32))
 
 
 @pytest.mark.parametrize("how", ["deleted", "donated", "donated while pending"])
-def test_where_a_deleted_array_lay_is_known_as_eagerly(how, clean):
+def test_the_placement_of_a_deleted_array_is_reported_as_by_eager_jax(how, clean):
     names = ("sharding", "committed", "format", "is_fully_replicated", "is_fully_addressable", "device")
 
     def asked(x, name):

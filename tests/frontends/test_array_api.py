@@ -71,7 +71,7 @@ def test_the_namespaces_have_every_name(clean):
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_what_makes_arrays(name):
+def test_each_creation_function_of_the_standard_gives_a_mutable_array(name):
     space = mutable(np.ones(2, np.float32)).__array_namespace__()
     kwargs = {} if name in ("asarray", "from_dlpack") else {"dtype": np.float32, "device": "cpu"}
     found = getattr(space, name)(*MADE[name], **kwargs)
@@ -82,7 +82,7 @@ def test_what_makes_arrays(name):
         np.testing.assert_array_equal(np.asarray(found), getattr(np, name)(*MADE[name]).astype(np.float32))
 
 
-def test_asarray_keeps_or_copies():
+def test_asarray_returns_copies_or_converts_as_asked():
     a = mutable(np.ones(2, np.float32))
     space = a.__array_namespace__()
     assert space.asarray(a) is a and space.asarray(a, copy=True) is not a
@@ -185,7 +185,7 @@ def dispatching(monkeypatch):
         "KernelCenterer",
     ],
 )
-def test_scikit_learn(name, dispatching, clean):
+def test_scikit_learn_functions_stay_lazy_but_for_the_finiteness_check(name, dispatching, clean):
     function, make = estimators()[name]
     expected = function(DATA)
     with lazynb.lazy():

@@ -22,7 +22,7 @@ def test_calls_give_what_numpy_gives(names, clean):
 
 
 @pytest.mark.parametrize("names", GROUPS, ids=lambda names: names[0])
-def test_calls_in_64_bit_mode(names, clean):
+def test_calls_give_what_numpy_gives_in_64_bit_mode(names, clean):
     with jax.enable_x64(True):
         check(names, listing.stored("64"))
 
@@ -45,7 +45,7 @@ def test_every_public_function_is_listed():
     assert missing == set() or not LISTED, missing
 
 
-def test_most_are_lazy():
+def test_at_least_85_percent_of_the_functions_stay_lazy():
     assert listing.share("32") >= 0.85
     assert listing.share_of_all("64") >= 0.85
 
@@ -54,7 +54,7 @@ def test_the_page_is_up_to_date():
     assert listing.PAGE.read_text() == listing.page(), "run scripts/numpy_page.py"
 
 
-def test_the_oracle_can_fail():
+def test_the_comparison_reports_each_kind_of_difference():
     from tests.frontends.compare import difference
 
     assert difference(np.float32(1), np.float32(1)) is None

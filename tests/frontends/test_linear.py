@@ -58,7 +58,7 @@ def _eval(text, arrays):
 
 @pytest.mark.parametrize("make", [lambda value: value, mutable], ids=["tensor", "mutable"])
 @pytest.mark.parametrize("text", LAZY + TRUTHS)
-def test_it_stays_lazy(text, make, clean):
+def test_checked_linalg_calls_stay_lazy_and_give_what_numpy_gives(text, make, clean):
     own = _eval(text, ARRAYS)
     with lazynb.lazy():
         found = _eval(text, _lazy(make))
@@ -70,13 +70,13 @@ def test_it_stays_lazy(text, make, clean):
 
 
 @pytest.mark.parametrize("text", ["inv(S)", "svd(F)[1]", "matrix_rank(R)"])
-def test_in_64_bit_mode(text, clean):
+def test_checked_linalg_calls_stay_lazy_in_64_bit_mode(text, clean):
     with jax.enable_x64(True):
-        test_it_stays_lazy(text, lambda value: value, None)
+        test_checked_linalg_calls_stay_lazy_and_give_what_numpy_gives(text, lambda value: value, None)
 
 
 @pytest.mark.parametrize("text", LEFT)
-def test_the_rest_breaks(text, clean):
+def test_other_linalg_calls_break_and_give_what_numpy_gives(text, clean):
     with lazynb.lazy():
         found = _eval(text, _lazy())
         assert lazynb.breaks()
@@ -129,7 +129,7 @@ def test_the_error_names_the_line_of_the_call(clean):
     assert any("np.linalg.inv(singular)  # this line" in note for note in raised.value.__notes__)
 
 
-def test_an_error_holds_nothing_of_what_nobody_can_reach(clean):
+def test_an_unused_failing_call_raises_once_and_leaves_nothing_pending(clean):
     with lazynb.lazy():
         np.linalg.inv(jnp.zeros((2, 2)) * 1)
         with pytest.raises(np.linalg.LinAlgError) as raised:  # eager NumPy raises too, without a use
@@ -148,11 +148,11 @@ def test_a_truth_value_breaks_where_it_is_asked_for(clean):
         assert np.array_equal(x, x[:2]) is False
 
 
-def test_numpy_s_own_steps_under_errstate(clean):
+def test_errstate_with_raise_makes_linalg_break(clean):
     with lazynb.lazy(), np.errstate(all="raise"):
         np.linalg.inv(jnp.eye(2) * 2)
         assert [one.code for one in lazynb.breaks()] == ["LNB312"]
 
 
-def test_every_checked_function_has_a_form():
+def test_every_checked_linalg_function_has_a_lazy_implementation():
     assert set(tables.CHECKED) == set(linear.OWN)

@@ -37,7 +37,7 @@ def _values():
 
 
 @pytest.mark.parametrize("text", RECORDED + LEFT)
-def test_the_array_is_numpy_s(text, clean):
+def test_arrays_of_listed_tensors_equal_those_of_numpy(text, clean):
     values = _values()
     code = compile(text, __file__, "eval")  # the user's own
     own = eval(code, dict(values))
@@ -68,7 +68,7 @@ def test_ten_steps_of_runge_kutta_are_one_run(clean):
     np.testing.assert_allclose(np.asarray(y), steps(start), rtol=1e-5)
 
 
-def test_it_can_be_written_to(clean):
+def test_an_array_of_listed_tensors_can_be_written_to(clean):
     with lazynb.lazy():
         x = jnp.arange(3.0) * 2
         made = np.array([x[0], x[1]])
@@ -77,13 +77,13 @@ def test_it_can_be_written_to(clean):
     assert np.asarray(made).tolist() == [7, 2]
 
 
-def test_errors_are_numpy_s(clean):
+def test_inhomogeneous_lists_raise_the_error_of_numpy(clean):
     with lazynb.lazy(), pytest.raises(ValueError, match="inhomogeneous"):
         x = jnp.arange(3.0) * 2
         np.array([x, x[:2]])
 
 
-def test_a_library_gets_numpy_s_own(clean):
+def test_a_library_gets_an_ndarray_of_listed_tensors(clean):
     with lazynb.lazy():
         x = jnp.arange(3.0) * 2
         middle = np.ma.array([x[0], x[1]])
@@ -93,7 +93,7 @@ def test_a_library_gets_numpy_s_own(clean):
     assert isinstance(middle, np.ndarray)
 
 
-def test_numpy_s_functions_are_themselves_outside_and_equal_inside():
+def test_np_array_is_unchanged_outside_and_equal_inside_lazy_mode():
     own = np.array
     with lazynb.lazy():
         assert np.array == own

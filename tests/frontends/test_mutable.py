@@ -114,11 +114,11 @@ def layouts(a):
 
 
 @pytest.mark.parametrize("program", [views, copies, indices, functions, scalars, layouts])
-def test_programs(program, clean):
+def test_programs_on_mutable_arrays_equal_numpy(program, clean):
     both(program, F)
 
 
-def test_out(clean):
+def test_out_arguments_equal_numpy(clean):
     both(outputs, F, F * 0)
 
 
@@ -156,7 +156,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_errors(name, clean):
+def test_errors_equal_those_of_numpy_and_change_nothing(name, clean):
     with pytest.raises(Exception) as expected:
         ERRORS[name](F.copy())
     with lazynb.lazy():
@@ -186,7 +186,7 @@ def test_plain_tensors_raise_what_jax_raises(clean):
     assert not lazynb.breaks()
 
 
-def test_wide_types_need_their_mode():
+def test_64_bit_arrays_are_refused_without_64_bit_mode():
     with pytest.raises(TypeError, match="float64 arrays need 64-bit mode"):
         mutable(np.zeros(3))
     with jax.enable_x64(True):
@@ -195,7 +195,7 @@ def test_wide_types_need_their_mode():
         mutable(np.array(["a"]))
 
 
-def test_where_the_trace_breaks_numpy_gives_its_own_array(clean):
+def test_functions_that_break_give_an_ndarray(clean):
     with lazynb.lazy():
         a = mutable(F)
         a += 1
@@ -219,7 +219,7 @@ def test_asarray_is_a_read_only_snapshot(clean):
         before[0] = 1
 
 
-def test_names():
+def test_mutable_and_its_class_are_exported():
     assert lnp.mutable is mutable and isinstance(mutable(F), MutableArray) and "mutable" in dir(lnp)
 
 
@@ -294,7 +294,7 @@ def run(steps, arrays):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(STEP, min_size=1, max_size=12), st.sampled_from([np.int32, np.float32]))
-def test_random_programs(steps, dtype):
+def test_random_programs_of_views_and_writes_equal_numpy(steps, dtype):
     start = [np.arange(6, dtype=dtype).reshape(2, 3), np.arange(4, dtype=dtype)]
     own, expected = run(steps, [array.copy() for array in start])
     with lazynb.lazy():
@@ -327,7 +327,7 @@ JAX_CALLS = {
 
 
 @pytest.mark.parametrize("name", JAX_CALLS)
-def test_jax_takes_it_as_an_array(name, clean):
+def test_jax_functions_accept_a_mutable_array(name, clean):
     call, values = JAX_CALLS[name], np.array([0.0, 0.5, 1.0], np.float32)
     expected = call(values)
     with lazynb.lazy():
@@ -346,7 +346,7 @@ def test_jax_takes_an_earlier_array_s_index(clean):
 
 
 @pytest.mark.parametrize("make", [mutable, lambda x: x])
-def test_a_view_as_one_of_numpy_s_own_classes(make, clean):
+def test_views_as_masked_arrays_and_matrices_are_those_of_numpy(make, clean):
     with lazynb.lazy():
         x = make(jnp.arange(3.0) * 1)
         assert np.ma.ones_like(x).tolist() == [1, 1, 1]
@@ -354,14 +354,14 @@ def test_a_view_as_one_of_numpy_s_own_classes(make, clean):
         assert type(x.view(np.matrix)) is np.matrix
 
 
-def test_equal_to_text(clean):
+def test_comparison_with_text_gives_false_for_each_element(clean):
     with lazynb.lazy():
         x = mutable(jnp.arange(3) * 1)
         assert np.asarray(x == "a").tolist() == [False] * 3
         assert np.asarray(x != "a").tolist() == [True] * 3
 
 
-def test_a_scalar_is_a_key(clean):
+def test_a_scalar_is_hashable_and_an_array_is_not(clean):
     with lazynb.lazy():
         x = mutable(jnp.arange(3) * 1)
         assert {1: "one"}[x[1]] == "one"
@@ -376,7 +376,7 @@ def test_dlpack_gives_the_present_values(clean):
         assert np.from_dlpack(x).tolist() == [5, 1, 2]
 
 
-def test_floor_of_integers_into_it(clean):
+def test_numpy_functions_write_into_and_permute_a_mutable_array(clean):
     with lazynb.lazy():
         x = mutable(jnp.zeros(3, jnp.int32))
         np.floor(np.arange(3, dtype=np.int32), out=x)
@@ -394,7 +394,7 @@ def test_ravel_is_a_view(clean):
     both(flat, F)
 
 
-def test_a_scalar_that_is_written_to(clean):
+def test_writing_to_a_scalar_behaves_as_in_numpy(clean):
     with lazynb.lazy():
         x = mutable(jnp.arange(3) * 1)[1]
         x.fill(7)  # NumPy fills a copy

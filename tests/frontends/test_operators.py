@@ -12,7 +12,6 @@ import functools
 import itertools
 import math  # noqa: F401 - for the programs that are text
 import operator
-import os
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiers
 
 import lazynb
 from tests.meaning.exceptions import is_exception
@@ -155,12 +155,11 @@ def ways(name: str) -> dict[str, Callable[[Any, Any], Any]]:
 UNTOLD = {"method"}  # see tests/meaning/exceptions.py
 
 
-FULL = bool(os.environ.get("LAZYNB_FULL"))
 SHARES = 19  # no multiple of the number of ways
 
 
 def _forms(kind: str) -> list[tuple[str, Callable[[Any], Any]]]:
-    """The forms with this operand on the left; all with LAZYNB_FULL=1, else a share that differs from kind to
+    """The forms with this operand on the left; all in `make full`, else a share that differs from kind to
     kind."""
 
     def form(call: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
@@ -172,7 +171,7 @@ def _forms(kind: str) -> list[tuple[str, Callable[[Any], Any]]]:
         for way, call in ways(name).items()
         if way not in UNTOLD
     ]
-    return found if FULL else found[list(operands()).index(kind) % SHARES :: SHARES]
+    return found if tiers.FULL else found[list(operands()).index(kind) % SHARES :: SHARES]
 
 
 def _raises(form: Callable[[Any], Any], x: Any) -> bool:
@@ -200,10 +199,10 @@ RIGHT = {"float32": np.array([1, 2, 3], np.float32), "int32": np.array([3, 1, 2]
     [
         (kind, dtype)
         for number, kind in enumerate(operands())
-        for dtype in (RIGHT if FULL else [list(RIGHT)[number % 2]])
+        for dtype in (RIGHT if tiers.FULL else [list(RIGHT)[number % 2]])
     ],
 )
-def test_as_eager_jax(kind, dtype):
+def test_operators_with_numpy_operands_equal_eager_jax(kind, dtype):
     right = RIGHT[dtype]
     calls = []
     for label, form in _forms(kind):
@@ -259,7 +258,7 @@ UFUNCS = [
 
 
 @pytest.mark.parametrize("text", UFUNCS)
-def test_a_ufunc_is_numpy_s_whoever_calls_it(text, clean):
+def test_an_explicit_ufunc_call_follows_numpy_through_any_caller(text, clean):
     def value(text: str, left: Any) -> Any:
         return eval(
             text.format("left, x"),
@@ -276,7 +275,7 @@ def test_a_ufunc_is_numpy_s_whoever_calls_it(text, clean):
         assert type(wide) is np.ndarray and wide.dtype == np.float64
 
 
-def test_one_line_that_calls_both(clean):
+def test_operators_and_ufuncs_in_one_line_are_told_apart(clean):
     with lazynb.lazy():
         x = jnp.ones(3) * 2
         both = [f(N64, x) for f in (operator.add, np.add, operator.sub, operator.eq, np.equal, np.add)]
@@ -292,7 +291,7 @@ class Answers:
         return "mine"
 
 
-def test_one_that_answers_itself_leaves_no_trace(clean):
+def test_an_operand_with_its_own_array_ufunc_does_not_affect_later_calls(clean):
     """NumPy asks every operand of a ufunc, and the first answers."""
     with lazynb.lazy():
         x = jnp.ones(3) * 2
@@ -332,7 +331,7 @@ SUBCLASSES = [
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
 @pytest.mark.parametrize("text", SUBCLASSES)
-def test_subclasses_of_numpy_s_arrays(text):
+def test_operators_with_ndarray_subclasses_equal_eager_jax(text):
     """NumPy's functions give an object of theirs; who has the operator says its priority."""
     with pytest.raises(Different) if is_exception(text) else contextlib.nullcontext():
         assert_same(lambda x: eval(text, {**globals(), "x": x}), np.ones(3, np.float32))
@@ -346,7 +345,7 @@ def test_an_array_of_a_file_is_numpy_s_own(tmp_path, clean):
     assert not lazynb.breaks()
 
 
-def test_no_lazy_tensor_says_that_it_answers_ufuncs():
+def test_a_lazy_tensor_has_no_array_ufunc_attribute():
     with lazynb.lazy():
         x = jnp.ones(3) * 2
         assert (
@@ -382,5 +381,5 @@ REDUCTIONS = [
 
 
 @pytest.mark.parametrize("text", REDUCTIONS)
-def test_what_calls_operators_itself(text):
+def test_functions_that_call_operators_equal_eager_jax(text):
     assert_same(lambda x: eval(text, {**globals(), "x": x}), np.ones(3, np.float32) + 1)

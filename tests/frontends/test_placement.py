@@ -47,7 +47,7 @@ def _results(function, number, x):
     [f for f, (name, _, _) in functions.NAMES.items() if name not in LEFT_OUT],
     ids=lambda function: functions.NAMES[function][0],
 )
-def test_functions(function):
+def test_function_results_are_committed_as_in_eager_jax(function):
     x = jax.device_put(jnp.arange(6.0).reshape(2, 3) + 1, jax.devices()[0])
     lazynb.sync(x)
     for number in range(len(_arguments(x))):
@@ -77,7 +77,7 @@ def test_functions(function):
         lambda x: np.add(1.0, x * 2),
     ],
 )
-def test_ufuncs(call):
+def test_ufunc_results_are_uncommitted_as_in_eager_jax(call):
     with lazynb.lazy():
         x = jax.device_put(jnp.arange(3.0), jax.devices()[0])
         y = jnp.asarray(call(x)) + 1.0

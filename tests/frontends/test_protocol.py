@@ -52,7 +52,7 @@ METHODS = [
 
 
 @pytest.mark.parametrize(("text", "lazy"), METHODS)
-def test_ufunc_methods(text, lazy, clean):
+def test_ufunc_methods_give_what_numpy_gives(text, lazy, clean):
     own = eval(text, {"np": np, "F": F, "I": I})
     with lazynb.lazy():
         found = eval(text, {"np": np, "F": jnp.asarray(F) * 1, "I": jnp.asarray(I) * 1})
@@ -152,7 +152,7 @@ def test_a_loop_stays_lazy_after_a_value_was_read(clean):
     assert y.is_pending and [row.kind for row in lazynb.breaks()] == ["float"]
 
 
-def test_errstate_that_raises_is_heard(clean):
+def test_errstate_with_raise_is_respected(clean):
     with lazynb.lazy(), np.errstate(divide="raise"), pytest.raises(FloatingPointError):
         np.divide(jnp.ones(3) * 1, np.zeros(3, np.float32))
 
@@ -173,14 +173,14 @@ def test_a_truth_value_times_nan_is_nan(clean):
     np.testing.assert_array_equal(np.asarray(found), np.array([np.nan, 2], np.float32))
 
 
-def test_a_weak_number_of_jax_s_is_an_array_to_numpy(clean):
+def test_a_weakly_typed_jax_number_promotes_as_an_array_in_numpy(clean):
     with lazynb.lazy():
         weak = jnp.asarray(2.0) * 1
         found = np.add(weak, jnp.ones(2, np.float16))
     assert weak.weak_type and found.dtype == np.float32 and not found.weak_type
 
 
-def test_the_reason_names_the_function(clean):
+def test_the_break_detail_names_the_numpy_function(clean):
     with lazynb.lazy():
         np.unique(jnp.ones(3) * 2)
         np.mean(jnp.arange(3) * 2)
@@ -191,7 +191,7 @@ def test_the_reason_names_the_function(clean):
     }
 
 
-def test_large_arrays_are_asked_about_small_ones(clean):
+def test_shape_rules_are_checked_without_computing_large_arrays(clean):
     with lazynb.lazy():
         x = jnp.ones((1000, 2000), np.float32) * 1
         found = np.concatenate([np.sum(x, axis=0), np.mean(x, axis=1)])
@@ -208,7 +208,7 @@ def test_large_arrays_are_asked_about_small_ones(clean):
     assert found.shape == (3000,) and not lazynb.breaks()
 
 
-def test_memory_of_what_is_pending(clean):
+def test_shares_memory_of_pending_arrays_is_answered_without_a_run(clean):
     with lazynb.lazy():
         x, host = jnp.ones(3) * 2, np.ones(3)
         y, empty = x + 1, jnp.ones((0, 2)) * 2
@@ -220,7 +220,7 @@ def test_memory_of_what_is_pending(clean):
         assert np.shares_memory(x, x) and not np.shares_memory(x, y)
 
 
-def test_only_lazy_tensors_take_part(clean):
+def test_only_lazy_tensors_make_numpy_functions_lazy(clean):
     outside = jnp.arange(3.0)
     with lazynb.lazy():
         assert type(np.sin(outside)) is np.ndarray  # JAX's own array has no protocol for NumPy

@@ -28,7 +28,7 @@ def found():
 
 
 @pytest.mark.parametrize("text", ROWS)
-def test_it_gives_what_numpy_s_arrays_give(text, found):
+def test_estimators_give_the_results_types_and_breaks_of_the_table(text, found):
     assert found[text]["error"] < 1e-4
     assert found[text]["same type"]
     if version("scikit-learn").startswith("1.9."):  # the table was written with it

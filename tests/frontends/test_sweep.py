@@ -112,16 +112,16 @@ def wrong(module: str, make: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_lazy_tensors_are_what_concrete_arrays_are(module, clean):
+def test_numpy_callables_treat_lazy_tensors_as_concrete_arrays(module, clean):
     assert wrong(module, pending) == []
 
 
 @pytest.mark.parametrize("module", ["numpy.lib.scimath", "numpy.linalg", "numpy.fft"])
-def test_arrays_that_can_be_written_to_are_too(module, clean):
+def test_numpy_callables_treat_mutable_arrays_as_concrete_arrays(module, clean):
     assert wrong(module, lambda value: mutable(pending(value))) == []
 
 
-def test_the_sweep_finds_an_error():
+def test_the_sweep_detects_a_differing_exception():
     def bare(x: Any) -> Any:
         raise KeyError(x) if isinstance(x, lazynb.LazyTensor) else ValueError
 

@@ -113,9 +113,9 @@ def operands(ufunc: np.ufunc, dtypes: list[str]):
         else:
             yield pairs(one, other, complete or {np.dtype(one).kind, np.dtype(other).kind}.isdisjoint("c"))
     if shape is None:
-        for dtype, number in itertools.product(dtypes[-5:], NUMBERS):
+        for turn, (dtype, number) in enumerate(itertools.product(dtypes[-5:], NUMBERS)):
             given = values(dtype, complete or np.dtype(dtype).kind != "c")
-            yield (given, number) if hash(number) % 2 else (number, given)
+            yield (given, number) if turn % 2 else (number, given)
 
 
 def outcome(ufunc, args):
@@ -145,11 +145,11 @@ def check(ufunc: np.ufunc, dtypes: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda one: one.__name__)
-def test_ufunc(ufunc, clean):
+def test_each_ufunc_equals_numpy_for_each_pair_of_types(ufunc, clean):
     assert check(ufunc, NARROW) == []
 
 
 @pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda one: one.__name__)
-def test_ufunc_in_64_bit_mode(ufunc, clean):
+def test_each_ufunc_equals_numpy_in_64_bit_mode(ufunc, clean):
     with jax.enable_x64(True):
         assert check(ufunc, ["int32", "float32", "int64", "float64", "complex128"]) == []

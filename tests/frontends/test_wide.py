@@ -55,22 +55,22 @@ def _run(text):
 
 
 @pytest.mark.parametrize("text", LAZY)
-def test_they_stay_lazy_with_numpy_s_type(text, clean):
+def test_index_results_stay_lazy_with_the_type_of_numpy(text, clean):
     assert not _run(text)
 
 
 @pytest.mark.parametrize("text", LEFT)
-def test_the_rest_breaks_and_gives_what_numpy_gives(text, clean):
+def test_other_uses_of_64_bit_integers_break_and_give_what_numpy_gives(text, clean):
     assert _run(text)
 
 
-def test_the_names_are_numpy_s():
+def test_the_tables_name_existing_numpy_functions_and_ufuncs():
     known = {name for name, _, _ in NAMES.values()}
     assert known | {"np.concat"} >= wide.FUNCTIONS
     assert all(isinstance(getattr(np, name), np.ufunc) for name in wide.UFUNCS)
 
 
-def test_they_can_be_written_to_and_read(clean):
+def test_64_bit_index_arrays_can_be_written_to_and_read(clean):
     with lazynb.lazy():
         places = np.argsort(jnp.arange(4.0) * -1)
         places[0] = 2**40
@@ -81,7 +81,7 @@ def test_they_can_be_written_to_and_read(clean):
     assert np.asarray(places).dtype == np.int64
 
 
-def test_jax_takes_them_as_it_takes_numpy_s(clean):
+def test_jax_functions_accept_64_bit_indices_without_a_break(clean):
     with lazynb.lazy():
         x = jnp.arange(4.0) * 2
         place = np.argmax(x)
@@ -91,7 +91,7 @@ def test_jax_takes_them_as_it_takes_numpy_s(clean):
     assert float(results[0]) == 6 and int(results[2]) == 4
 
 
-def test_a_place_is_a_key_and_an_index_of_a_list(clean):
+def test_an_argmax_result_works_as_a_key_and_as_a_list_index(clean):
     with lazynb.lazy():
         place = np.argmax(jnp.array([1.0, 3.0, 2.0]) * 1)
         assert ["a", "b", "c"][place] == "b"
@@ -109,13 +109,13 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize("text", NUMBERS)
-def test_a_place_is_a_number_to_numpy(text, clean):
+def test_an_argmax_result_behaves_as_a_numpy_number(text, clean):
     _run(text)
 
 
 @pytest.mark.parametrize("operator", "+ - * / // % ** == != < <= > >=".split())
 @pytest.mark.parametrize("text", ["np.argmax(x)", "np.argsort(x)"])
-def test_operators_beside_a_lazy_tensor_are_jax_s(operator, text, clean):
+def test_operators_between_64_bit_indices_and_tensors_equal_jax(operator, text, clean):
     x = jnp.array([3.0, 1.0, 2.0])
     names = {"np": np, "i": jnp.arange(3) + 1}
     whole = f"[{text} {operator} x, x {operator} {text}, {text} {operator} i]"
@@ -148,7 +148,7 @@ def test_five_iterations_of_k_means_are_one_run(clean):
     np.testing.assert_allclose(np.asarray(found), centres(x, x[:3]), rtol=1e-5)
 
 
-def test_masks_of_known_places_run_nothing(clean):
+def test_masks_of_computed_indices_run_no_program(clean):
     with lazynb.lazy():
         x = jnp.arange(6.0) * 1
         labels = np.argsort(x) % 3
@@ -160,7 +160,7 @@ def test_masks_of_known_places_run_nothing(clean):
     assert (after.hits, after.misses) == (runs.hits, runs.misses)
 
 
-def test_wide_mode_has_no_need_of_it(clean):
+def test_64_bit_mode_gives_plain_lazy_tensors(clean):
     with jax.enable_x64(True), lazynb.lazy():
         assert isinstance(np.argmax(jnp.arange(3.0) * 1), lazynb.LazyTensor)
         assert not wide.is_beyond(np.dtype(np.int64))
@@ -194,6 +194,6 @@ EXTREMES = [
 
 
 @pytest.mark.parametrize("text", EXTREMES)
-def test_the_place_of_the_most_among_them(text, clean):
+def test_argmax_and_argmin_of_64_bit_integers_stay_lazy(text, clean):
     """JAX's own compares them with a 32-bit constant, which XLA refuses at the flush."""
     assert not _run(text)

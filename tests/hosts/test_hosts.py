@@ -71,8 +71,8 @@ def results(ended: list[ranks.Rank]) -> list[dict[str, dict]]:
     return [{one["case"]: one for one in rank.results if one["case"] != "same"} for rank in ended]
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.long)])
-def test_hosts_that_differ_are_told_and_go_on(count):
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.full)])
+def test_differing_hosts_get_an_error_and_run_the_next_program_together(count):
     cases = ["same", *DIFFERENT, "cannot_make", *LEGAL]
     ended = ranks.run(FAULTS, count, *cases, seconds=60)
     told = results(ended)
@@ -162,9 +162,9 @@ def test_a_host_that_raises_is_named_with_its_error_and_line():
     assert first.results[0]["seconds"] < SOON and last.status == 1 and "no such file" in last.text
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.parametrize("count", [2, 4])
-def test_hosts_that_are_gone(count):
+def test_missing_hosts_are_reported_with_the_line_where_they_stopped(count):
     *others, last = left("exits", count)
     assert what(others[0], count - 1) == "has ended, without an error" and last.status == 0
     *others, last = left("stops", count)
@@ -176,8 +176,8 @@ def test_hosts_that_are_gone(count):
     assert "time.sleep(1000)" in what(others[0], count - 1)
 
 
-@pytest.mark.long
-def test_hosts_that_wait_for_each_other_with_different_groups():
+@pytest.mark.full
+def test_hosts_waiting_for_each_other_with_different_groups_get_an_error():
     ended = ranks.run(FAULTS, 4, "crosses", seconds=40)
     told = [rank.results[0] for rank in ended]
     assert [one["error"] for one in told] == ["HostMissingError"] * 4
@@ -211,7 +211,7 @@ class LateStore:
 
 
 @pytest.mark.parametrize("verdict, hosts", [(GO, [0, 1]), ("host 1 gave up", None)])
-def test_the_verdict_of_another_host_counts(monkeypatch, verdict, hosts):
+def test_the_recorded_verdict_of_another_host_decides(monkeypatch, verdict, hosts):
     monkeypatch.setattr(Watch, "trouble", lambda self, hosts: {})
     mine = Proposal("a", "b", (0,), (), 1, "float", "train.py:1")
     group = Group([0, 1])
@@ -247,7 +247,7 @@ def test_a_number_is_an_input_on_all_hosts_if_it_is_one_on_any():
     assert not differ_in_constants_only([one, proposal(*one.numbers, alike="b")])
 
 
-def test_an_interrupt_is_noted_and_raised_later():
+def test_an_interrupt_during_the_agreement_is_raised_after_it():
     interrupts, holder = Interrupts(), object()
     before = signal.getsignal(signal.SIGINT)
     interrupts.hold(holder)
@@ -288,7 +288,7 @@ def recorded(body) -> list[bytes]:
     return found
 
 
-def test_fingerprints_are_of_content(clean):
+def test_fingerprints_depend_on_the_content_of_the_program(clean):
     x = np.arange(4.0, dtype=np.float32)
 
     def one():

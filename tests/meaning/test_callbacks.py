@@ -65,7 +65,7 @@ def test_reading_raises_what_the_call_raises_eagerly(fault, capfd):
         np.testing.assert_array_equal(before, [2, 2, 2])  # what does not depend on it is there
 
 
-def test_what_depends_on_it_raises_the_same(capfd):
+def test_reading_a_dependent_value_raises_the_same_error(capfd):
     with pytest.raises(Exception) as eager:
         np.asarray(FAULTS["another shape"]())
     with lazynb.lazy():
@@ -119,7 +119,7 @@ def closing():
     return first, second, third, (third * v).sum()
 
 
-def test_callbacks_that_close_over_pending_arrays():
+def test_callbacks_over_pending_arrays_give_eager_values():
     expected = closing()
     for _ in range(2):
         with lazynb.lazy():

@@ -71,7 +71,7 @@ def test_debug_callbacks_happen_once():
     assert sorted(eager) == sorted(lazy) == [3.0, 4.0]
 
 
-def test_debug_print_order(capfd):
+def test_ordered_debug_prints_keep_their_order(capfd):
     def program(x):
         for n in range(4):
             x = x + 1
@@ -108,7 +108,7 @@ def test_a_value_made_lazily_is_used_eagerly_and_the_reverse():
     assert np.asarray(d).tolist() == [0.0, 6.0, 20.0] and np.asarray(b).tolist() == [1.0, 3.0, 5.0]
 
 
-def test_decorators():
+def test_a_lazy_function_gives_the_right_values():
     @lazynb.lazy()
     def double(x):
         return x * 2
@@ -117,7 +117,7 @@ def test_decorators():
     assert np.asarray(double(jnp.ones(3))).tolist() == [2.0, 2.0, 2.0]
 
 
-def test_a_donated_value_is_gone_and_what_was_computed_from_it_is_not():
+def test_donation_keeps_values_computed_before_it():
     with lazynb.lazy():
         x = jnp.ones(3) * 2
         before = x + 1
@@ -134,7 +134,7 @@ def test_a_numpy_array_changed_after_the_call_does_not_change_the_result():
             assert np.asarray(y).tolist() == [2.0] * 3
 
 
-def test_a_variable_rebound_in_a_loop():
+def test_closures_over_a_rebound_variable_equal_eager():
     def program(x):
         fns = [lambda v, n=n: v * n + x for n in range(4)]
         for fn in fns:
@@ -144,7 +144,7 @@ def test_a_variable_rebound_in_a_loop():
     assert_same(program, f(3))
 
 
-def test_a_long_chain():
+def test_a_chain_of_1000_additions_gives_the_exact_sum():
     def program(x):
         for _ in range(1000):
             x = x + 0.5

@@ -114,12 +114,12 @@ ERRORS = {
 
 @pytest.mark.parametrize("name", ERRORS)
 @pytest.mark.filterwarnings("ignore")
-def test_error(name):
+def test_each_error_has_the_type_message_and_line_of_eager(name):
     fn, *args = ERRORS[name]
     assert_all_same([Call(fn, tuple(args), raises=True)])
 
 
-def test_the_line_is_the_users():
+def test_the_oracle_compares_the_users_line():
     """The oracle compares lines; here is that it sees them, in a function of several lines."""
 
     def program(x):

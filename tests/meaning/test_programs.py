@@ -102,5 +102,5 @@ def broadcasts(*shapes) -> bool:
     max_examples=50, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 @given(st.lists(step, min_size=1, max_size=12))
-def test_random_programs(steps):
+def test_random_programs_give_what_eager_gives(steps):
     assert_all_same([Call(lambda *arrays: run(steps, *arrays), (f(2, 3), i(3), b(3), f()))], given=slice(0))

@@ -345,6 +345,6 @@ def _key_chain(key):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.filterwarnings("ignore")
-def test_program(name):
+def test_each_transformation_gives_what_eager_gives(name):
     fn, *args = PROGRAMS[name]
     same(fn, *args)

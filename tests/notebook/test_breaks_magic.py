@@ -37,7 +37,7 @@ def test_breaks_are_grouped_ranked_and_summed(notebook):
     assert by_kind["float"].location.text == "loss = float(x.sum())"
 
 
-def test_the_table(notebook):
+def test_breaks_shows_a_table_with_costs_and_hints(notebook):
     notebook.run(LOOP)
     shown = notebook.run("%breaks").shown
     lines = shown["text/plain"].splitlines()
@@ -56,7 +56,7 @@ def test_the_table(notebook):
     )
 
 
-def test_who_asked_has_a_column_where_it_is_known(notebook):
+def test_the_asking_function_has_a_column_where_it_is_known(notebook):
     notebook.run(LOOP + "y = jnp.zeros((x * 2).argmax())\n")
     found = notebook.run("%breaks")
     assert "asked by" in found.shown["text/plain"] and "jax.numpy.zeros" in found.shown["text/plain"]
@@ -70,35 +70,35 @@ def test_a_long_line_is_cut_in_the_table_alone(notebook):
     assert max(map(len, found.shown["text/plain"].splitlines())) < 150 and "…" in found.shown["text/plain"]
 
 
-def test_text_is_escaped(notebook):
+def test_source_lines_are_escaped_in_html(notebook):
     notebook.run("small = bool(jnp.ones(4).sum() <3)  # <script>")
     assert "<script>" not in notebook.run("%breaks").shown["text/html"]
 
 
-def test_without_breaks(notebook):
+def test_breaks_reports_that_there_are_none(notebook):
     notebook.run("x = jnp.ones(4) * 2")
     shown = notebook.run("%breaks").shown
     assert shown["text/plain"] == "no trace breaks" and shown["text/html"] == "<p>no trace breaks</p>"
 
 
-def test_what_was_asked_for_is_said(notebook):
+def test_breaks_counts_explicit_barriers_separately(notebook):
     notebook.run("lazynb_x = jnp.ones(4) * 2\nimport lazynb\nlazynb.sync()")
     assert "; 1 of them was asked for" in notebook.run("%breaks").shown["text/plain"]
 
 
 @pytest.mark.parametrize("name", ["LNB103", "lnb103", "float"])
-def test_a_code_is_explained(name, notebook):
+def test_breaks_with_a_code_explains_that_code(name, notebook):
     shown = notebook.run(f"%breaks {name}").shown
     assert shown["text/plain"] == str(REASONS["float"])
     assert "LNB103" in shown["text/html"] and "out.append(float(x.sum()))" in shown["text/html"]
 
 
-def test_an_unknown_code(notebook):
+def test_an_unknown_code_is_refused_with_a_suggestion(notebook):
     found = notebook.run("%breaks LNB1033", error=UsageError)
     assert "LNB103" in str(found.error)
 
 
-def test_lazy_says_the_sum(notebook):
+def test_lazy_shows_the_number_and_cost_of_breaks(notebook):
     assert notebook.run("%lazy").stdout.strip().endswith("· 0 trace breaks")
     notebook.run(LOOP)
     assert re.search(r"· 6 trace breaks \([\d.]+ m?s lost\)", notebook.run("%lazy").stdout)
@@ -124,7 +124,7 @@ def test_strict_raises_at_the_first_break_and_nothing_is_lost(notebook):
     assert notebook["z"] == 8.0
 
 
-def test_strict_lets_pass_what_was_asked_for(notebook):
+def test_strict_mode_allows_explicit_barriers_and_compile(notebook):
     notebook.run("%lazy strict\nimport lazynb")
     notebook.run("y = (jnp.ones(4) * 2).block_until_ready()\nz = y + 1\nlazynb.sync()\nw = float(z.size)")
     notebook.run("%%compile\nv = z * 2\nv")
@@ -144,7 +144,7 @@ def test_strict_holds_in_cells_only_and_ends_with_the_extension(notebook):
     notebook.run("z = float(jnp.ones(4).sum())")
 
 
-def test_strict_in_a_part_of_a_cell(notebook):
+def test_strict_mode_applies_to_a_part_of_a_cell(notebook):
     notebook.run("import lazynb\nwith lazynb.lazy(strict=True):\n    y = jnp.ones(4) * 2\nz = float(y.sum())")
     notebook.run("with lazynb.lazy(strict=True):\n    z = float((y * 2).sum())", error=lazynb.TraceBreakError)
     notebook.run("z = float((y * 2).sum())")
@@ -163,7 +163,7 @@ def test_the_display_says_what_reading_would_run(notebook):
     assert notebook["z"].is_pending
 
 
-def test_strict_in_an_eager_cell(notebook):
+def test_strict_mode_in_an_eager_cell_raises_only_for_pending_values(notebook):
     notebook.run("%lazy strict")
     notebook.run("y = jnp.ones(4) * 2")
     notebook.run("%%eager\nz = float(jnp.ones(4).sum())")  # nothing pending is needed
@@ -173,7 +173,7 @@ def test_strict_in_an_eager_cell(notebook):
     notebook.run("z = y + 1")
 
 
-def test_looking_is_no_break_in_strict_mode(notebook):
+def test_displaying_values_raises_nothing_in_strict_mode(notebook):
     notebook.run("%lazy strict")
     notebook.run("y = jnp.ones(4) * 2")
     for cell in ("y", "%graph y", "repr(y)", "y?", "%whos", "%lazy", "%breaks", "%cache"):
@@ -181,7 +181,7 @@ def test_looking_is_no_break_in_strict_mode(notebook):
     assert notebook["y"].is_pending
 
 
-def test_the_cell_of_the_compile_entry(notebook):
+def test_the_documented_compile_example_makes_no_break(notebook):
     for cell in (REASONS["compile"].example, REASONS["compile"].cure):
         notebook.run(cell)
         assert not lazynb.breaks()

@@ -7,7 +7,7 @@ from IPython.core.error import UsageError
 import lazynb
 
 
-def test_it_lists_executables_and_misses(notebook):
+def test_cache_lists_executables_and_misses_with_cells(notebook):
     notebook.run("x = jnp.ones((4, 3))")
     notebook.run("y = jnp.sin(x)\nprint(float(y.sum()))")
     notebook.run("y = jnp.sin(x)\ny = y * 2\nprint(float(y.sum()))")
@@ -17,7 +17,7 @@ def test_it_lists_executables_and_misses(notebook):
     assert "`multiply`" in shown["text/plain"] and "<code>multiply</code>" in shown["text/html"]
 
 
-def test_the_names_and_cells_are_the_notebooks(notebook):
+def test_miss_causes_name_variables_and_cells_of_the_notebook(notebook):
     notebook.run("x = jnp.ones((4, 3))\nimport lazynb\nlazynb.sync()")
     cell = "y = jnp.sin(x)\nprint(float(y.sum()))"
     notebook.run(cell)
@@ -27,7 +27,7 @@ def test_the_names_and_cells_are_the_notebooks(notebook):
     assert lazynb.cache_info().missed[-1].cause == f"`x` is (5, 3), was (4, 3): cell {number}, line 1"
 
 
-def test_it_explains_one(notebook):
+def test_cache_with_a_number_explains_that_miss(notebook):
     notebook.run("x = jnp.ones((4, 3))")
     notebook.run("y = jnp.sin(x)\nprint(float(y.sum()))")
     notebook.run("y = jnp.cos(x)\nprint(float(y.sum()))")
@@ -37,7 +37,7 @@ def test_it_explains_one(notebook):
     assert "<img" in shown["text/html"] or "No drawing" in shown["text/html"]
 
 
-def test_looking_runs_and_compiles_nothing(notebook):
+def test_cache_runs_and_compiles_nothing(notebook):
     notebook.run("x = jnp.ones((4, 3))\nprint(x.sum())")
     notebook.run("y = jnp.sin(x)")
     before = lazynb.cache_info().misses, len(lazynb.events())
@@ -53,7 +53,7 @@ def test_a_wrong_number_says_which_there_are(notebook):
     assert "not 'maybe'" in str(notebook.run("%cache maybe", error=UsageError).error)
 
 
-def test_it_explains_itself_and_clears(notebook):
+def test_cache_has_help_and_cache_clear_empties_it(notebook):
     text = notebook.run("%cache?").stdout + str(lazynb.notebook.magics.LazyMagics.cache.__doc__)
     assert "explain the miss" in text and "forget" in text
     notebook.run("print(jnp.sin(jnp.ones(3)))")

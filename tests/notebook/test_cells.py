@@ -53,7 +53,7 @@ def test_a_task_goes_on_after_its_cell(notebook, region):
     assert_own()
 
 
-def test_a_task_that_ends_between_cells(notebook):
+def test_a_task_that_ends_between_cells_leaves_jax_as_it_was(notebook):
     notebook.run(HOLD)
     notebook.run("task = asyncio.create_task(hold(lazynb.eager(), .01))\nawait asyncio.sleep(0)")
     notebook["task"].get_loop().run_until_complete(asyncio.sleep(0.05))
@@ -63,7 +63,7 @@ def test_a_task_that_ends_between_cells(notebook):
 
 
 @pytest.mark.parametrize("region", ["eager", "lazy", "lazy(strict=True)"])
-def test_unload_while_a_task_waits(notebook, region):
+def test_unloading_while_a_task_waits_leaves_jax_as_it_was(notebook, region):
     plain = notebook["jnp"].sin
     notebook.run(HOLD)
     region += "()" * (not region.endswith(")"))
@@ -78,7 +78,7 @@ def test_unload_while_a_task_waits(notebook, region):
     assert lazily(notebook)
 
 
-def test_unload_inside_of_everything(notebook):
+def test_unloading_inside_nested_bodies_leaves_jax_as_it_was(notebook):
     notebook.run("""
         import lazynb
         with lazynb.lazy(strict=True), lazynb.eager(), lazynb.lazy():
@@ -89,7 +89,7 @@ def test_unload_inside_of_everything(notebook):
     assert not isinstance(notebook["after"], lazynb.LazyTensor)
 
 
-def test_many_tasks_over_many_cells(notebook):
+def test_tasks_over_many_cells_leave_each_cell_lazy(notebook):
     notebook.run(HOLD)
     for cell in range(6):
         notebook.run(f"""
@@ -104,7 +104,7 @@ def test_many_tasks_over_many_cells(notebook):
     assert_own()
 
 
-def test_a_generator_over_cells(notebook):
+def test_a_generator_that_spans_cells_leaves_jax_as_it_was(notebook):
     notebook.run("""
         import lazynb
         def numbers():
@@ -120,7 +120,7 @@ def test_a_generator_over_cells(notebook):
     assert lazily(notebook)
 
 
-def test_a_manager_that_nobody_left(notebook):
+def test_a_manager_entered_and_not_left_ends_with_its_cell(notebook):
     notebook.run("import lazynb\nheld = lazynb.eager(); held.__enter__()")
     assert_own()
     assert lazily(notebook)
@@ -129,7 +129,7 @@ def test_a_manager_that_nobody_left(notebook):
     assert not lazily(notebook)
 
 
-def test_a_cell_in_a_cell(notebook):
+def test_a_cell_run_inside_a_cell_is_lazy(notebook):
     notebook.run("""
         get_ipython().run_cell("inner = jnp.ones(2) + 1")
         outer = jnp.ones(2) + 1
@@ -143,7 +143,7 @@ def test_a_cell_in_a_cell(notebook):
     assert not lazily(notebook)
 
 
-def test_a_notebook_inside_of_lazy(notebook):
+def test_a_cell_inside_a_lazy_body_restores_the_body(notebook):
     with lazynb.lazy():
         assert lazily(notebook)
         notebook.run("%lazy off")
@@ -153,7 +153,7 @@ def test_a_notebook_inside_of_lazy(notebook):
 
 
 @pytest.mark.parametrize("event", ["pre_run_cell", "post_run_cell", "pre_execute", "post_execute"])
-def test_hooks_that_are_not_called(notebook, event):
+def test_a_cell_whose_hooks_were_not_called_leaves_no_state(notebook, event):
     """An interrupt comes between IPython and the hook."""
     callbacks = notebook.shell.events.callbacks[event]
     kept, callbacks[:] = callbacks[:], []
@@ -166,7 +166,7 @@ def test_hooks_that_are_not_called(notebook, event):
 
 
 @pytest.mark.parametrize("where", ["begin", "end", "sweep"])
-def test_hooks_that_are_interrupted(notebook, where, monkeypatch):
+def test_an_interrupt_in_a_hook_leaves_no_state(notebook, where, monkeypatch):
     cells = extension._loaded[id(notebook.shell)]._cells
     for method in ("enter", "leave", "_mend", "_follow", "substitute"):
         done, plain = [], getattr(blocks, method)
@@ -211,7 +211,7 @@ def test_a_cell_whose_beginning_or_end_is_interrupted_ends_as_others_do(notebook
     assert lazily(notebook)
 
 
-def test_an_interrupted_transformation_is_not_left(notebook):
+def test_a_dead_current_trace_is_replaced_before_the_next_cell(notebook):
     """JAX's own managers can be cut short too: the current trace would be a dead one for ever."""
     notebook.run("""
         from jax._src import core
@@ -226,8 +226,7 @@ def test_an_interrupted_transformation_is_not_left(notebook):
 OWN = "core.trace_ctx.trace is core.eval_trace and jnp.sin is plain"
 
 
-@pytest.mark.slow
-def test_in_a_real_kernel():
+def test_tasks_and_interrupts_leave_jax_as_it_was_in_a_real_kernel():
     """ipykernel's loop goes on between cells, and its interrupts are signals."""
     manager_module = pytest.importorskip("jupyter_client.manager")
     manager, client = manager_module.start_new_kernel(

@@ -49,22 +49,22 @@ def test_a_cell_that_defines_functions_says_how_to_look_at_them(cells, body, nam
         "name = 'step'\nvalue = len",  # Python's own
     ],
 )
-def test_other_cells_without_operations_are_said_to_have_none(cells, body):
+def test_other_cells_without_operations_report_that_nothing_was_pending(cells, body):
     assert header(cells.run(f"%%compile\n{body}")) == "Nothing was pending"
 
 
-def test_a_cell_that_does_more_does_not_only_define(cells):
+def test_a_cell_that_defines_and_runs_code_is_reported_as_both(cells):
     said = header(cells.run("%%compile\ndef step(v): return v\nprint('there')"))
     assert said.startswith("This cell defines `step`, and records no operations: call it")
 
 
-def test_what_earlier_cells_left_is_still_told(cells):
+def test_operations_pending_from_earlier_cells_are_counted(cells):
     cells.run("y = x + 1")
     said = header(cells.run("%%compile\ndef step(v):\n    return v"))
     assert said.startswith("This cell only defines `step`") and "apart: 1 operation that" in said
 
 
-def test_with_targets_and_a_name(cells):
+def test_a_named_compilation_of_a_definition_suggests_inspect(cells):
     said = cells.run("%%compile made --no-run\ndef step(v):\n    return v")
     assert "lazynb.inspect(step, v)" in header(said) and not cells["made"].traces
 

@@ -97,7 +97,7 @@ def test_results_are_rank_0s_and_others_are_told_where_they_differ():
     assert len(shown((0, streamed("loss 3.21")), (1, streamed("loss 3.22")))) == 2
 
 
-def test_progress_bars_count_as_what_is_to_be_seen():
+def test_progress_bars_are_compared_by_their_final_text():
     bars = [(0, streamed("1 of 2\r")), (0, streamed("2 of 2\n")), (1, streamed("half\r2 of 2\n"))]
     assert [kind for kind, _ in shown(*bars)] == ["stdout", "stdout"]
     updates = [
@@ -113,7 +113,7 @@ def test_progress_bars_count_as_what_is_to_be_seen():
     assert shown(*cleared)[-1] == ("clear", False)
 
 
-def test_gloos_own_line_is_no_output():
+def test_connection_messages_of_gloo_are_hidden():
     line = "[Gloo] Rank {} is connected to 1 peer ranks. Expected number of connected peer ranks is : 1\n"
     assert shown((0, streamed(line.format(0))), (1, streamed(line.format(1) + "2\n")))[0][1] == (
         "rank 1 printed:\n  2"
@@ -258,7 +258,7 @@ def test_cells_run_on_the_cluster_as_typed(routed):
     assert "x" not in notebook.shell.user_ns
 
 
-def test_cells_of_the_notebook_itself_and_looks_run_here(routed):
+def test_lazynb_magics_and_silent_cells_run_in_the_notebook_process(routed):
     notebook, cluster = routed
     assert "a cluster" in notebook.run("# how it stands\n%lazy cluster\nhere = 3").stdout
     assert notebook["here"] == 3
@@ -282,7 +282,7 @@ def test_taking_lazynb_out_ends_the_cluster(routed):
     assert notebook.shell.ast_transformers == []
 
 
-def test_what_is_asked_for_wrongly_is_refused(notebook, monkeypatch):
+def test_bad_cluster_arguments_are_refused(notebook, monkeypatch):
     for line, what in {
         "cluster four": "'four' is no number of processes",
         "cluster 0": "'0' is no number of processes",

@@ -13,7 +13,7 @@ psutil = pytest.importorskip("psutil")
 
 from jupyter_client.manager import start_new_kernel  # noqa: E402
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("cluster-kernel")]
+pytestmark = [pytest.mark.full, pytest.mark.xdist_group("cluster-kernel")]
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -118,13 +118,13 @@ def text_of(outputs, *kinds):
     )
 
 
-def test_cells_are_lazy_on_both_and_shown_once(kernel):
+def test_cells_are_lazy_on_both_ranks_and_shown_once(kernel):
     pending = kernel.run("y = (x * 2).sum()\ny")
     assert text_of(pending, "execute_result").startswith("y: float32[]")
     assert kernel.run("print(float(y))") == [("stdout", "56.0\n")]
 
 
-def test_what_differs_is_labelled_by_rank(kernel):
+def test_differing_outputs_are_labelled_by_rank(kernel):
     said = kernel.run("print('rank', rank)\nrank")
     assert text_of(said, "stdout") == "rank 0\n" and text_of(said, "execute_result") == "0"
     assert text_of(said, "display_data") == (
@@ -133,7 +133,7 @@ def test_what_differs_is_labelled_by_rank(kernel):
     assert kernel.run("if rank == 0: print('alone')") == [("stdout", "alone\n")]
 
 
-def test_cells_may_await(kernel):
+def test_cells_with_await_run_and_can_be_interrupted(kernel):
     said = kernel.run("import asyncio\nawait asyncio.sleep(0.1)\nprint('slept')\n3")
     assert text_of(said, "stdout") == "slept\n" and text_of(said, "execute_result") == "3"
     threading.Timer(1.0, kernel.manager.interrupt_kernel).start()
@@ -175,7 +175,7 @@ def test_an_error_is_shown_once_with_its_ranks(kernel):
     assert kernel.run("rank * 0")[0][0] == "execute_result"
 
 
-def test_a_host_that_does_nothing_is_told_soon(kernel):
+def test_an_idle_host_is_reported_within_the_timeout(kernel):
     kernel.run("import lazynb; lazynb.config.hosts_timeout = 2")
     begun = time.monotonic()
     said = text_of(kernel.run("if rank == 0: float((x + 2).sum())\n"), "error")

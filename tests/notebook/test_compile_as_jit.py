@@ -66,13 +66,13 @@ def test_the_stored_table_says_of_no_file_where_it_lies(arrays):
     assert file not in html
 
 
-def test_the_value_is_computed_as_ever_and_nothing_else_runs(arrays):
+def test_no_run_compiles_both_programs_and_runs_neither(arrays):
     arrays.run("%%compile both --as-jit --no-run" + CHAIN)
     assert arrays.run("loss._pending is not None").result
     assert "not run" in repr(arrays["both"][1]) and "as jax.jit" in repr(arrays["both"][1])
 
 
-def test_named_results(arrays):
+def test_returns_names_the_results_of_the_jit_program(arrays):
     arrays.run("%%compile both --as-jit --returns c,loss" + CHAIN)
     lazy, jitted = arrays["both"].compilations
     assert jitted.form.results == ("c", "loss")
@@ -95,7 +95,7 @@ def test_results_may_be_named_without_a_last_expression(arrays):
         ("--returns jnp", "y = x * 2\ny", "jnp is no array, but module; the cell gave y"),
     ],
 )
-def test_what_is_wrong_is_said(arrays, options, cell, words):
+def test_bad_arguments_are_refused_with_a_reason(arrays, options, cell, words):
     assert words in str(arrays.run(f"%%compile {options}\n{cell}", error=UsageError).error)
 
 
@@ -108,7 +108,7 @@ def test_what_is_wrong_is_said(arrays, options, cell, words):
         ("1 + 2", "nothing of it was pending"),
     ],
 )
-def test_a_cell_that_is_no_function_shows_what_it_runs(arrays, cell, words):
+def test_a_cell_that_jit_cannot_compile_shows_its_own_program_and_the_reason(arrays, cell, words):
     out = arrays.run(f"%%compile both --as-jit\n{cell}")
     [lazy] = arrays["both"].compilations
     assert lazy.form is None
@@ -116,7 +116,7 @@ def test_a_cell_that_is_no_function_shows_what_it_runs(arrays, cell, words):
     assert words in out.outputs[0].data["text/plain"].replace("\n", " ")
 
 
-def test_what_the_cell_makes_is_a_constant_and_what_was_there_an_argument(arrays):
+def test_arrays_made_in_the_cell_are_constants_and_earlier_ones_arguments(arrays):
     arrays.run("host = np.arange(32, dtype='float32')\nkey = jax.random.key(0)")
     arrays.run(
         "%%compile both --as-jit\n"
@@ -141,7 +141,7 @@ WRITTEN_ANYWAY = [
 
 
 @pytest.mark.parametrize("cell, them, names", WRITTEN_ANYWAY)
-def test_what_jit_writes_all_the_same(arrays, cell, them, names):
+def test_arrays_that_jit_also_writes_are_listed(arrays, cell, them, names):
     arrays.run(f"%%compile both --as-jit\n{cell}")
     assert (
         f"The program of jax.jit writes {them} to memory all the same, because one of its kernels reads what "
@@ -150,7 +150,7 @@ def test_what_jit_writes_all_the_same(arrays, cell, them, names):
 
 
 @pytest.mark.parametrize("cell", [CHAIN, "\np = jax.nn.softmax(x)\n(p * p).sum(axis=1)"])
-def test_what_jit_keeps_in_its_kernels_is_not_said_to_be_written(arrays, cell):
+def test_arrays_that_jit_does_not_write_are_not_listed(arrays, cell):
     arrays.run(f"%%compile both --as-jit{cell}")
     assert "still in reach" in repr(arrays["both"])
     assert "all the same" not in repr(arrays["both"])
@@ -167,7 +167,7 @@ def test_an_array_that_is_copied_when_it_is_recorded_is_an_argument(arrays):
     assert str(last().counterpart.compile().form) == str(arrays["both"][1].form)
 
 
-def test_another_chip(arrays):
+def test_both_programs_are_compiled_for_another_chip(arrays):
     if not compiler_of("tpu").is_installed:
         pytest.skip("lazynb targets install tpu: not done here")
     arrays.run("%%compile both --for cpu,v5e --as-jit" + CHAIN)
@@ -175,7 +175,7 @@ def test_another_chip(arrays):
     assert titles == ["this machine", "this machine, as jax.jit", "TPU v5e", "TPU v5e, as jax.jit"]
 
 
-def test_an_array_passed_through(arrays):
+def test_an_unchanged_array_is_an_argument_and_a_result(arrays):
     arrays.run("%%compile both --as-jit\n(x, x + 1, 3, np.arange(3))")
     jitted = arrays["both"][1]
     assert (jitted.form.arguments, jitted.form.constants) == (1, 3)  # x; 1, 3 and what NumPy gave
@@ -183,7 +183,7 @@ def test_an_array_passed_through(arrays):
     assert np.asarray(results[2]) == 3 and np.array_equal(results[3], np.arange(3))
 
 
-def test_what_was_pending_before_a_function_is_called_is_in_reach_and_not_returned(arrays):
+def test_values_pending_before_the_call_are_kept_alive_and_not_returned(arrays):
     arrays.run("h = jnp.tanh(x)\ny = jnp.exp(h * 2.0)")
     made = arrays.run("lazynb.compile(lambda: (y.sum(), y))").result
     codes = [{one.code for one in trace.boundaries} for trace in made.traces]
@@ -240,7 +240,7 @@ def test_the_switch_forces_nothing_that_is_pending(arrays):
         ("y = x * 2\n'text'", "it gives something of type str"),
     ],
 )
-def test_why_there_is_no_other_program(arrays, cell, words):
+def test_the_reason_for_a_missing_jit_program_is_shown(arrays, cell, words):
     _, answers, other = asked(f"%%compile\n{cell}", arrays)
     assert words in other["why"] and other["inspection"] is None
     about = answers.answer({"type": "ask", "of": "other", "id": 1})

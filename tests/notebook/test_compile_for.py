@@ -31,20 +31,20 @@ def pending(notebook):
         ("--mesh data=4", "add --for"),
     ],
 )
-def test_what_is_wrong_is_said_before_the_cell_runs(pending, options, words):
+def test_bad_options_are_refused_before_the_cell_runs(pending, options, words):
     assert words in str(pending.run(f"%%compile {options}" + CELL, error=UsageError).error)
     assert pending.run("'z' in globals()").result is False
     assert float(pending.run("float(y[0, 0])").result) > 48
 
 
-def test_a_missing_compiler(pending, monkeypatch, tmp_path):
+def test_a_missing_compiler_is_named_after_the_cell_ran(pending, monkeypatch, tmp_path):
     monkeypatch.setenv("LAZYNB_COMPILERS", str(tmp_path))
     said = str(pending.run("%%compile --for v5e" + CELL, error=UsageError).error)
     assert "lazynb targets install tpu" in said
     assert float(pending.run("float(z[0, 0])").result) < 2.1
 
 
-def test_a_tree_that_a_variable_holds(pending):
+def test_a_shard_tree_in_a_variable_shards_the_inputs(pending):
     if not compiler_of("tpu").is_installed:
         pytest.skip("lazynb targets install tpu: not done here")
     pending.run("import lazynb\nlazynb.sync()\nrules = lazynb.shard_like([x, y], P('data'))")

@@ -27,7 +27,7 @@ def texts(out):
     return [each.data["text/plain"] for each in out.outputs]
 
 
-def test_two_cells(held):
+def test_diff_of_two_cells_names_changed_kernels_memory_and_results(held):
     held.run(f"%%compile after --no-run{AFTER}")
     found = held.run("%diff before after")
     assert found.result.headline == [
@@ -60,7 +60,7 @@ def _files(compilation):
     return {file_key(source["file"]) for source in inspection(compilation, live=True)["sources"]}
 
 
-def test_a_value_that_is_computed_again_beside_the_one_that_is_kept(held):
+def test_a_recomputed_and_kept_value_is_reported_as_one_more_kernel(held):
     """XLA writes h for whoever holds it, and computes it once more inside the other kernel."""
     held.run("%%compile one --no-run\nh = jnp.sin(x)\ny = jnp.exp(h * 3)\ndel h\ny")
     held.run("%%compile two --no-run\nh = jnp.sin(x)\ny = jnp.exp(h * 3)\ny")
@@ -75,18 +75,18 @@ def test_against_shows_the_difference_under_the_value(held):
     assert len(shown) == 2  # and the inspector
 
 
-def test_against_what_the_same_name_held_before(held):
+def test_against_compares_with_the_former_value_of_the_same_name(held):
     shown = texts(held.run(f"%%compile before --no-run --against before{BEFORE}"))
     assert shown[0].startswith("Nothing differs") and "before, before" in shown[0]
 
 
-def test_against_with_nothing_recorded(held):
+def test_against_with_nothing_recorded_reports_nothing_to_compare(held):
     held.run("lazynb.sync()")
     shown = texts(held.run("%%compile --against before\n1 + 1"))
     assert shown[0].startswith("Nothing to compare with before")
 
 
-def test_without_a_library(held):
+def test_without_ynnpack_compiles_and_compares_without_the_library(held):
     held.run("%%compile with_it --no-run\nx @ x + 1")
     out = held.run("%%compile alone --against with_it --without YNNPACK\nz = x @ x + 1\nz")
     shown = texts(out)
@@ -124,7 +124,7 @@ def test_a_flag_leaves_the_program_that_runs_alone(held):
         ("--against x", "nothing of this is pending any more"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(held, options, words):
+def test_bad_flags_are_refused_in_one_line(held, options, words):
     said = str(held.run(f"%%compile {options}\nz = x + 1\nz", error=UsageError).error)
     assert words in said and "\n" not in said
 
@@ -138,10 +138,10 @@ def test_what_is_wrong_is_said_in_a_line(held, options, words):
         ("before lazynb.sync", "a function is compiled for its arguments: write (sync, x, y)"),
     ],
 )
-def test_what_cannot_be_compared_is_said(held, names, words):
+def test_objects_that_cannot_be_compared_are_refused(held, names, words):
     assert words in str(held.run(f"%diff {names}", error=UsageError).error)
 
 
-def test_a_page(held, tmp_path):
+def test_diff_writes_an_html_page(held, tmp_path):
     held.run(f"%diff before before --html {tmp_path / 'page.html'}")
     assert "Nothing differs" in (tmp_path / "page.html").read_text()

@@ -47,7 +47,7 @@ def test_no_frame_of_lazynbs_is_shown(notebook, cell):
 
 
 @pytest.mark.parametrize("magic", ["%%compile", "%%eager", "%%predict", "%%explain"])
-def test_none_is_shown_under_a_magic(notebook, magic):
+def test_no_frame_of_lazynb_is_shown_under_a_magic(notebook, magic):
     notebook.run(MADE)
     text = seen(notebook, f"{magic}\nz = x * 2\nz + y")
     assert not re.search(r"lazynb[/\\]", text), text

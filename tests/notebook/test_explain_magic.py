@@ -15,7 +15,7 @@ def text(captured):
     return "".join(output.data.get("text/plain", "") for output in captured.outputs)
 
 
-def test_a_cell_is_explained(notebook):
+def test_explain_reports_the_programs_and_breaks_of_a_cell(notebook):
     shown = notebook.run("""\
         %%explain found
         x = jnp.ones(5)
@@ -61,24 +61,24 @@ def test_the_function_to_wrap_is_found_though_the_cell_defines_it(notebook):
     assert one.function == "step" and one.location.line == 5
 
 
-def test_it_also_works_while_lazy_mode_is_off(notebook):
+def test_explain_works_while_lazy_mode_is_off(notebook):
     notebook.run("%lazy off")
     notebook.run("%%explain found\nfloat((jnp.ones(3) + 1).sum())")
     assert notebook["found"].breaks.total == 1
     notebook.run("assert not isinstance(jnp.ones(3) + 1, __import__('lazynb').LazyTensor)")
 
 
-def test_what_earlier_cells_left_pending_stays_so(notebook):
+def test_values_pending_from_earlier_cells_stay_pending(notebook):
     notebook.run("early = jnp.ones(3) * 7")
     notebook.run("%%explain\nlate = jnp.ones(3) * 8")
     assert notebook["early"].is_pending and not notebook["late"].is_pending
 
 
-def test_an_error_of_the_cell_is_the_cells(notebook):
+def test_an_error_of_the_cell_is_raised_with_the_explanation(notebook):
     raised = notebook.run("%%explain\nfloat((jnp.ones(3) + 1).sum())\n1 / 0", error=ZeroDivisionError)
     assert raised.error.lazynb_explanation.breaks.total == 1
 
 
-def test_bad_arguments(notebook):
+def test_bad_arguments_are_refused(notebook):
     notebook.run("%%explain not-a-name\n1", error=UsageError)
     notebook.run("%%explain a b\n1", error=UsageError)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 
-def test_graph_as_mermaid(notebook):
+def test_graph_prints_mermaid_text_without_a_run(notebook):
     notebook.run("x = jnp.ones(3)\ny = {'a': jnp.sin(x)}")
     part = notebook.run("%graph --mermaid y['a']").stdout
     assert part.startswith("flowchart TD\n") and "sin" in part
@@ -13,7 +13,7 @@ def test_graph_as_mermaid(notebook):
     assert notebook["y"]["a"].is_pending
 
 
-def test_inspect_writes_files(notebook, tmp_path):
+def test_inspect_writes_model_explorer_perfetto_and_reproducer_files(notebook, tmp_path):
     notebook.run("%%compile made\ny = jnp.tanh(jnp.ones((8, 8)) @ jnp.ones((8, 8)))")
     names = {name: tmp_path / f"{name}.out" for name in ("model-explorer", "perfetto", "reproducer")}
     options = " ".join(f"--{name} {path}" for name, path in names.items())

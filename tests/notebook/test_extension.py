@@ -47,7 +47,7 @@ def test_unload_puts_everything_back(notebook):
 
 
 @pytest.mark.parametrize("cell", ["%lazy off", "%lazy off\nz = jnp.ones(3) + 1", "%unload_ext lazynb"])
-def test_off_leaves_no_substitute_at_rest(notebook, cell):
+def test_lazy_off_and_unload_remove_resting_substitutes(notebook, cell):
     notebook.run("y = jnp.ones(3) + 1")
     assert patches.rest.on
     notebook.run(cell)
@@ -55,14 +55,14 @@ def test_off_leaves_no_substitute_at_rest(notebook, cell):
     notebook.run("%load_ext lazynb\n%lazy on")
 
 
-def test_loading_twice_is_harmless(notebook):
+def test_cells_stay_lazy_after_loading_the_extension_twice(notebook):
     notebook.run("%load_ext lazynb")
     notebook.run("%reload_ext lazynb")
     notebook.run("y = jnp.ones(3) + 1")
     assert isinstance(notebook["y"], lazynb.LazyTensor)
 
 
-def test_lazy_says_how_things_stand(notebook):
+def test_lazy_reports_mode_pending_operations_and_counts(notebook):
     notebook.run("y = jnp.ones(3) + 1")
     said = notebook.run("%lazy").stdout
     assert (
@@ -78,7 +78,7 @@ def test_lazy_says_how_things_stand(notebook):
     )
 
 
-def test_lazy_off_and_on(notebook):
+def test_lazy_off_and_on_switch_recording(notebook):
     notebook.run("%lazy off\nz = jnp.ones(3) + 1")
     assert not isinstance(notebook["z"], lazynb.LazyTensor)
     notebook.run("z = jnp.ones(3) + 1")
@@ -118,7 +118,7 @@ def test_lines_carry_the_number_of_their_cell(magic, notebook):
     assert row.location.label == f"cell {number}, line {3 if magic else 2}"
 
 
-def test_compile_without_running(notebook):
+def test_compile_no_run_compiles_and_leaves_the_value_pending(notebook):
     shown = notebook.run("%%compile --no-run\ny = jnp.ones(3) * 2\ny")
     assert "1 operation pending" in shown.stdout or "operations pending" in shown.stdout
     assert "not run" in shown.outputs[0].data["text/plain"]
@@ -127,7 +127,7 @@ def test_compile_without_running(notebook):
     assert lazynb.cache_info().misses == 1
 
 
-def test_compile_opens_what_is_asked_for(notebook):
+def test_compile_show_opens_the_named_sections(notebook):
     shown = notebook.run("%%compile --show hlo,cache\njnp.ones(3) * 2")
     opened = re.findall(r"<details open[^>]*><summary[^>]*>([^<]*)", html_of(shown))
     assert "HloModule" in html_of(shown) and {
@@ -138,7 +138,7 @@ def test_compile_opens_what_is_asked_for(notebook):
     notebook.run("%%compile not-a-name\n1", error=UsageError)
 
 
-def test_compile_of_nothing(notebook):
+def test_compile_of_a_cell_without_operations_reports_nothing_pending(notebook):
     shown = notebook.run("%%compile\nz = 3")
     assert shown.outputs[-1].data["text/plain"] == "Nothing was pending"
 
@@ -150,11 +150,11 @@ def test_errors_in_a_compiled_cell_name_the_users_line(notebook):
     assert notebook.run("float(x.sum())").result == 3.0
 
 
-def test_a_syntax_error_in_a_compiled_cell(notebook):
+def test_compile_raises_the_syntax_error_of_its_cell(notebook):
     notebook.run("%%compile\nx = = 3", error=SyntaxError)
 
 
-def test_eager_cell(notebook):
+def test_an_eager_cell_gives_concrete_arrays(notebook):
     shown = notebook.run("%%eager\nz = jnp.ones(3) + 1\nz")
     assert not isinstance(notebook["z"], lazynb.LazyTensor)
     assert "Array(" in shown.stdout
@@ -162,7 +162,7 @@ def test_eager_cell(notebook):
     assert isinstance(notebook["w"], lazynb.LazyTensor)
 
 
-def test_graph_magic(notebook):
+def test_graph_shows_everything_pending_or_the_named_part(notebook):
     notebook.run("x = jnp.ones(3)\na = {'first': jnp.sin(x), 'second': [jnp.cos(x)]}")
     everything = notebook.run("%graph").result
     part = notebook.run("%graph a['first']").result
@@ -178,7 +178,7 @@ def test_graph_magic(notebook):
     assert notebook["a"]["first"].is_pending
 
 
-def test_breaks_and_cache_magics(notebook):
+def test_breaks_and_cache_return_their_tables(notebook):
     notebook.run("y = jnp.ones(3) * 2")
     notebook.run("if y.sum() > 0:\n    print('positive')")
     breaks = notebook.run("%breaks").result
@@ -201,7 +201,7 @@ def test_every_magic_has_help(magic, notebook):
     assert len(text.__doc__) > 40
 
 
-def test_a_value_that_spans_cells(notebook):
+def test_a_value_recorded_over_two_cells_keeps_both_labels(notebook):
     notebook.run("h = jnp.sin(jnp.ones(3))")
     notebook.run("y = h * 2")
     graph = notebook.run("%graph y").result
@@ -211,7 +211,7 @@ def test_a_value_that_spans_cells(notebook):
     assert float(notebook["y"][0]) == pytest.approx(1.6829419)
 
 
-def test_jax_transformations_in_cells(notebook):
+def test_grad_and_vmap_in_a_cell_stay_pending(notebook):
     notebook.run("""
         g = jax.grad(lambda x: jnp.sum(jnp.tanh(x) ** 2))(jnp.arange(3.0))
         v = jax.vmap(lambda a: a * 2)(jnp.arange(3))

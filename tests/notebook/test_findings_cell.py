@@ -27,17 +27,17 @@ def kept(notebook, last: str) -> list[tuple[str, ...]]:
     "last, variables",
     [("out", [("h", "k")]), ("h", [("k",)]), ("h, k", []), ("del h, k\nout", [])],
 )
-def test_what_the_cell_gives_is_wanted(arrays, last, variables):
+def test_the_last_expression_of_a_cell_is_not_reported_as_held(arrays, last, variables):
     assert kept(arrays, last) == variables
 
 
-def test_what_a_trace_break_asked_for_is_not_blamed_on_a_name(arrays):
+def test_values_read_at_a_trace_break_are_not_reported_as_held(arrays):
     arrays.run("%%compile made\nh = jnp.tanh(x) * 2\nk = h + 1\nprint(k.sum())\nk.mean()")
     made = arrays["made"]
     assert made.runs[0] and not [one for one in made.findings if one.kind == "held" and one.program == 0]
 
 
-def test_the_static_form_has_them(arrays):
+def test_the_static_form_shows_the_findings(arrays):
     shown = arrays.run("%%compile made" + CELL.format(last="out"))
     html = "".join(output.data.get("text/html", "") for output in shown.outputs)
     assert "their names still hold them" in html

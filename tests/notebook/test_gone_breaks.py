@@ -57,7 +57,7 @@ def test_a_break_that_comes_back_is_there_again(notebook):
     assert set(gone().values()) == {None}
 
 
-def test_a_function_of_another_cell_that_is_cured(notebook):
+def test_a_break_in_a_redefined_function_is_gone_after_its_caller_runs(notebook):
     run(notebook, "def f(x):\n    return float(x.sum())", "def")
     run(notebook, "f(jnp.ones(3) * 2)", "use")
     run(notebook, "def f(x):\n    return x.sum()", "def")
@@ -66,7 +66,7 @@ def test_a_function_of_another_cell_that_is_cured(notebook):
     assert gone()["LNB103", "return float(x.sum())"] == cured
 
 
-def test_two_cells_that_break_in_one_function(notebook):
+def test_a_break_of_two_cells_is_gone_after_both_run(notebook):
     run(notebook, "def f(x, read):\n    return float(x.sum()) if read else x", "def")
     for cell in ("a", "b"):
         run(notebook, "f(jnp.ones(3) * 2, True)", cell)

@@ -41,7 +41,7 @@ def answers(clean):
 # ---- lazynb.inspect ----------------------------------------------------------------------------------------
 
 
-def test_inspects_what_there_is(clean):
+def test_inspect_takes_tensors_graphs_compilations_and_nothing(clean):
     with lazynb.lazy():
         y = jnp.sin(jnp.ones(3)) * 2
         graph = lazynb.graph(y)
@@ -91,7 +91,7 @@ def test_the_inspector_names_cells_and_variables(notebook):
     assert "is still in reach" in text or "`h`" in text or "result" in html
 
 
-def test_inspect_magic(notebook, tmp_path):
+def test_inspect_shows_compilations_and_values_and_writes_html(notebook, tmp_path):
     notebook.run(CELL)
     assert "operations → " in notebook.run("%inspect").shown["text/plain"]
     assert "operations → " in notebook.run("%inspect made").shown["text/html"]
@@ -116,7 +116,7 @@ def test_a_cell_that_fails_to_lay_out_still_shows(notebook, monkeypatch):
 # ---- answers -----------------------------------------------------------------------------------------------
 
 
-def test_what_a_pass_changed(answers):
+def test_a_pass_question_is_answered_with_its_changes(answers):
     passes = inspection(lazynb.compile.__globals__["_remember"](answers._compilation))["programs"][0]["hlo"][
         "passes"
     ]
@@ -128,7 +128,7 @@ def test_what_a_pass_changed(answers):
 
 
 @pytest.mark.parametrize("which", ["before", "after"])
-def test_a_stage(answers, which):
+def test_a_stage_question_is_answered_with_the_hlo_text(answers, which):
     answer = answers.answer({"id": 1, "type": "stage", "program": 0, "which": which})
     assert set(answer["stage"]) == set(Stage.__annotations__) and answer["which"] == which
     assert answer["stage"]["text"].startswith("HloModule") and any(
@@ -136,7 +136,7 @@ def test_a_stage(answers, which):
     )
 
 
-def test_the_compiler_is_asked(answers):
+def test_an_ask_question_is_answered_with_the_boundaries(answers):
     answer = answers.answer({"id": 2, "type": "ask"})
     assert answer["type"] == "boundaries" and [set(b) for b in answer["boundaries"]][0] == set(
         Boundary.__annotations__
@@ -144,7 +144,7 @@ def test_the_compiler_is_asked(answers):
     assert answers._data["boundaries"] == answer["boundaries"]
 
 
-def test_a_boundary_is_verified(answers):
+def test_a_verify_question_is_answered_with_a_verdict(answers):
     boundaries = answers.answer({"id": 3, "type": "ask"})["boundaries"]
     testable = next(one["id"] for one in boundaries if one["verify"])
     answer = answers.answer({"id": 4, "type": "verify", "boundary": testable})
@@ -153,7 +153,7 @@ def test_a_boundary_is_verified(answers):
     assert answers._data["boundaries"][testable] == answer["boundary"]
 
 
-def test_a_profile(answers, monkeypatch):
+def test_a_profile_question_is_answered_with_times(answers, monkeypatch):
     monkeypatch.setattr("lazynb.notebook.answers.machine", lambda: None)
     answer = answers.answer({"id": 5, "type": "profile"})
     assert answer["type"] == "times", answer
@@ -178,7 +178,7 @@ def test_a_profile(answers, monkeypatch):
         [],
     ],
 )
-def test_nonsense_is_an_error_and_nothing_else(answers, request_):
+def test_an_invalid_question_is_answered_with_an_error(answers, request_):
     answer = answers.answer(request_)
     assert answer["type"] == "error" and answer["message"]
     assert answer["id"] == (1 if isinstance(request_, dict) else None)
@@ -227,7 +227,7 @@ def test_the_widget_carries_the_static_form(widget):
     assert widget.data["live"] is True and json.dumps(widget.data)
 
 
-def test_the_widget_answers(widget):
+def test_the_widget_answers_until_it_is_retired(widget):
     sent = []
     widget.send = sent.append
     widget._receive(widget, {"id": "x", "type": "stage", "program": 0, "which": "after"}, [])
@@ -237,14 +237,14 @@ def test_the_widget_answers(widget):
     assert "run its cell again" in widget.answer({"id": 1, "type": "ask"})["message"]
 
 
-def test_the_rest_is_filled_in(widget):
+def test_fill_in_adds_the_fused_counts_of_the_passes(widget):
     assert all(one["fused"] is None for one in widget.data["programs"][0]["hlo"]["passes"])
     widget.fill_in()
     assert any(one["fused"] for one in widget.data["programs"][0]["hlo"]["passes"])
     assert widget.data["live"] is True
 
 
-def test_old_widgets_let_their_compilation_go(widget):
+def test_old_widgets_release_their_compilation(widget):
     from lazynb.notebook import inspector
 
     for _ in range(inspector._KEPT):
@@ -285,7 +285,6 @@ print("FORMS", html.count("lazynb-inspection"), "WIDGETS", html.count("widget-vi
 """
 
 
-@pytest.mark.slow
 def test_a_saved_notebook_shows_the_static_form():
     for package in ("nbclient", "nbconvert", "ipykernel", "anywidget"):
         pytest.importorskip(package)

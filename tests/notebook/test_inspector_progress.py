@@ -42,7 +42,7 @@ def said(monkeypatch):
     return told
 
 
-def test_it_says_what_it_works_out_and_is_whole_in_the_end(shown, said):
+def test_progress_is_reported_and_the_inspector_ends_complete(shown, said):
     _, inspector = shown()
     words = [value for name, value in said if name == "working"]
     assert "Reading what XLA did: fates …" in words and "Reading what XLA did: the stored form …" in words

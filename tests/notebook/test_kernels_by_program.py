@@ -19,7 +19,7 @@ def told(sizes: list[int], runs: list[int], ran: bool = False):
     return list(by_program(ids, clusters, {"programs": programs, "ran": ran}))  # type: ignore[arg-type]
 
 
-def test_the_first_step_and_the_others():
+def test_kernels_are_grouped_by_program_with_run_counts():
     first, then = told([22, 22], [1, 11])
     assert first.heading == "program 1, run 1×, 22 kernels: c0–c21"
     assert then.heading == "program 2, run 11×, 22 kernels: c22–c43"
@@ -30,12 +30,12 @@ def test_few_kernels_of_one_program_need_no_heading():
     assert told([3], [5]) == [([0, 1, 2], "")]
 
 
-def test_many_kernels_of_one_program():
+def test_many_kernels_of_one_program_are_truncated_under_a_heading():
     (only,) = told([120], [0])
     assert only.heading == "120 kernels: c0–c119" and len(only.ids) == KERNELS
 
 
-def test_many_programs():
+def test_many_programs_are_truncated_with_a_count():
     found = told([1] * 7, [1] * 7)
     assert len(found) == PROGRAMS and found[-1].heading.endswith("(and 3 more programs)")
     assert not any("more" in one.heading for one in found[:-1])
@@ -44,7 +44,7 @@ def test_many_programs():
 @pytest.mark.parametrize(
     "ran, said", [(True, "program 2, run 1×, 1 kernel: c1"), (False, "program 2, 1 kernel: c1")]
 )
-def test_what_did_not_run_is_not_said_to_have(ran, said):
+def test_a_program_that_did_not_run_has_no_run_count(ran, said):
     assert told([1, 1], [3, 0], ran)[1].heading == said
 
 
@@ -58,5 +58,5 @@ def test_what_did_not_run_is_not_said_to_have(ran, said):
         (["c3", "c3.0", "c3.1", "c4"], "c3, c3.0, c3.1, c4"),
     ],
 )
-def test_ranges(labels, words):
+def test_consecutive_labels_are_written_as_a_range(labels, words):
     assert ranges(labels) == words

@@ -12,7 +12,7 @@ from lazynb.notebook.lab.session import _SOON
 
 jupyter_client = pytest.importorskip("jupyter_client")
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-kernel")]
+pytestmark = pytest.mark.xdist_group("lab-kernel")
 
 
 class Page:
@@ -151,7 +151,7 @@ def test_a_page_that_knows_lazynb_gets_state_and_marks(page):
     assert "1 operation pending" in state["text"]
 
 
-def test_compiling_is_said_before_and_after(page):
+def test_a_compilation_sends_a_message_before_and_after(page):
     page.say(type="hello")
     page.rest()
     messages = page.run("float(jnp.ones(3).sum() * 2.5)", "other")
@@ -258,7 +258,7 @@ def test_a_program_that_a_loop_runs_often_is_shown_once(page):
     assert len(names) <= 2 * len(programs)
 
 
-def test_the_panel(page):
+def test_the_panel_gets_graph_breaks_cache_and_compilation(page):
     page.say(type="hello")
     assert page.ask(type="show", view="graph")["data"] is None
     page.run(PROGRAM, "main")
@@ -284,7 +284,7 @@ def test_the_inspector_in_the_panel_is_answered(page):
     assert "too old" in page.ask(type="ask", compilation=999, request=request)["answer"]["message"]
 
 
-def test_commands(page):
+def test_compile_lazy_and_clear_commands_are_answered(page):
     page.say(type="hello")
     page.run(PROGRAM, "main")
     assert "0 operations pending" in page.ask(type="compile")["text"]

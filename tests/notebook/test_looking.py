@@ -20,18 +20,18 @@ def y(notebook):
     assert notebook["y"].is_pending and notebook["keys"].is_pending
 
 
-def test_text(y):
+def test_repr_shows_pending_without_a_run(y):
     for text in (repr(y), repr([y]), repr({"y": y}), pprint.pformat([y]), f"{y!r}"):
         assert "pending" in text
 
 
-def test_display(y, notebook):
+def test_display_runs_nothing(y, notebook):
     for cell in ("y", "[y, keys]", "(y,)", "display(y)", "{'y': y}", "keys", "x"):
         shown = notebook.run("from IPython.display import display\n" + cell)
         assert shown.outputs or "pending" in shown.shown["text/plain"]
 
 
-def test_completion(y, notebook):
+def test_completion_runs_nothing(y, notebook):
     notebook.run("pass")
     for text in ("y.", "y.sh", "y.T.", "keys.", "x.at["):
         notebook.shell.Completer.use_jedi = False
@@ -40,7 +40,7 @@ def test_completion(y, notebook):
 
 
 @lazynb.lazy()
-def test_dir_and_attributes(y):
+def test_dir_and_attribute_access_run_nothing(y):
     assert {"sum", "shape", "at", "T"} <= set(dir(y))
     for name in (
         "shape",
@@ -80,14 +80,14 @@ def test_dir_and_attributes(y):
         getattr(y, name, None)
 
 
-def test_a_variable_inspector(y, notebook):
+def test_variable_inspectors_run_nothing(y, notebook):
     """What JupyterLab's inspectors do to each variable."""
     for value in (y, notebook["keys"], notebook["x"]):
         sys.getsizeof(value), type(value).__name__, len(value), value.shape, value.dtype, str(type(value))
         hasattr(value, "__len__"), hasattr(value, "keys"), isinstance(value, dict), callable(value), id(value)
 
 
-def test_silent_and_unrecorded_executions(y, notebook):
+def test_silent_executions_print_pending_without_a_run(y, notebook):
     """How frontends run an inspector's code; a script that a cell runs is the user's own."""
     with capture_output() as captured:
         notebook.shell.run_cell("print(y)", silent=True)
@@ -101,20 +101,20 @@ def test_a_script_that_a_cell_runs_prints_values(notebook, tmp_path):
     assert notebook.run(f"%run -i {script}").stdout == "[3. 3.]\n"
 
 
-def test_inspect_magic(y, notebook):
+def test_object_inspection_and_whos_run_nothing(y, notebook):
     notebook.shell.inspector.info(y, oname="y")
     assert notebook.shell.object_inspect("y")["found"]
     notebook.run("%whos")
 
 
-def test_debugger_frames(y):
+def test_frame_locals_show_pending_without_a_run(y):
     def frame_locals(value):
         return {name: repr(v) for name, v in sys._getframe().f_locals.items()}
 
     assert "pending" in frame_locals(y)["value"]
 
 
-def test_graphs(y, notebook):
+def test_graph_exports_run_nothing(y, notebook):
     graph = lazynb.graph(y)
     (
         str(graph),

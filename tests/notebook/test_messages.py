@@ -76,7 +76,7 @@ _SETTINGS = settings(
     data=st.fixed_dictionaries({}, optional={"data": _requests(_LAB)}),
     wrap=st.sampled_from(["content", "other"]),
 )
-def test_the_lab_comm(lab, data, wrap):
+def test_every_lab_request_gets_an_answer(lab, data, wrap):
     lab.sent.clear()
     lab._receive({wrap: data})
     request = data.get("data") if wrap == "content" else None
@@ -93,7 +93,7 @@ def test_the_lab_comm(lab, data, wrap):
 
 @_SETTINGS
 @given(inner=_requests(_ANSWERS), number=st.just(1) | _ANY)
-def test_a_question_to_a_compilation(lab, inner, number):
+def test_every_question_to_a_compilation_gets_a_typed_answer(lab, inner, number):
     lab.sent.clear()
     lab._receive({"content": {"data": {"type": "ask", "id": 7, "compilation": number, "request": inner}}})
     (message,) = map(json.loads, lab.sent)
@@ -102,12 +102,12 @@ def test_a_question_to_a_compilation(lab, inner, number):
 
 @_SETTINGS
 @given(request=_requests(_ANSWERS))
-def test_the_inspector(compilation, request):
+def test_every_inspector_request_gets_a_typed_answer(compilation, request):
     answers = Answers(compilation, inspection(compilation, live=True, full=False))
     assert isinstance(answers.answer(request)["type"], str)
 
 
 @pytest.mark.parametrize("message", [None, 1, [], {}, {"content": None}, {"content": {"data": [1]}}])
-def test_what_is_no_message(lab, message):
+def test_malformed_messages_are_ignored(lab, message):
     lab._receive(message)
     assert lab.sent == []

@@ -35,7 +35,7 @@ def test_a_cell_is_compared_and_its_values_are_right(notebook):
     np.testing.assert_allclose(notebook["e"].tolist()[:2], np.exp([1.0, 2.0]), rtol=1e-6)
 
 
-def test_a_break_is_told_and_the_rest_compared(notebook):
+def test_a_break_is_noted_and_the_other_operations_are_compared(notebook):
     notebook.run("""\
         %%numerics found
         x = jnp.arange(3.0) * 2
@@ -49,13 +49,13 @@ def test_a_break_is_told_and_the_rest_compared(notebook):
     assert notebook["z"].tolist() == [1.0, 9.0, 25.0]
 
 
-def test_a_cell_without_operations(notebook):
+def test_a_cell_without_operations_has_nothing_to_compare(notebook):
     notebook.run("%%numerics found\na = 3")
     assert not len(notebook["found"].operations) and "nothing to compare" in repr(notebook["found"])
     assert notebook["a"] == 3
 
 
-def test_an_error_of_the_cell_is_its_own(notebook):
+def test_an_error_of_the_cell_is_raised(notebook):
     notebook.run("%%numerics\njnp.ones(3) @ jnp.ones(4)", error=TypeError)
     notebook.run("%%numerics 3x\n1", error=UsageError)
 
@@ -71,7 +71,7 @@ def test_an_interrupt_leaves_the_cell_pending(notebook, monkeypatch):
     notebook.run("assert y.tolist()[0] == 2.0")
 
 
-def test_what_earlier_cells_left_is_no_part_of_it(notebook):
+def test_unneeded_operations_of_earlier_cells_are_not_compared(notebook):
     notebook.run("before = jnp.arange(4.0) * 3")
     notebook.run("%%numerics found\nafter = before + 1")
     names = [one.name for one in notebook["found"].operations]
@@ -80,7 +80,7 @@ def test_what_earlier_cells_left_is_no_part_of_it(notebook):
     assert {one.location.line for one in notebook["found"].operations} == {2}
 
 
-def test_too_much_is_told_and_still_computed(notebook, monkeypatch):
+def test_a_cell_over_the_operation_limit_is_noted_and_still_computed(notebook, monkeypatch):
     monkeypatch.setattr(code, "MOST_OPERATIONS", 5)
     notebook.run("%%numerics found\nx = jnp.ones(2)\nfor _ in range(9):\n    x = x * 2 + 1")
     assert "look at up to 5" in " ".join(notebook["found"].notes)

@@ -14,7 +14,7 @@ import pytest
 jupyter_client = pytest.importorskip("jupyter_client")
 pytest.importorskip("anywidget")
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
+pytestmark = pytest.mark.xdist_group("pages")
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 BUNDLE = {VIEW, "text/html", "text/plain"}
@@ -98,7 +98,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_one_bundle_of_which_the_page_takes_what_it_can(kernel, name):
+def test_one_bundle_holds_widget_html_and_text_for_every_page(kernel, name):
     metadata, may_ask = PAGES[name]
     outputs, opened = kernel.run(CELL, metadata, may_ask)
     [inspector] = shown(outputs)
@@ -144,7 +144,7 @@ def test_colab_is_told_to_show_widgets_of_others_once(kernel):
     kernel.run("assert output.enabled == 1, output.enabled")
 
 
-def test_elsewhere_nothing_of_colab_is_asked_for(kernel):
+def test_outside_colab_no_colab_module_is_imported(kernel):
     kernel.run("import sys\nassert not any(name.startswith('google.colab') for name in sys.modules)")
     [inspector] = shown(kernel.run(CELL, None, may_ask=True)[0])
     assert inspector["metadata"] == {}
@@ -163,7 +163,7 @@ print(sorted(shown._repr_mimebundle_()))
 """
 
 
-def test_it_inspects_without_ipython():
+def test_inspect_works_without_ipython():
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "1 kernel" in done.stdout and "['text/html', 'text/plain']" in done.stdout

@@ -18,7 +18,7 @@ def difference(notebook):
     return lazynb.diff(notebook["before"], notebook["after"])
 
 
-def test_lines_and_operations_correspond(difference):
+def test_corresponding_lines_and_operations_are_paired(difference):
     data = compared(difference)
     lines = [(one["before_line"], one["now_line"]) for one in data["lines"]]
     assert sorted(lines) == [(2, 4), (3, 5)]
@@ -27,14 +27,14 @@ def test_lines_and_operations_correspond(difference):
     assert data["names"] == ["before", "now"]
 
 
-def test_without_a_page_the_report_stands_alone(notebook, difference):
+def test_without_a_page_only_the_report_is_shown(notebook, difference):
     notebook.shell.user_ns["d"] = difference
     shown = notebook.run("d").shown
     assert "two kernels instead of one" in shown["text/plain"] and "lazynb-comparison" in shown["text/html"]
     assert "application/vnd.jupyter.widget-view+json" not in shown
 
 
-def test_with_one_both_inspectors_stand_under_it(difference, monkeypatch):
+def test_with_a_page_both_inspectors_are_shown_under_the_report(difference, monkeypatch):
     displayed = []
     monkeypatch.setattr(paired, "somebody_looks", lambda: True)
     monkeypatch.setattr(paired, "display", lambda obj, **_: displayed.append(obj))
@@ -45,7 +45,7 @@ def test_with_one_both_inspectors_stand_under_it(difference, monkeypatch):
     widget.close()
 
 
-def test_unloading_leaves_the_report(notebook, difference):
+def test_unloading_the_extension_removes_the_display_hook(notebook, difference):
     formatter = notebook.shell.display_formatter.ipython_display_formatter
     assert formatter.lookup(difference) is paired.show
     notebook.run("%unload_ext lazynb")

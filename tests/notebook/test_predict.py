@@ -23,7 +23,7 @@ def shown(captured) -> str:
     return "\n".join(output.data["text/plain"] for output in captured.outputs)
 
 
-def test_a_guess_as_text(lazy_notebook):
+def test_a_right_guess_is_confirmed_and_runs_nothing(lazy_notebook):
     text = shown(lazy_notebook.run(CELL.format(groups="2 3 | 4").strip()))
     assert "2 of 2 right" in text and "line 3 -> line 4" in text
     assert lazy_notebook["y"].is_pending
@@ -43,12 +43,12 @@ def test_a_wrong_guess_is_explained(lazy_notebook):
         ("2 3 | 3", "two groups"),
     ],
 )
-def test_bad_groups_say_what_to_write(lazy_notebook, groups, words):
+def test_bad_groups_are_refused_with_advice(lazy_notebook, groups, words):
     captured = lazy_notebook.run(CELL.format(groups=groups).strip(), error=UsageError)
     assert words in str(captured.error)
 
 
-def test_the_form(lazy_notebook):
+def test_without_groups_a_form_is_shown_with_its_text(lazy_notebook):
     pytest.importorskip("ipywidgets")
     [output] = lazy_notebook.run(CELL.format(groups="").strip()).outputs
     text = output.data["text/plain"]
@@ -68,11 +68,11 @@ def test_the_form(lazy_notebook):
     assert "&lt;2&gt;" in form.children[1].children[0].value
 
 
-def test_it_has_help(lazy_notebook):
+def test_predict_has_help(lazy_notebook):
     assert "share a kernel" in lazy_notebook.shell.find_cell_magic("predict").__doc__
 
 
-def test_the_question_without_widgets(lazy_notebook, monkeypatch):
+def test_without_widgets_the_question_is_text(lazy_notebook, monkeypatch):
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     [output] = lazy_notebook.run(CELL.format(groups="").strip()).outputs

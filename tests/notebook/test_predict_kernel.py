@@ -14,7 +14,7 @@ def ask(notebook, line: str) -> str:
     return shown(notebook.run(CELL.format(groups=line).strip()))
 
 
-def test_a_right_answer(lazy_notebook):
+def test_a_right_answer_is_confirmed_for_each_line(lazy_notebook):
     text = ask(lazy_notebook, "--kernel c0 2-3")
     assert "Kernel c0: 3 of 3 lines right" in text and "WRONG" not in text
     assert "line 2 is in it, as you expected. `multiply` is computed in c0" in text
@@ -30,7 +30,7 @@ def test_a_wrong_answer_says_where_the_line_went_and_why(lazy_notebook):
     assert "(rule inferred)" in line or "(compiler said)" in line
 
 
-def test_it_agrees_with_the_inspector(lazy_notebook):
+def test_the_answer_for_each_line_agrees_with_the_fates(lazy_notebook):
     """What it says of each line of each kernel is what the fates say."""
     lazy_notebook.run(
         "%%compile made --no-run\nq = a - b\nr = jnp.exp(q).sum(1)\ny = q.T @ jnp.sin(q)\ndel q"
@@ -48,7 +48,7 @@ def test_it_agrees_with_the_inspector(lazy_notebook):
         assert {one.place.line for one in found.verdicts if one.inside} == lines
 
 
-def test_an_operation_in_two_kernels_is_told(lazy_notebook):
+def test_an_operation_computed_in_two_kernels_is_reported(lazy_notebook):
     cell = "%%predict --kernel c1 2\nm = a * a\ny = jnp.tanh(m) @ m.T\ndel m"
     text = shown(lazy_notebook.run(cell))
     assert re.search(
@@ -56,7 +56,7 @@ def test_an_operation_in_two_kernels_is_told(lazy_notebook):
     ), text
 
 
-def test_a_line_that_no_kernel_computes(lazy_notebook):
+def test_a_line_that_no_kernel_computes_is_explained(lazy_notebook):
     text = shown(lazy_notebook.run("%%predict --kernel c0 2\nm = a.T\ny = m.T * 2.0\ndel m"))
     assert re.search(
         r"line 2 is not in it.*No kernel computes `transpose`: .*\(absent in the first pass", text
@@ -71,7 +71,7 @@ def test_a_line_in_many_kernels_names_the_first(lazy_notebook):
     )
 
 
-def test_another_program_is_told(lazy_notebook):
+def test_a_line_of_another_program_is_explained(lazy_notebook):
     text = shown(
         lazy_notebook.run("%%predict --kernel c0 2\np = a * b\nf = float(p.sum())\ny = jnp.tanh(p) + f")
     )
@@ -87,12 +87,12 @@ def test_another_program_is_told(lazy_notebook):
         ("--kernel c0 two", "is no group of lines"),
     ],
 )
-def test_what_cannot_be_meant_says_what_to_write(lazy_notebook, line, words):
+def test_bad_kernels_and_lines_are_refused_with_advice(lazy_notebook, line, words):
     captured = lazy_notebook.run(CELL.format(groups=line).strip(), error=UsageError)
     assert words in str(captured.error)
 
 
-def test_a_cell_without_kernels(lazy_notebook):
+def test_a_cell_without_kernels_is_refused(lazy_notebook):
     captured = lazy_notebook.run("%%predict --kernel\nprint(3)", error=UsageError)
     assert "no kernel runs" in str(captured.error)
 
@@ -101,7 +101,7 @@ def test_without_a_label_it_is_the_kernel_of_most_lines(lazy_notebook):
     assert "Kernel c0: 3 of 3 lines right" in ask(lazy_notebook, "--kernel 2-3")
 
 
-def test_the_form(lazy_notebook):
+def test_without_an_answer_a_form_is_shown_with_its_text(lazy_notebook):
     pytest.importorskip("ipywidgets")
     text = ask(lazy_notebook, "--kernel c0")
     assert "Form(" not in text and "\n    4  y = t @ t.T\n" in text
@@ -130,7 +130,7 @@ def test_the_form_says_which_lines_are_ticked():
     assert "&lt;2&gt;" not in form.boxes[0].tooltip, "text, not HTML"
 
 
-def test_where_no_widgets_are_the_question_is_text(lazy_notebook, monkeypatch):
+def test_without_widgets_the_question_is_text(lazy_notebook, monkeypatch):
     import importlib.util
 
     real = importlib.util.find_spec
@@ -141,5 +141,5 @@ def test_where_no_widgets_are_the_question_is_text(lazy_notebook, monkeypatch):
     assert text.startswith("Which of your lines are in the kernel c0?") and "--kernel c0 2 3" in text
 
 
-def test_it_has_help(lazy_notebook):
+def test_predict_kernel_has_help(lazy_notebook):
     assert "--kernel" in lazy_notebook.shell.find_cell_magic("predict").__doc__

@@ -96,7 +96,7 @@ def test_a_changed_learning_rate_is_a_hit(notebook):
     assert misses() - first <= 1 + 1
 
 
-def test_rerunning_after_cells_in_between(notebook):
+def test_rerunning_after_other_cells_is_a_hit(notebook):
     notebook.run(DATA)
     notebook.run(TRAIN.format(rate=0.1))
     notebook.run("pending = jnp.ones(3) * 7\npending")
@@ -105,7 +105,7 @@ def test_rerunning_after_cells_in_between(notebook):
     assert misses() == first
 
 
-def test_rerunning_a_cell_that_shows_its_value(notebook):
+def test_rerunning_a_compiled_cell_that_shows_its_value_is_a_hit(notebook):
     cell = "y = jnp.sin(jnp.arange(3.0))\ny.sum()"
     notebook.run("%%compile\n" + cell)
     first = misses()
@@ -114,7 +114,7 @@ def test_rerunning_a_cell_that_shows_its_value(notebook):
     assert misses() == first
 
 
-def test_rerunning_after_an_error(notebook):
+def test_rerunning_after_an_error_is_a_hit(notebook):
     notebook.run(DATA)
     notebook.run(TRAIN.format(rate=0.1))
     first = misses()

@@ -54,7 +54,7 @@ CELLS = [
 ]
 
 
-def test_each_cell_is_told_by_itself(notebook):
+def test_each_cells_miss_is_explained_without_unrelated_cells(notebook):
     found = []
     for text, _ in CELLS:
         before = log.total
@@ -66,7 +66,7 @@ def test_each_cell_is_told_by_itself(notebook):
     assert found[5][0] == ["new"], "the loop calls the same functions for other things"
 
 
-def test_what_a_cell_itself_has_stood_in_no_other(notebook):
+def test_a_magic_cell_is_not_reported_as_split_or_merged(notebook):
     """The body of a cell magic is compiled under a name of its own: it is one cell all the same."""
     notebook.run("import lazynb\nx = jnp.linspace(-1, 1, 1 << 14).reshape(128, 128)\nlazynb.sync(x)")
     notebook.run("%%compile\nh = x * 0.1 + 3\nq = jnp.maximum(h, -2.5)\nq.sum()")

@@ -40,7 +40,7 @@ def lab(clean, monkeypatch):
         yield SimpleNamespace(ask=ask, names=names, lab=made, sent=sent)
 
 
-def test_what_is_shown_says_what_to_type(clean):
+def test_a_displayed_pending_value_names_the_code_that_reads_it(clean):
     with lazynb.lazy():
         y = jnp.ones(4) * 2.0
         bundle = execution.display(y)
@@ -59,7 +59,7 @@ def test_a_graph_that_is_asked_for_has_no_key(clean):
         del y
 
 
-def test_looking_runs_and_compiles_nothing(lab):
+def test_a_look_request_runs_and_compiles_nothing(lab):
     y = jnp.ones(4) * 3.0
     key = execution.display(y)[MIME_TYPE]["key"]
     before = len(lazynb.cache_info()), len(lazynb.breaks())
@@ -104,7 +104,7 @@ def test_compile_runs_nothing(lab):
     assert panel["compilation"] == number and panel["data"]["ran"] is False and panel["data"]["clusters"]
 
 
-def test_a_value_that_nobody_holds(lab):
+def test_a_deleted_value_is_reported_as_gone(lab):
     y = jnp.arange(4.0) * 3.0
     key = execution.display(y)[MIME_TYPE]["key"]
     del y
@@ -115,12 +115,12 @@ def test_a_value_that_nobody_holds(lab):
 
 
 @pytest.mark.parametrize("key", ["0123456789abcdef-1", "", None, 7, [], {}])
-def test_the_key_of_another_kernel(lab, key):
+def test_a_key_of_another_kernel_is_reported_as_gone(lab, key):
     assert lab.ask(key, "run")["state"] == "gone"
     assert "another kernel" in lab.ask(key, "look")["text"]
 
 
-def test_an_error_is_the_page_s_and_the_value_stays(lab):
+def test_an_error_of_a_run_request_is_answered_and_the_value_stays_pending(lab):
     def fails(_):
         raise ZeroDivisionError("no")
 

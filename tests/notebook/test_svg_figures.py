@@ -75,7 +75,7 @@ def test_memory_has_each_value_in_its_place(made):
 
 
 @drawn
-def test_one_command_writes_each(notebook, made, tmp_path):
+def test_inspect_writes_each_figure(notebook, made, tmp_path):
     for name in ("graph", "fusion", "memory"):
         file = tmp_path / f"{name}.svg"
         said = notebook.run(f"%inspect made --svg {file} --figure {name}").stdout
@@ -86,7 +86,7 @@ def test_one_command_writes_each(notebook, made, tmp_path):
     )
 
 
-def test_what_a_user_wrote_is_text(clean):
+def test_source_text_is_escaped(clean):
     with lazynb.lazy():
         value = jnp.ones(3000) * 2  # <script>alert(1)</script>
         compilation = lazynb.compile(value)
@@ -94,7 +94,7 @@ def test_what_a_user_wrote_is_text(clean):
         assert "<script" not in compilation.to_svg(name)
 
 
-def test_nothing_to_draw_is_said(clean):
+def test_an_empty_compilation_is_refused(clean):
     compilation = lazynb.compile()
     for name in ("graph", "fusion", "memory"):
         with pytest.raises(NoFigure, match="nothing was pending"):

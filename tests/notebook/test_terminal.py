@@ -19,8 +19,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PROMPT = r"In \[\d+\]: "
 CODES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\r")
 
-pytestmark = [pytest.mark.slow, pytest.mark.once]
-
 
 class Terminal:
     """IPython on a pseudo-terminal, with lazynb loaded."""
@@ -82,7 +80,7 @@ def test_a_pending_value_says_how_to_get_it(terminal):
     assert "operations pending" in shown and "Reading it runs" in shown and "%%compile shows" in shown
 
 
-def test_a_question_is_asked_in_text(terminal):
+def test_predict_asks_its_question_in_text(terminal):
     shown = terminal.run("%%predict\nh = jnp.tanh(x[:4] @ x)\np = jax.nn.softmax(h)\np.sum()")
     assert "Which lines will share a kernel?" in shown and "%%predict 2 | 3 | 4" in shown
     assert "<" not in shown.split("Which lines")[1], "text, and no object's name"

@@ -68,7 +68,7 @@ def apart(data):
 # ---- one cell after another --------------------------------------------------------------------------------
 
 
-def test_random_numbers_that_wait(cells):
+def test_pending_random_numbers_of_an_earlier_cell_are_shown_apart(cells):
     cells.run(RANDOM)  # 4
     waiting = pending(cells)  # 5
     captured = cells.run("%%compile report\njax.nn.sigmoid(X @ w)")  # 6: matmul and sigmoid
@@ -95,7 +95,7 @@ def test_values_are_those_of_the_same_cells_eagerly(cells):
     assert (np.asarray(cells["y"]) == np.asarray(cells["e"])).all()
 
 
-def test_what_a_prediction_left(cells):
+def test_operations_left_pending_by_predict_are_shown_apart(cells):
     cells.run(RANDOM)  # 4
     cells.run("%%predict 2\ny = jax.nn.sigmoid(X @ w)")  # 5
     assert own(shown()) == (5, ["matmul", "sigmoid"]) and list(apart(shown())) == [4]
@@ -104,7 +104,7 @@ def test_what_a_prediction_left(cells):
     assert apart(shown())[5] == {(5, 2): 2} and list(apart(shown())) == [4, 5]
 
 
-def test_what_is_counted(cells):
+def test_operations_of_earlier_cells_are_counted_by_cell_and_line(cells):
     cells.run("a = jnp.sin(w)\nb = a * 2 + 1")  # 4: three operations
     cells.run("c = jnp.cos(w)\n\nd = jnp.exp(w)")  # 5: two
     captured = cells.run("%%compile\ne = jnp.tanh(w)\ne")  # 6: one, which needs none of them
@@ -116,14 +116,14 @@ def test_what_is_counted(cells):
     assert not shown()["earlier"] and "apart" not in header(captured)
 
 
-def test_what_nobody_can_reach_is_not_counted(cells):
+def test_unreachable_operations_of_earlier_cells_are_not_counted(cells):
     cells.run("a = jnp.sin(w)\nb = jnp.cos(w)")  # 4
     cells.run("del a")
     cells.run("%%compile\njnp.tanh(w)")
     assert apart(shown()) == {4: {(4, 2): 1}}
 
 
-def test_no_run(cells):
+def test_no_run_shows_earlier_operations_apart_and_runs_nothing(cells):
     cells.run("a = jnp.sin(w)")  # 4
     captured = cells.run("%%compile --no-run\njnp.tanh(a)")  # 5
     assert own(shown()) == (5, ["tanh"]) and apart(shown()) == {4: {(4, 1): 1}}
@@ -154,7 +154,7 @@ def test_as_jit_after_several_breaks_shows_what_ran(cells):
 # ---- cells that record nothing -----------------------------------------------------------------------------
 
 
-def test_a_value_of_an_earlier_cell(cells):
+def test_compiling_a_value_of_an_earlier_cell_shows_that_cell(cells):
     cells.run("V = jnp.cos(w) * 3")  # 4
     captured = cells.run("%%compile\nV")  # 5
     assert own(shown()) == (4, ["cos", "multiply"]) and not shown()["earlier"]
@@ -162,21 +162,21 @@ def test_a_value_of_an_earlier_cell(cells):
     assert header(cells.run("%%compile\nV")) == "Nothing was pending"
 
 
-def test_a_value_that_was_compiled_before(cells):
+def test_compiling_a_precompiled_value_shows_its_cell_and_a_cache_hit(cells):
     cells.run("V = jnp.cos(w) * 3")  # 4
     cells.run("%%compile --no-run\nV")
     captured = cells.run("%%compile\nV")
     assert own(shown()) == (4, ["cos", "multiply"]) and "cache hit" in header(captured)
 
 
-def test_a_value_of_one_of_two_earlier_cells(cells):
+def test_compiling_a_value_of_one_earlier_cell_shows_the_other_apart(cells):
     cells.run("V = jnp.cos(w) * 3")  # 4
     cells.run("U = jnp.sin(w)")  # 5
     cells.run("%%compile\nV")
     assert own(shown()) == (4, ["cos", "multiply"]) and apart(shown()) == {5: {(5, 1): 1}}
 
 
-def test_no_array_work(cells):
+def test_a_cell_without_operations_shows_only_earlier_operations(cells):
     assert header(cells.run("%%compile\n1 + 1")) == "Nothing was pending"
     cells.run("V = jnp.cos(w) * 3")  # 5
     captured = cells.run("%%compile\n1 + 1")
@@ -187,7 +187,7 @@ def test_no_array_work(cells):
     assert not cells["V"].is_pending
 
 
-def test_a_cell_that_prints_what_waited(cells):
+def test_printing_a_pending_value_shows_the_cell_that_recorded_it(cells):
     cells.run("V = jnp.cos(w) * 3")  # 4
     captured = cells.run("%%compile\nprint(V)")
     assert own(shown()) == (4, ["cos", "multiply"]) and "recorded in cell 4" in header(captured)
@@ -196,7 +196,7 @@ def test_a_cell_that_prints_what_waited(cells):
 # ---- several programs in one cell --------------------------------------------------------------------------
 
 
-def test_a_break_in_the_middle(cells):
+def test_a_break_in_the_middle_shows_both_programs(cells):
     cells.run("a = jnp.sin(w)")  # 4
     captured = cells.run(
         """
@@ -219,7 +219,7 @@ def test_a_break_in_the_middle(cells):
     assert header(captured).startswith("5 operations → ")
 
 
-def test_a_loop_with_breaks(cells):
+def test_a_program_that_ran_at_breaks_in_a_loop_has_its_run_count(cells):
     captured = cells.run(
         "%%compile\nt = w\nfor i in range(5):\n    t = t * 2\n    if t.sum() > 1e9: break\nt + 1"
     )
@@ -228,14 +228,14 @@ def test_a_loop_with_breaks(cells):
     assert "1 of them ran at a trace break, 5 times" in header(captured)
 
 
-def test_all_of_a_cell_ran_at_a_break(cells):
+def test_a_cell_that_ran_entirely_at_a_break_is_shown(cells):
     captured = cells.run("%%compile\nprint(w + 1)")
     assert own(shown()) == (4, ["add"]) and "it ran at a trace break" in header(captured)
     captured = cells.run("%%compile --no-run\nprint(w + 2)")
     assert own(shown()) == (5, ["add"]) and "not run" not in header(captured)
 
 
-def test_more_programs_than_are_shown(cells):
+def test_programs_over_the_limit_are_counted_in_a_note(cells):
     lines = "\n".join(f"print((w * {number}).sum())" for number in range(40))
     captured = cells.run(f"%%compile\n{lines}\nw + 1")
     data = shown()
@@ -245,7 +245,7 @@ def test_more_programs_than_are_shown(cells):
     assert header(captured).startswith(f"{2 * (len(data['programs']) - 1) + 1} operations")
 
 
-def test_a_prediction_across_programs(cells):
+def test_a_prediction_across_programs_is_wrong_because_the_trace_was_cut(cells):
     """Kernels of two programs may have one name: they are two."""
     cells.run("%%predict 2 4\na = w * 3\nprint(a)\nb = w * a\nb")
     text = cells.run("%inspect").shown["text/plain"]
@@ -258,7 +258,7 @@ def test_a_prediction_across_programs(cells):
 # ---- who wrote a line, and who recorded it -----------------------------------------------------------------
 
 
-def test_functions_of_other_cells(cells):
+def test_operations_of_a_function_belong_to_the_calling_cell(cells):
     cells.run("def f(x):\n    return jnp.tanh(x) + 1")  # 4
     cells.run("def g(x):\n    return f(x) * 2")  # 5
     cells.run("V = g(w)")  # 6
@@ -269,7 +269,7 @@ def test_functions_of_other_cells(cells):
     assert {node["place"]["cell"] for node in data["nodes"] if node["kind"] == "op"} == {4}
 
 
-def test_cells_that_run_again(cells):
+def test_a_rerun_cell_replaces_its_former_pending_operations(cells):
     cells.run("V = jnp.cos(w)")  # 4
     cells.run("V = jnp.cos(w)")  # 5: the value of cell 4 is gone
     cells.run("%%compile\nV * 2")  # 6
@@ -281,7 +281,7 @@ def test_cells_that_run_again(cells):
     assert apart(shown()) == {7: {(7, 1): 1}, 8: {(8, 1): 1}}
 
 
-def test_cells_with_errors(cells):
+def test_operations_of_failed_cells_are_shown_apart(cells):
     cells.run("V = jnp.cos(w)\nU = V * 2\n1 / 0", error=ZeroDivisionError)  # 4
     cells.run("%%compile\nT = jnp.sin(w)\nundefined", error=NameError)  # 5
     cells.run("%%compile\nU + 1")  # 6
@@ -289,7 +289,7 @@ def test_cells_with_errors(cells):
     assert apart(shown()) == {4: {(4, 1): 1, (4, 2): 1}, 5: {(5, 2): 1}}
 
 
-def test_a_cell_that_runs_a_cell(cells):
+def test_operations_of_a_nested_cell_are_counted_once(cells):
     cells.run("a = jnp.sin(w)\nget_ipython().run_cell('b = jnp.cos(w)')\nc = jnp.exp(w)")  # 4
     cells.run("%%compile\nd = jnp.tanh(w)\nget_ipython().run_cell('e = d + 1')\ne * d")
     assert own(shown())[1] == ["add", "multiply", "tanh"]
@@ -298,7 +298,7 @@ def test_a_cell_that_runs_a_cell(cells):
     assert counted == 3, lines
 
 
-def test_the_magic_in_the_middle_of_a_cell(cells):
+def test_compile_called_inside_a_cell_shows_that_cell(cells):
     cells.run("a = jnp.sin(w)")  # 4
     cells.run("b = jnp.cos(w)\nget_ipython().run_cell_magic('compile', '', 'b * 2')")  # 5
     assert own(shown()) == (5, ["cos", "multiply"]) and apart(shown()) == {4: {(4, 1): 1}}
@@ -307,7 +307,7 @@ def test_the_magic_in_the_middle_of_a_cell(cells):
 # ---- afterwards --------------------------------------------------------------------------------------------
 
 
-def test_what_is_inspected_afterwards(cells):
+def test_inspect_after_compile_shows_the_cells_own_operations(cells):
     cells.run(RANDOM)
     cells.run("%%compile report\njax.nn.sigmoid(X @ w)")
     for expression in ("", "report"):
@@ -317,7 +317,7 @@ def test_what_is_inspected_afterwards(cells):
     assert repr(cells.run("lazynb.inspect(report.earlier[0])").result).split(" operations")[0] != "2"
 
 
-def test_the_panels_compilation(cells):
+def test_the_panel_shows_the_operations_of_the_cell_apart_from_earlier_ones(cells):
     """JupyterLab's panel shows what a cell ran by the same account."""
     cells.run("a = jnp.sin(w)")  # 4
     leftovers = cells.shell.find_line_magic("lazy").__self__._extension.leftovers

@@ -43,7 +43,7 @@ def test_the_timeline_of_a_cell_is_as_long_as_the_cell_ran(notebook):
     assert row.first > row.median
 
 
-def test_what_lies_between_two_cells_is_in_no_timeline(notebook):
+def test_time_between_two_cells_is_in_no_timeline(notebook):
     first, _ = run(notebook, LOOP)
     time.sleep(0.2)
     second, _ = run(notebook, LOOP)
@@ -64,7 +64,7 @@ def test_a_cell_that_failed_or_runs_still_has_an_end(notebook):
     assert "2 runs of cells" in shown["text/plain"]
 
 
-def test_the_forms(notebook):
+def test_the_timeline_is_shown_as_text_and_html(notebook):
     number, _ = run(notebook, LOOP)
     for cell in ("%breaks", "import lazynb\nlazynb.breaks()"):
         shown = notebook.run(cell).shown

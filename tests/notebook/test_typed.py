@@ -19,7 +19,7 @@ def test_the_tables_have_the_magic_that_was_typed(notebook):
     assert "get_ipython" not in cache + events + breaks
 
 
-def test_what_is_no_magic_and_what_cannot_be_told_stays():
+def test_lines_that_are_no_magic_or_ambiguous_stay_unchanged():
     cell = "%load_ext lazynb\nx = get_ipython().user_ns\n"
     compiled = ["get_ipython().run_line_magic('load_ext', 'lazynb')\n", "x = get_ipython().user_ns\n"]
     first, second = (line.strip() for line in compiled)

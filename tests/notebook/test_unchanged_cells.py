@@ -162,7 +162,7 @@ RENAMED = {
 
 
 @pytest.mark.parametrize("name", RENAMED)
-def test_another_name_is_the_same_program(name, notebook):
+def test_renaming_a_function_is_a_hit(name, notebook):
     notebook.run("import lazynb" + DATA)
     notebook.run(RENAMED[name])
     before = log.total

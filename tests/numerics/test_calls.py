@@ -21,7 +21,7 @@ def double(x):
     return x * 2
 
 
-def test_bad_calls():
+def test_bad_calls_are_refused_with_advice():
     with pytest.raises(TypeError, match=r"not ArrayImpl: lazynb\.numerics\(f, \*args\)"):
         lazynb.numerics(jnp.ones(3))
     with pytest.raises(TypeError, match=r"has none: give arrays, such as jnp\.ones\(\(3,\), float32\)"):
@@ -36,7 +36,7 @@ def test_bad_calls():
         lazynb.numerics(lambda x: x * (1 // 0), jnp.ones(3))
 
 
-def test_a_value_in_the_middle():
+def test_a_trace_break_inside_the_function_is_refused_with_its_line():
     def branching(x):
         y = x * 2
         return y if y.sum() > 1 else x
@@ -48,7 +48,7 @@ def test_a_value_in_the_middle():
     assert not lazynb.breaks()
 
 
-def test_too_much(monkeypatch):
+def test_arrays_and_programs_over_the_limit_are_refused(monkeypatch):
     monkeypatch.setattr(code, "MOST_BYTES", 100)
     with pytest.raises(lazynb.LazynbError, match="take smaller arrays"):
         lazynb.numerics(double, jnp.ones(30))
@@ -57,7 +57,7 @@ def test_too_much(monkeypatch):
         lazynb.numerics(double, jnp.ones(30))
 
 
-def test_arguments_are_arguments_and_numbers_constants(monkeypatch):
+def test_passed_numbers_are_arguments_and_written_ones_constants(monkeypatch):
     """As under ``jax.jit``: a number that is passed is no constant, one that is written is."""
     seen = []
     plain = CompiledProgram.__init__
@@ -75,7 +75,7 @@ def test_arguments_are_arguments_and_numbers_constants(monkeypatch):
     assert seen[-1] == (2, 1)
 
 
-def test_nothing_is_changed_outside():
+def test_numerics_leaves_pending_values_and_x64_mode_unchanged():
     x = jnp.arange(3.0)
     with lazynb.lazy():
         pending = x + 1
@@ -87,12 +87,12 @@ def test_nothing_is_changed_outside():
     np.testing.assert_array_equal(later, (np.arange(3.0) + 1) * 2)
 
 
-def test_a_result_that_nothing_computes():
+def test_a_constant_result_has_nothing_to_compare():
     found = lazynb.numerics(lambda x: 3, jnp.ones(3))
     assert found.first is None and found.cause is None and "nothing to compare" in repr(found)
 
 
-def test_results_that_are_arguments_or_constants():
+def test_results_that_are_arguments_or_constants_are_accepted():
     @jax.jit
     def inner(x):
         return x, x * 2, 3.0
@@ -109,7 +109,7 @@ def test_results_that_are_arguments_or_constants():
     assert lazynb.numerics(lambda x: (x * 2)[:0], x).operations[-1].size == 0
 
 
-def test_the_forms_of_what_is_found():
+def test_findings_are_shown_as_text_html_and_data():
     def fraction(x, y):
         z = x * x
         return (z / y) / y
@@ -143,7 +143,7 @@ def test_each_experiment_compiles():
         jax.jit(lambda x: x * 2 + 1).lower(jnp.ones(3)).compile(compiler_options=options or None)
 
 
-def test_a_nan_in_the_second_result_of_a_scan():
+def test_a_nan_in_the_second_result_of_a_scan_is_found():
     def running(x):
         return jax.lax.scan(lambda total, each: (total + each, jnp.log(each)), jnp.float32(0), x)
 

@@ -22,7 +22,7 @@ WHERE = {"eager and compiled": "both", "eager only": "eager", "compiled only": "
 
 
 @pytest.mark.parametrize("case", CASES, ids=title)
-def test_the_truth_is_found(case: Case):
+def test_the_first_difference_and_its_cause_are_found(case: Case):
     found = lazynb.numerics(case.function, *case.arguments)
     assert (found.first.name if found.first is not None else "") == case.first
     assert (found.cause.code if found.cause is not None else "") == case.cause
@@ -87,14 +87,14 @@ def test_a_planted_difference_is_found_when_it_is_more_than_rounding(name, ulps,
     assert (found.first.name if found.first is not None else None) == (name if parts else None)
 
 
-def test_without_the_bound_all_is_rounding(monkeypatch):
+def test_an_infinite_rounding_bound_finds_nothing(monkeypatch):
     """Planted: the cases above would fail."""
     monkeypatch.setattr(rounding, "ULPS", float("inf"))
     [case] = [case for case in CASES if case.function.__name__ == "two_divisions"]
     assert lazynb.numerics(case.function, *case.arguments).first is None
 
 
-def test_a_sum_that_loses_its_small_terms_is_no_rounding(monkeypatch):
+def test_a_naive_sum_that_loses_small_terms_is_not_taken_for_rounding(monkeypatch):
     """A naive sum of many equal terms is off by more than any order of adding explains."""
     x = jnp.full(2_000_000, 0.1, jnp.float32)
 
@@ -108,7 +108,7 @@ def test_a_sum_that_loses_its_small_terms_is_no_rounding(monkeypatch):
     assert lazynb.numerics(lambda x: x.sum(), x).first.name == "reduce_sum"
 
 
-def test_what_is_inside_of_a_jitted_function_has_its_line():
+def test_a_difference_inside_a_jitted_function_has_its_line():
     @jax.jit
     def inner(x):
         y = x - x

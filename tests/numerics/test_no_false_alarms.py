@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -96,30 +94,27 @@ def _is_equal(leaf, other):
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_functions(name):
+def test_functions_that_only_round_have_no_finding(name):
     rounding_alone(*QUICK[name])
 
 
-@pytest.mark.long
-@pytest.mark.sample
+@pytest.mark.full
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_more_functions(name):
+def test_more_functions_that_only_round_have_no_finding(name):
     rounding_alone(*FUNCTIONS[name])
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_programs(seed):
+def test_random_programs_that_only_round_have_no_finding(seed):
     program = RandomProgram(seed)
     rounding_alone(program, *program.arguments)
 
 
-SEEDS = range(4, 104 if os.environ.get("LAZYNB_FULL") else 14)
-"""A hundred take minutes on each JAX: LAZYNB_FULL=1 runs them."""
+SEEDS = range(4, 104)
 
 
-@pytest.mark.long
-@pytest.mark.sample
+@pytest.mark.full
 @pytest.mark.parametrize("seed", SEEDS)
-def test_more_random_programs(seed):
+def test_more_random_programs_that_only_round_have_no_finding(seed):
     program = RandomProgram(seed)
     rounding_alone(program, *program.arguments)

@@ -18,7 +18,7 @@ def test_an_ulp_is_numpys_spacing(dtype):
         assert ulp(number, dtype) == np.spacing(dtype(number)), number
 
 
-def test_ulps_of_bfloat16():
+def test_an_ulp_of_bfloat16_is_its_spacing():
     assert ulp(1.0, jnp.bfloat16) == 2.0**-7 and ulp(300.0, jnp.bfloat16) == 2.0
 
 
@@ -30,7 +30,7 @@ def test_neighbours_are_one_ulp_apart(dtype):
     assert apart.ulps == 1 and apart.differing == 3
 
 
-def test_what_is_not_finite():
+def test_equal_nonfinite_values_are_no_distance_apart_and_others_infinite():
     nan, inf = np.float32(np.nan), np.float32(np.inf)
     equal = distance(
         np.array([nan, inf, -inf, 0.0], np.float32), np.array([nan, inf, -inf, -0.0]), np.float32
@@ -41,13 +41,13 @@ def test_what_is_not_finite():
         assert (apart.ulps, apart.relative, apart.index) == (np.inf, np.inf, (1,))
 
 
-def test_integers_and_no_elements():
+def test_integers_have_no_ulps_and_empty_arrays_no_distance():
     apart = distance(np.array([1, 5]), np.array([1, 2]), np.int32)
     assert (apart.ulps, apart.relative, apart.differing, apart.index) == (None, 3, 1, (1,))
     assert distance(np.zeros(0), np.zeros(0), np.float32).ulps == 0
 
 
-def test_complex_numbers():
+def test_complex_numbers_have_a_distance_in_ulps():
     one = np.array([1 + 1j], np.complex64)
     assert distance(one, one * np.float32(1 + 2.0**-22), np.complex64).ulps > 1
 
@@ -56,7 +56,7 @@ def kinds(name, operands, result):
     return [(one.kind, one.count, one.index) for one in born(name, operands, [np.array(result)])]
 
 
-def test_births():
+def test_new_nan_and_inf_are_found_at_the_operation_that_makes_them():
     inf, nan = np.inf, np.nan
     x = np.array([1.0, 0.0, inf])
     assert kinds("div", [np.ones(3), x], [1.0, inf, 0.0]) == [("Inf", 1, (1,))]

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from importlib import util
-from pathlib import Path
 
 import pytest
 
 # (The folder is not called "torch": as the tests are on the path, `import torch` would find it.)
 MISSING = [name for name in ("torch", "torchax") if util.find_spec(name) is None]
-# All of them: with PyTorch installed, `make test` would take twice as long.
-HERE = Path(__file__).parent
 collect_ignore_glob = ["test_*.py"] if MISSING else []
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(autouse=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
+import tiers
 from pytorch_architectures import MODELS, run
 
 pytest.importorskip("transformers")
@@ -20,7 +19,7 @@ TRUE_BREAKS = {
 FEW = ("mixtral", "poolformer", "deberta_v2", "hubert", "longformer")
 
 
-@pytest.mark.parametrize("name", MODELS if os.environ.get("LAZYNB_FULL") else FEW)
+@pytest.mark.parametrize("name", tiers.few(MODELS, FEW))
 def test_an_architecture_is_one_graph_and_has_the_gradients_of_the_cpu(name):
     found = run(name)
     assert found["differ"] < 1e-4 and found["gradients"] < 2e-3

@@ -68,7 +68,7 @@ OPERATORS = [
 
 
 @pytest.mark.parametrize("call", OPERATORS)
-def test_operators_go_at_once(call, through_pytorch):
+def test_operators_reach_their_operation_without_the_pytorch_dispatcher(call, through_pytorch):
     x, y = torch.rand(3, 3), torch.rand(3, 3)
     there, other = x.to("jax"), y.to("jax")
     with lazynb.lazy():
@@ -90,7 +90,7 @@ def test_operators_go_at_once(call, through_pytorch):
         lambda: torch.device("cpu"),
     ],
 )
-def test_what_watches_or_changes_operations_sees_them(between, through_pytorch):
+def test_modes_and_autocast_still_apply_to_every_operation(between, through_pytorch):
     x = torch.rand(4, 4).to("jax")
     with lazynb.lazy():
         warm(lambda: x @ x)
@@ -103,7 +103,7 @@ def test_what_watches_or_changes_operations_sees_them(between, through_pytorch):
     assert result.dtype == (torch.bfloat16 if isinstance(mode, torch.autocast) else torch.float32)
 
 
-def test_gradients_of_all_kinds_are_there():
+def test_backward_and_forward_gradients_are_kept():
     x = torch.rand(3, 3).to("jax")
     weight = torch.rand(3, 3)
     with lazynb.lazy():
@@ -124,7 +124,7 @@ def test_gradients_of_all_kinds_are_there():
     torch.testing.assert_close(batched.cpu(), plain * plain)
 
 
-def test_errors_and_other_arguments_are_pytorchs():
+def test_wrong_arguments_raise_the_errors_of_pytorch():
     x = torch.rand(3, 3).to("jax")
     with lazynb.lazy():
         warm(lambda: x + x)
@@ -189,7 +189,7 @@ def from_outside(x):
 
 
 @pytest.mark.parametrize("call", [deleted_before, deleted_after, deleted_as_tree, donated, from_outside])
-def test_what_is_pending_outlives_the_arrays_that_were_given_out(call):
+def test_pending_values_survive_arrays_that_were_exported(call):
     plain = torch.rand(4, 4)
     x = plain.to("jax")
     with lazynb.lazy():
@@ -230,7 +230,7 @@ def same(both):
     torch.testing.assert_close(there(given).cpu(), plain(x), rtol=1e-4, atol=1e-5)
 
 
-def test_modules_go_at_once(both, through_pytorch):
+def test_modules_reach_their_operation_without_the_pytorch_dispatcher(both, through_pytorch):
     _, there, _, given = both
     through_pytorch.clear()
     result = there(given)
@@ -324,14 +324,14 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_what_is_changed_in_a_module_is_heeded(change, both):
+def test_changes_to_a_module_take_effect(change, both):
     for m in both[:2]:
         change(m)
     for _ in range(4):
         same(both)
 
 
-def test_what_is_changed_for_all_modules_is_heeded(both, monkeypatch):
+def test_global_hooks_and_patched_forwards_take_effect(both, monkeypatch):
     plain, there, x, given = both
     seen = []
     handle = nn.modules.module.register_module_forward_hook(lambda m, args, output: seen.append(type(m)))
@@ -350,7 +350,7 @@ def test_what_is_changed_for_all_modules_is_heeded(both, monkeypatch):
     same(both)
 
 
-def test_other_layouts_and_dtypes_are_heeded(both):
+def test_other_memory_layouts_and_dtypes_take_effect(both):
     plain, there, _, _ = both
     for x in (torch.rand(3, 2, 4, 4), torch.rand(2, 4, 4, 2).permute(0, 3, 1, 2)):
         for _ in range(3):
@@ -366,7 +366,7 @@ def test_other_layouts_and_dtypes_are_heeded(both):
         there(torch.rand(2, 3, 4, 4, dtype=torch.float64).to("jax"))
 
 
-def test_gradients_are_wanted_after_all(both):
+def test_gradients_are_computed_when_grad_mode_is_enabled_later(both):
     plain, there, x, given = both
     with torch.enable_grad():
         there(given).sum().backward()
@@ -384,7 +384,7 @@ def test_operations_in_modules_have_their_lines_and_scopes(both):
     assert all(scope.startswith("Sequential") for scope in scopes)
 
 
-def test_a_user_module_that_is_no_part_is_called(through_pytorch):
+def test_the_forward_of_a_user_module_is_called_each_time(through_pytorch):
     calls = []
 
     class Mine(nn.Module):

@@ -32,7 +32,7 @@ def failing(monkeypatch):
 
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), MemoryError()], ids=repr)
 @pytest.mark.parametrize("is_lazy", [True, False], ids=["lazy", "eager"])
-def test_what_an_operation_raises(weight, failing, error, is_lazy):
+def test_an_error_of_an_operation_is_raised_by_backward(weight, failing, error, is_lazy):
     failing(error)
     with lazynb.lazy() if is_lazy else lazynb.eager():
         loss = (weight.sin() * weight).sum()
@@ -44,14 +44,14 @@ def test_what_an_operation_raises(weight, failing, error, is_lazy):
     assert weight.grad.tolist() == [[3.0] * 2] * 2
 
 
-def test_grad_and_second_derivatives(weight, failing):
+def test_an_error_is_raised_by_autograd_grad_with_create_graph(weight, failing):
     loss = weight.sin().sum()
     failing(ValueError("mine"))
     with pytest.raises(ValueError, match="mine"):
         torch.autograd.grad(loss, weight, create_graph=True)
 
 
-def test_a_backward_pass_within_another_gets_its_error_where_it_stands(weight, failing):
+def test_an_error_of_a_nested_backward_pass_is_raised_at_its_call(weight, failing):
     failing(ValueError("mine"))
     caught = []
 
@@ -97,7 +97,7 @@ def fail(*_):
 
 
 @pytest.mark.parametrize("place", ["tensor", "node", "pre-node", "accumulated", "module", "unpacked"])
-def test_what_a_hook_raises(weight, place):
+def test_an_error_of_a_hook_is_raised_by_backward(weight, place):
     linear = torch.nn.Linear(2, 2).to("jax")
     if place == "module":
         linear.register_full_backward_hook(fail)

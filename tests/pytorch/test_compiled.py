@@ -31,7 +31,7 @@ def test_a_compiled_model_is_recorded(options):
     torch.testing.assert_close(compiled.get_submodule("_orig_mod.0").weight.grad.cpu(), plain[0].weight.grad)
 
 
-def test_a_compiled_function_with_a_loop_and_a_branch():
+def test_a_compiled_function_with_loop_and_branch_is_recorded():
     @torch.compile(backend="lazynb")
     def steps(x, times):
         for at in range(times):
@@ -44,7 +44,7 @@ def test_a_compiled_function_with_a_loop_and_a_branch():
         assert float(total) == 30 and parts["last"].tolist() == [10, 10, 10]
 
 
-def test_code_on_the_cpu_is_compiled_as_ever():
+def test_code_on_the_cpu_is_compiled_by_its_backend():
     torch._dynamo.reset()
     seen = []
 
@@ -64,7 +64,7 @@ def test_dynamo_is_imported_when_it_is_needed():
     assert found[0] == found[1]
 
 
-def test_what_was_compiled_before_the_device_was_enabled():
+def test_a_model_compiled_before_the_device_was_enabled_is_recorded():
     code = """
 import torch
 model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())

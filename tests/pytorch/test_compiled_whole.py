@@ -100,7 +100,7 @@ def test_a_forward_pass_is_one_operation():
             close(y, model(x))
 
 
-def test_a_step_of_training():
+def test_a_training_step_is_one_forward_and_one_backward_operation():
     model, x = mlp(), torch.rand(4, 6)
     ours = compiled(model)
     with lazynb.lazy():
@@ -137,7 +137,7 @@ def both(model, loss, **options):
     return ours
 
 
-def test_training_an_mlp():
+def test_training_an_mlp_equals_the_cpu():
     x, target = torch.rand(4, 6), torch.tensor([0, 2, 1, 1])
 
     def loss(device):
@@ -147,7 +147,7 @@ def test_training_an_mlp():
     both(mlp(), loss)
 
 
-def test_training_a_transformer():
+def test_training_a_transformer_equals_the_cpu():
     tokens = torch.randint(0, 20, (2, 8))
 
     def loss(device):
@@ -157,7 +157,7 @@ def test_training_a_transformer():
     both(Transformer(), loss)
 
 
-def test_training_and_evaluating_with_batch_normalisation():
+def test_batch_normalisation_equals_the_cpu_in_training_and_evaluation():
     x, target = torch.rand(6, 3, 8, 8), torch.randint(0, 5, (6,))
 
     def loss(device):
@@ -173,7 +173,7 @@ def test_training_and_evaluating_with_batch_normalisation():
         close(y, model(x), rtol=1e-3, atol=1e-3)
 
 
-def test_bert_with_a_loss():
+def test_bert_with_a_loss_equals_the_cpu():
     transformers = pytest.importorskip("transformers")
     config = transformers.BertConfig(
         vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
@@ -226,7 +226,7 @@ def test_kernels_hold_the_lines_of_the_model():
         assert tanh.place.line == first + 1 and found.fates[tanh.id].clusters
 
 
-def test_dropout_draws_as_it_does_without():
+def test_dropout_draws_the_same_as_without_compilation():
     model = nn.Sequential(nn.Linear(6, 32), nn.Dropout(0.5), nn.Linear(32, 32), nn.Dropout(0.3))
     x = torch.rand(4, 6)
     plain, ours = copy.deepcopy(model).to("jax"), compiled(model)
@@ -259,7 +259,7 @@ def test_dropout_draws_as_it_does_without():
         lambda x: torch.multinomial(x + 1, 3),
     ],
 )
-def test_what_is_drawn_is_what_is_drawn_without(draw):
+def test_random_functions_draw_the_same_as_without_compilation(draw):
     ours = torch.compile(draw, backend="lazynb")
     with lazynb.lazy():
         x = torch.rand(6).to("jax")
@@ -293,7 +293,7 @@ def test_an_index_out_of_range_that_is_pending_raises_at_the_flush():
         assert recorded(good)[-1] == "forward" and good.sum().item()
 
 
-def test_targets_out_of_range():
+def test_targets_out_of_range_raise_an_index_error():
     loss = torch.compile(lambda x, y: functional.cross_entropy(x, y), backend="lazynb")
     with lazynb.lazy():
         x = torch.rand(2, 3, device="jax")
@@ -304,7 +304,7 @@ def test_targets_out_of_range():
             loss(x, pending).item()
 
 
-def test_a_singular_matrix():
+def test_a_singular_matrix_raises_a_linalg_error():
     inverse = torch.compile(torch.linalg.inv, backend="lazynb")
     with lazynb.lazy():
         y = inverse((torch.eye(3) * 2).to("jax"))
@@ -314,7 +314,7 @@ def test_a_singular_matrix():
             inverse(torch.zeros(3, 3).to("jax")).cpu()
 
 
-def test_constants():
+def test_constants_made_inside_the_function_are_part_of_one_operation():
     def scaled(x):
         return x * torch.tensor([1.0, 2.0], device=x.device) + torch.arange(2, device=x.device)
 
@@ -327,7 +327,7 @@ def test_constants():
             close(y, scaled(x))
 
 
-def test_inputs_in_the_same_memory():
+def test_writes_to_inputs_that_share_memory_equal_the_cpu():
     def step(x, part):
         part.mul_(2)
         return x + 1
@@ -341,7 +341,7 @@ def test_inputs_in_the_same_memory():
         close(b, a)
 
 
-def test_hooks_and_checkpoints():
+def test_hooks_and_checkpoints_equal_the_cpu():
     class Hooked(nn.Module):
         def __init__(self):
             super().__init__()
@@ -366,7 +366,7 @@ def test_hooks_and_checkpoints():
         close(p.grad, q.grad)
 
 
-def test_writes_to_inputs():
+def test_writes_to_inputs_equal_the_cpu():
     def step(x, y):
         x.add_(y)
         y[1] = 7
@@ -382,7 +382,7 @@ def test_writes_to_inputs():
         close(c, a), close(d, b), close(seen, a[1])
 
 
-def test_views_that_are_returned():
+def test_returned_views_share_memory_with_their_bases():
     def looks(x):
         y = x + 1
         return x.T, x[1:], y[:, 1], y.view(-1), y
@@ -404,7 +404,7 @@ def test_views_that_are_returned():
             close(one, other)
 
 
-def test_results_that_are_no_tensors():
+def test_results_that_are_no_tensors_are_returned_unchanged():
     @torch.compile(backend="lazynb")
     def several(x, factor):
         return {"y": x * factor, "n": x.shape[0], "none": None, "word": "a"}, x
@@ -416,7 +416,7 @@ def test_results_that_are_no_tensors():
         assert found["y"].tolist() == [3, 3]
 
 
-def test_an_input_on_the_cpu_that_is_moved_inside():
+def test_a_cpu_input_moved_inside_equals_the_cpu():
     """As the length that a cache of Transformers begins with."""
 
     def shifted(x, length):
@@ -438,7 +438,7 @@ def test_an_input_on_the_cpu_that_is_moved_inside():
     assert moved.dtype is torch.float32 and length.device.type == "cpu" and length.item() == 4
 
 
-def test_what_cannot_be_traced_is_recorded_as_it_is():
+def test_an_untraceable_function_runs_uncompiled_with_a_break():
     @torch.compile(backend="lazynb", fullgraph=True)
     def least(x):
         return torch.special.airy_ai(x + 1) * 2  # an operation that the CPU alone has
@@ -449,7 +449,7 @@ def test_what_cannot_be_traced_is_recorded_as_it_is():
         assert lazynb.breaks()
 
 
-def test_another_shape():
+def test_another_input_shape_is_still_one_operation():
     model = mlp()
     ours = compiled(model)
     with lazynb.lazy():
@@ -464,7 +464,7 @@ def test_another_shape():
         close(p.grad, q.grad)
 
 
-def test_a_second_backward_pass():
+def test_a_second_backward_pass_needs_retain_graph():
     model, x = mlp(), torch.rand(4, 6)
     ours = compiled(model)
     with lazynb.lazy():
@@ -480,7 +480,7 @@ def test_a_second_backward_pass():
         close(p.grad, q.grad)
 
 
-def test_a_weight_that_is_written_before_the_backward_pass():
+def test_writing_a_weight_before_the_backward_pass_raises():
     ours = compiled(mlp())
     with lazynb.lazy():
         y = ours(torch.rand(4, 6, device="jax")).sum()
@@ -490,7 +490,7 @@ def test_a_weight_that_is_written_before_the_backward_pass():
             y.backward()
 
 
-def test_outside_of_lazy_code():
+def test_a_compiled_model_runs_at_once_outside_lazy_mode():
     model, x = mlp(), torch.rand(4, 6)
     ours = compiled(model)
     y = ours(x.to("jax"))
@@ -504,7 +504,7 @@ def test_outside_of_lazy_code():
         embed(torch.tensor([3]).to("jax"))
 
 
-def test_other_backends_are_as_they_were():
+def test_other_backends_do_not_compile_device_jax():
     seen = []
 
     def backend(module, inputs):
@@ -516,7 +516,7 @@ def test_other_backends_are_as_they_were():
         assert len(recorded(y)) > 3 and not seen
 
 
-def test_a_graph_is_freed():
+def test_the_compiled_programs_are_freed_with_the_model():
     from lazynb.torch.graphs import graph
 
     ours = compiled(mlp())

@@ -128,7 +128,7 @@ def outcome(code, there):
 
 
 @pytest.mark.parametrize("name", [*LAZY, *ON_CPU, *REFUSED])
-def test_it_is_what_it_is_on_the_cpu(name, device):
+def test_complex32_operations_give_values_and_errors_of_the_cpu(name, device):
     code = {**LAZY, **ON_CPU, **REFUSED}[name]
     wanted = outcome(code, "cpu")
     assert (wanted[0] is not None and isinstance(wanted[0], type)) == (name in {*REFUSED, "no view"})
@@ -146,7 +146,7 @@ def test_conversions_views_and_copies_are_recorded(name, device):
         plain(result)
 
 
-def test_what_is_computed_is_computed_on_the_cpu_a_break_with_its_name(device):
+def test_arithmetic_runs_on_the_cpu_as_a_break_with_its_name(device):
     with lazynb.lazy():
         x, y, _ = numbers(device)
         x * y
@@ -176,14 +176,14 @@ def gradient(code, there, dtype=torch.complex64):
         (lambda x: torch.view_as_real(x * x).float().sum(), HALF),
     ],
 )
-def test_gradients_pass(code, dtype, device):
+def test_gradients_equal_the_cpu(code, dtype, device):
     wanted = gradient(code, "cpu", dtype)
     assert gradient(code, device, dtype) == wanted
     with lazynb.lazy():
         assert gradient(code, device, dtype) == wanted
 
 
-def test_it_is_shown_as_pytorch_shows_it(device):
+def test_complex32_tensors_are_printed_as_by_pytorch(device):
     x = torch.tensor([0.5 + 2j, 1.0], dtype=HALF)
     there = x.to(device)
     assert repr(there).replace("device='jax:0', ", "") == repr(x).replace("\n      ", "")
@@ -192,7 +192,7 @@ def test_it_is_shown_as_pytorch_shows_it(device):
         assert "pending" in repr(there.conj().clone()) and not lazynb.breaks()
 
 
-def test_jax_gets_numbers(device):
+def test_conversion_to_jax_gives_complex64(device):
     x = torch.tensor([0.5 + 2j], dtype=HALF).to(device)
     assert x.jax().dtype == "complex64" and x.jax().tolist() == [0.5 + 2j]
     assert complex(x) == 0.5 + 2j and bool(x) and not bool(x - x)

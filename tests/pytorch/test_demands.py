@@ -93,7 +93,7 @@ def test_the_error_is_pytorchs_and_names_the_users_line(name):
 
 
 @pytest.mark.parametrize("name", ["embedding", "gather", "index", "floor_divide", "inv"])
-def test_outside_lazy_mode_it_comes_at_the_call(name):
+def test_outside_lazy_mode_the_error_is_raised_at_the_call(name):
     with pytest.raises((IndexError, RuntimeError)):
         BAD[name]("jax")
 
@@ -198,7 +198,7 @@ def test_errors_about_dtypes_are_those_of_the_cpu(name):
     assert str(got.value).split("\n")[0] == str(wanted.value).split("\n")[0]
 
 
-def test_the_numbers_that_say_where_a_factorisation_fails():
+def test_factorisation_info_values_equal_the_cpu():
     def program(d):
         x = torch.tensor([[1.0, 2.0], [2.0, 4.0]], device=d)
         y = torch.tensor([[2.0, 1.0], [1.0, -3.0]], device=d)
@@ -222,7 +222,7 @@ def test_the_numbers_that_say_where_a_factorisation_fails():
 
 
 @pytest.mark.parametrize("groups", [1, 2, 4])
-def test_transposed_convolutions_with_groups(groups):
+def test_grouped_transposed_convolutions_have_the_gradients_of_the_cpu(groups):
     torch.manual_seed(0)
     module = torch.nn.ConvTranspose2d(4, 8, 3, groups=groups, stride=2, padding=1, output_padding=1)
     x = torch.randn(2, 4, 5, 5)
@@ -238,7 +238,7 @@ def test_transposed_convolutions_with_groups(groups):
     torch.testing.assert_close(module.weight.grad.cpu(), gradient, rtol=1e-4, atol=1e-3)
 
 
-def test_factors_of_integers_are_cut_off_and_a_resized_view_stays_in_its_memory():
+def test_integer_factors_are_truncated_and_resized_views_keep_their_memory():
     def program(d):
         x = number(d, 1, 2, 3, 4).reshape(2, 2)
         return [

@@ -37,7 +37,7 @@ def test_values_are_those_of_the_cpu(name):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_gradients_also_of_what_the_scores_take(compiled):
+def test_gradients_include_the_tensors_captured_by_the_score_function(compiled):
     attention = torch.compile(flex_attention) if compiled else flex_attention
 
     def given(device):
@@ -60,7 +60,7 @@ def test_gradients_also_of_what_the_scores_take(compiled):
         torch.testing.assert_close(a.detach().cpu(), b.detach(), rtol=1e-4, atol=1e-5)
 
 
-def test_a_tensor_of_the_cpu_is_treated_as_ever():
+def test_backward_on_the_cpu_is_still_refused_by_pytorch():
     q = drawn(1, 2, 8, 4).requires_grad_()
     with pytest.raises(NotImplementedError, match="does not support backward on CPU"):
         flex_attention(q, q, q)

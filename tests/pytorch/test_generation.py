@@ -40,7 +40,7 @@ def generated(model, ids, count, **options):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_with_an_end_token_there_are_the_prompt_and_one_token(name):
+def test_with_an_end_token_two_programs_are_compiled(name):
     plain, lazy = made(name)
     ids = torch.randint(1, 49, (2, 5))
     ends = {"eos_token_id": 49, "min_new_tokens": 24}
@@ -64,7 +64,7 @@ def test_without_an_end_token_nothing_runs_before_the_tokens_are_read(name):
         assert got == generated(plain, ids, count)
 
 
-def test_a_token_that_is_chosen_needs_no_check_and_one_of_more_words_than_rows_is_found():
+def test_an_argmax_index_is_checked_only_if_it_can_be_out_of_range():
     plain = torch.randn(6, 4)
     table, scores = plain.to("jax"), torch.tensor([[0.0, 1.0, 0.0, 5.0, 0.0, 0.0]], device="jax")
     with lazynb.lazy():

@@ -78,7 +78,7 @@ def test_a_wrong_call_with_known_numbers_raises_at_the_call():
             assert not hasattr(found.value, "__notes__"), "it is raised on its line"
 
 
-def test_what_is_large_or_no_whole_number_is_recorded():
+def test_large_and_floating_point_tensors_are_recorded():
     with lazynb.lazy():
         large = torch.arange(1 << 17, device="jax") + 1
         floats = torch.arange(3, device="jax") * 0.5
@@ -98,7 +98,7 @@ def grown(d, turns, weight):
     return ids
 
 
-def test_what_grows_with_each_turn_enters_no_program():
+def test_a_growing_integer_tensor_enters_no_compiled_program():
     torch.manual_seed(0)
     weight = torch.randn(10, 10)
     wanted, there = grown("cpu", 12, weight), weight.to("jax")
@@ -116,7 +116,7 @@ def waiting():
     return torch.cat([torch.tensor([5, 6], device="jax"), pending])
 
 
-def test_looking_at_what_waits_runs_nothing_and_a_graph_shows_it():
+def test_printing_a_deferred_tensor_runs_nothing_and_its_graph_shows_it():
     with lazynb.lazy():
         x = waiting()
         assert "pending: " in repr(x) and not lazynb.events()
@@ -126,7 +126,7 @@ def test_looking_at_what_waits_runs_nothing_and_a_graph_shows_it():
         assert x.tolist() == [5, 6, 1]
 
 
-def test_what_waits_keeps_the_values_of_its_time_and_is_recorded_where_it_is_needed():
+def test_deferred_values_are_those_before_later_writes_and_recorded_when_used():
     with lazynb.lazy():
         x = waiting()
         y, part = x + 1, x[1:]
@@ -138,7 +138,7 @@ def test_what_waits_keeps_the_values_of_its_time_and_is_recorded_where_it_is_nee
         assert embedded.flatten().tolist() == [2, 3, 2]
 
 
-def test_ten_thousand_operations_may_wait():
+def test_ten_thousand_deferred_operations_give_the_right_value():
     with lazynb.lazy():
         x = waiting()
         for _ in range(10_000):
@@ -146,7 +146,7 @@ def test_ten_thousand_operations_may_wait():
         assert x.tolist() == [10_005, 10_006, 10_001]
 
 
-def test_an_array_of_what_waits_is_of_its_trace_and_type():
+def test_an_array_of_a_deferred_tensor_is_int64_and_joins_its_trace():
     """Who asks for it need not be an operation, around which JAX has 64-bit types."""
     with lazynb.lazy():
         scores = torch.tensor([1.0, 3.0], device="jax") * 2
@@ -167,7 +167,7 @@ def appended(d, count):
     return found, ids
 
 
-def test_a_view_of_what_grows_is_read_from_the_part_that_it_sees():
+def test_views_of_a_growing_tensor_give_the_values_of_the_cpu():
     wanted, grown = appended("cpu", 3)
     with lazynb.lazy():
         got, ids = appended("jax", 3)
@@ -175,7 +175,7 @@ def test_a_view_of_what_grows_is_read_from_the_part_that_it_sees():
         assert ids.tolist() == grown.tolist()
 
 
-def test_what_is_taken_of_the_last_turn_has_one_program():
+def test_indexing_with_the_last_token_compiles_once():
     table = torch.arange(10.0, device="jax")
     with lazynb.lazy():
         ids, last = torch.tensor([[1, 2]], device="jax"), torch.ones(1, 10, device="jax")
@@ -189,7 +189,7 @@ def test_what_is_taken_of_the_last_turn_has_one_program():
 
 
 @pytest.mark.parametrize("sampling", [False, True])
-def test_generation_compiles_the_prompt_and_one_token(sampling):
+def test_generation_compiles_at_most_four_programs_and_gives_the_cpu_tokens(sampling):
     transformers = pytest.importorskip("transformers")
     sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 64}
     config = transformers.GPT2Config(vocab_size=50, bos_token_id=0, eos_token_id=0, **sizes)

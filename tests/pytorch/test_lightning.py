@@ -41,7 +41,7 @@ def trained(folder, **options):
 
 
 @pytest.mark.parametrize("options", [{}, {"accelerator": "auto", "devices": 1}, {"accelerator": "jax"}])
-def test_it_trains_on_the_device(options, tmp_path):
+def test_the_trainer_trains_on_device_jax_with_the_parameters_of_the_cpu(options, tmp_path):
     wanted = trained(tmp_path, accelerator="cpu")
     with lazynb.lazy():
         got = trained(tmp_path, **options)

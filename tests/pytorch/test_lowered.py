@@ -249,7 +249,7 @@ def test_whole_numbers_become_floats_before_a_function_of_floats(name, numbers):
     torch.testing.assert_close(got.cpu(), function(*given), rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
-def test_what_compares_gives_its_bool_and_is_a_break_of_that_kind():
+def test_allclose_is_a_bool_break():
     with lazynb.lazy():
         x = torch.ones(3, device="jax") * 1
         assert torch.allclose(x, x + 1e-9) and not torch.allclose(x, x + 1)
@@ -300,7 +300,7 @@ def test_operations_of_the_users_own_are_recorded():
     assert y.tolist() == [5, 5, 5] and z.tolist() == [7, 7, 7]
 
 
-def test_what_the_cpu_gives_lies_in_memory_as_there():
+def test_results_computed_on_the_cpu_keep_their_strides():
     x = torch.eye(4)
     wanted = x.nonzero()
     with lazynb.lazy():

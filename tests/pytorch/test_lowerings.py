@@ -31,7 +31,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", SHAPES)
-def test_products_in_groups(name, dtype):
+def test_grouped_mm_has_values_and_gradients_of_the_cpu(name, dtype):
     first, second, ends = SHAPES[name]
 
     def program(d):
@@ -55,7 +55,7 @@ POOLS = [
 
 
 @pytest.mark.parametrize(("pool", "shape", "options"), POOLS)
-def test_means_over_windows(pool, shape, options):
+def test_pooling_has_values_and_gradients_of_the_cpu(pool, shape, options):
     def program(d):
         x = torch.randn(shape).to(d).requires_grad_()
         result = pool(x, 3, **options)
@@ -66,7 +66,7 @@ def test_means_over_windows(pool, shape, options):
 
 
 @pytest.mark.parametrize("dim", [0, 2, None])
-def test_weights_by_length_and_direction(dim):
+def test_weight_norm_has_values_and_gradients_of_the_cpu(dim):
     def program(d):
         module = torch.nn.utils.parametrizations.weight_norm(torch.nn.Conv1d(4, 6, 3), dim=dim).to(d)
         result = module(torch.randn(2, 4, 5).to(d))
@@ -76,7 +76,7 @@ def test_weights_by_length_and_direction(dim):
     both(program)
 
 
-def test_bins_of_whole_numbers_and_whether_all_are_true():
+def test_histc_and_all_true_give_the_values_of_the_cpu_without_a_break():
     x = torch.tensor([1.0, 5.0, 3.0, 3.0, 0.0, 9.0])
     with lazynb.lazy():
         there = x.to("jax") * 1

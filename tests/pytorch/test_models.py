@@ -55,7 +55,6 @@ def test_training_steps_match_and_compile_at_most_twice(optimizer):
     train("bert", optimizer)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "bert"])
 def test_every_model_trains(name):
     train(name, torch.optim.AdamW)

@@ -68,7 +68,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_value_and_gradient(name):
+def test_each_operation_has_value_and_gradient_of_the_cpu(name):
     torch.manual_seed(3)
     x = torch.randn(4, 6, requires_grad=True)
     wanted = CASES[name](x)
@@ -84,7 +84,7 @@ def test_value_and_gradient(name):
 @pytest.mark.parametrize(
     "function", [torch.tanh, torch.sigmoid, F.tanhshrink, lambda x: F.linear(x, x, x[0])]
 )
-def test_gradients_of_complex_numbers(function):
+def test_gradients_of_complex_functions_equal_the_cpu(function):
     torch.manual_seed(3)
     x = torch.randn(4, 4, dtype=torch.complex64, requires_grad=True)
     (wanted,) = torch.autograd.grad(function(x).abs().sum(), x)
@@ -114,7 +114,7 @@ PSEUDO_INVERSES = {
 
 
 @pytest.mark.parametrize("name", PSEUDO_INVERSES)
-def test_conjugates_inside_of_what_pytorch_does_on_the_cpu(name):
+def test_complex_pseudo_inverses_equal_the_cpu(name):
     torch.manual_seed(0)
     x = torch.randn(3, 3, dtype=torch.complex64)
     with lazynb.lazy():

@@ -53,7 +53,7 @@ def _is_taken(plain, ours, given, moved):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("info", _modules(), ids=lambda info: info.name)
-def test_a_part_is_what_it_is_on_the_cpu(info):
+def test_each_pytorch_module_gives_the_values_of_the_cpu_on_repeated_calls(info):
     made = info.module_inputs_func(
         info, device="cpu", dtype=torch.float32, requires_grad=False, training=False
     )

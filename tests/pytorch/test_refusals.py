@@ -35,7 +35,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_the_error_is_pytorchs(name):
+def test_wrong_calls_raise_the_error_of_the_cpu(name):
     with pytest.raises(Exception) as wanted:
         WRONG[name]("cpu")
     with pytest.raises(type(wanted.value)) as got, lazynb.lazy():
@@ -49,13 +49,13 @@ def test_a_tensor_that_was_moved_can_be_resized():
     assert x.resize_(5).shape == (5,)
 
 
-def test_places_to_split_at_are_taken_from_either_device():
+def test_tensor_split_takes_sections_from_either_device():
     x = torch.arange(6, device="jax")
     for sections in (torch.tensor([1, 4]), torch.tensor([1, 4], device="jax")):
         assert [part.tolist() for part in torch.tensor_split(x, sections)] == [[0], [1, 2, 3], [4, 5]]
 
 
-def test_results_are_written_through_what_pytorch_reshapes():
+def test_out_arguments_are_written_through_reshaped_results():
     x, y = torch.randn(2, 3), torch.randn(3, 2)
     out = torch.zeros(6, 6, device="jax")
     torch.kron(x.to("jax"), y.to("jax"), out=out)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 from torchsuite.aspects import ASPECTS
 from torchsuite.operations import name_of, operations
 from torchsuite.table import Table
 
-TURNS = 60
-"""So many runs have all operations, if each has another ``LAZYNB_SAMPLES_TURN``."""
+SHARE = 60
+"""Of so many operations one is tried; ``scripts/torch_suite.py`` tries all."""
 
 SHARES = [
     ("values", torch.float32),
@@ -28,12 +26,11 @@ SHARES = [
 
 
 def share(dtype):
-    turn = int(os.environ.get("LAZYNB_SAMPLES_TURN", "7"))
-    return [one for one in operations()[turn % TURNS :: TURNS] if one.supports_dtype(dtype, "cpu")]
+    return [one for one in operations()[7::SHARE] if one.supports_dtype(dtype, "cpu")]
 
 
 @pytest.mark.parametrize(("aspect", "dtype"), SHARES, ids=lambda one: str(one).removeprefix("torch."))
-def test_a_share_of_pytorchs_own_samples(aspect, dtype):
+def test_a_share_of_the_pytorch_samples_has_no_unexplained_difference(aspect, dtype):
     table = Table.load()
     kind = f"{aspect}-{str(dtype).removeprefix('torch.')}"
     for operation in share(dtype):
@@ -43,7 +40,7 @@ def test_a_share_of_pytorchs_own_samples(aspect, dtype):
             assert not found.failures, f"{name}: {found.failures[0]}"
 
 
-def test_what_differs_is_told():
+def test_the_comparison_reports_each_kind_of_difference():
     """The comparison sees another value, dtype, shape, exception, and stride, and a break."""
     from torchsuite.aspects import Outcome, _difference
     from torchsuite.comparing import difference, strides
@@ -59,7 +56,7 @@ def test_what_differs_is_told():
     assert _difference(failed, failed, "values") is None and _difference(Outcome(x), failed, "values")
 
 
-def test_each_difference_has_its_reason_and_its_operation():
+def test_each_listed_difference_names_an_existing_operation():
     names = {name_of(one) for one in operations()}
     table = Table.load()
     import fnmatch

@@ -30,7 +30,7 @@ def saved(tmp_path):
 
 @pytest.mark.parametrize("where", ["jax", "jax:0", {"cpu": "jax"}], ids=repr)
 @pytest.mark.parametrize("options", [{}, {"weights_only": False}, {"mmap": True}], ids=repr)
-def test_loaded_to_the_device(saved, where, options):
+def test_a_state_is_loaded_to_the_device_with_shared_memory(saved, where, options):
     path, state = saved
     loaded = torch.load(path, map_location=where, **options)
     assert {tensor.device.type for tensor in loaded.values()} == {"jax"}
@@ -40,7 +40,7 @@ def test_loaded_to_the_device(saved, where, options):
     assert loaded["transposed"][2, 1] == loaded["part"][0] == 100
 
 
-def test_saved_from_the_device(saved, tmp_path):
+def test_a_pending_state_is_saved_and_loaded_to_either_device(saved, tmp_path):
     _, state = saved
     with lazynb.lazy():
         moved = {name: tensor.detach().to("jax") + 1 for name, tensor in state.items()}
@@ -52,7 +52,7 @@ def test_saved_from_the_device(saved, tmp_path):
     assert values(there) == values(here) == values({name: tensor + 1 for name, tensor in state.items()})
 
 
-def test_the_memory_says_who_shares_it():
+def test_storages_and_data_pointers_show_shared_memory():
     x = torch.arange(12.0, device="jax").reshape(3, 4)
     part, other = x[1:, 2], x.clone()
     assert part.untyped_storage() == x.untyped_storage() != other.untyped_storage()
@@ -60,7 +60,7 @@ def test_the_memory_says_who_shares_it():
     assert x.untyped_storage().nbytes() == 48 == len(part.untyped_storage())
 
 
-def test_safetensors_and_a_model_whose_parameters_are_tied(tmp_path):
+def test_safetensors_saves_tensors_and_models_with_tied_parameters(tmp_path):
     safetensors = pytest.importorskip("safetensors.torch")
     safetensors.save_file({"x": torch.arange(3.0, device="jax")}, tmp_path / "x.safetensors")
     assert safetensors.load_file(tmp_path / "x.safetensors")["x"].tolist() == [0, 1, 2]

@@ -50,13 +50,13 @@ def x():
     return torch.ones(2, device="jax")
 
 
-def test_each_way_to_a_module(x):
+def test_each_kind_of_container_gives_its_module_path(x):
     model, expected = Deep(Scale()), ["first", "many.0", "many.1.0", "named.one", "1", "Scale"]
     for _ in range(2):
         assert paths(model, x) == [f"Deep/{name}" for name in expected]
 
 
-def test_a_model_that_is_changed(x):
+def test_paths_follow_changes_of_the_model(x):
     model = nn.Sequential(Scale(), nn.Sequential(Scale()))
     assert paths(model, x) == ["Sequential/0", "Sequential/1/0"]
     model[1], model[0] = model[0], model[1]
@@ -71,7 +71,7 @@ def test_a_module_in_two_places_has_the_name_of_one(x):
     assert paths(nn.Sequential(shared, shared), x) == ["Sequential/0", "Sequential/0"]
 
 
-def test_after_an_error_nothing_is_open(x):
+def test_an_error_in_forward_closes_all_scopes(x):
     class Fails(nn.Module):
         def forward(self, x):
             raise ValueError("no")
@@ -93,7 +93,7 @@ def test_the_call_has_the_name_of_the_model(x):
         assert [node.call for node in lazynb.graph(leaf).nodes if node.scope] == ["Tanh"]
 
 
-def test_hooks_and_calls_of_others_stay(x):
+def test_hooks_of_the_user_are_called_and_copies_keep_their_paths(x):
     model, seen = nn.Sequential(Scale()), []
     handle = model[0].register_forward_hook(lambda module, args, result: seen.append(result.shape))
     assert paths(model, x) == ["Sequential/0"]
@@ -104,7 +104,7 @@ def test_hooks_and_calls_of_others_stay(x):
     assert paths(copy.deepcopy(model), x) == paths(pickle.loads(pickle.dumps(model)), x) == ["Sequential/0"]
 
 
-def test_pytorchs_own_call_is_put_back():
+def test_uninstall_restores_module_call():
     ours = nn.Module.__call__
     own = inspect.unwrap(ours)
     assert ours is scopes._ours and own is nn.Module._wrapped_call_impl

@@ -59,7 +59,7 @@ def both(function, x):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_first_and_second_gradient(name):
+def test_first_and_second_gradients_equal_the_cpu(name):
     torch.manual_seed(4)
     x = torch.randn(4, 6, requires_grad=True)
     wanted = both(FUNCTIONS[name], x)

@@ -100,7 +100,7 @@ def recorded(run, x, y):
 
 @built
 @pytest.mark.parametrize("seed", range(16))
-def test_both_record_the_same(seed, monkeypatch):
+def test_c_and_python_record_the_same(seed, monkeypatch):
     run = program(seed)
     x, y = torch.rand(4, 4, device="jax"), torch.rand(4, 4, device="jax")
     for _ in range(2):
@@ -174,7 +174,7 @@ def test_known_numbers_are_those_of_the_cpu(seed, monkeypatch):
 
 
 @built
-def test_known_numbers_go_no_other_way(long_calls):
+def test_operations_on_known_numbers_avoid_the_long_path(long_calls):
     x, y = torch.arange(4, device="jax"), torch.ones(4, dtype=torch.long, device="jax")
     with lazynb.lazy():
         for _ in range(2):  # views are learned
@@ -237,7 +237,7 @@ def test_errors_of_known_numbers_are_those_of_the_cpu_and_change_nothing():
 
 
 @built
-def test_what_was_recorded_goes_no_other_way(long_calls):
+def test_repeated_operations_avoid_the_long_path(long_calls):
     x, y = torch.rand(4, 4, device="jax"), torch.rand(4, 4, device="jax")
 
     def run():
@@ -255,7 +255,7 @@ def test_what_was_recorded_goes_no_other_way(long_calls):
 
 
 @built
-def test_what_is_made_in_c_lacks_nothing(long_calls):
+def test_tensors_made_in_c_have_the_same_storage_attributes(long_calls):
     x = torch.rand(4, 4, device="jax")
     with lazynb.lazy():
         for _ in range(3):
@@ -343,7 +343,7 @@ def blocks_of(repeat, times):
         lambda x, y: x.clone().t().clone(),
     ],
 )
-def test_nothing_is_left(call):
+def test_repeated_calls_leak_no_memory(call):
     x, y = torch.rand(4, 4, device="jax"), torch.rand(4, 4, device="jax")
 
     def repeat():
@@ -378,7 +378,7 @@ def test_an_error_in_a_view_that_was_written_to_is_raised(monkeypatch):
 
 
 @built
-def test_wrong_arguments_are_told():
+def test_wrong_configuration_raises_and_keeps_the_former_one():
     with pytest.raises(TypeError, match="dispatch"):
         accelerated._short.dispatch()
     parts = accelerated._parts()
@@ -390,7 +390,7 @@ def test_wrong_arguments_are_told():
 
 
 @pytest.mark.parametrize("environment", [{"LAZYNB_PURE": "1"}])
-def test_it_can_be_turned_off(environment):
+def test_lazynb_pure_turns_the_c_path_off(environment):
     code = (
         "import torch, lazynb.torch; lazynb.torch.enable()\n"
         "from lazynb.torch import accelerated\n"
@@ -403,7 +403,7 @@ def test_it_can_be_turned_off(environment):
     assert run.stdout.splitlines()[-1] == "LAZYNB_PURE is set 4.0", run.stderr
 
 
-def test_a_pytorch_that_does_not_say_what_watches_goes_without(monkeypatch):
+def test_a_pytorch_without_the_mode_functions_disables_the_c_path(monkeypatch):
     monkeypatch.setattr(accelerated, "_BUSY", ("_len_torch_dispatch_stack", "_no_such_name"))
     found, why = accelerated._loaded()
     assert found is None and ("_no_such_name" in why or why == accelerated.accelerator.why_not)

@@ -65,7 +65,7 @@ def each_way(program):
     return results
 
 
-def test_what_differs_in_arguments_is_another_call():
+def test_calls_with_other_arguments_are_told_apart():
     x = torch.arange(6.0).reshape(2, 3)
 
     def program(x):
@@ -87,7 +87,7 @@ def test_what_differs_in_arguments_is_another_call():
             torch.testing.assert_close(got, expected, check_stride=False)
 
 
-def test_a_write_in_between_is_seen():
+def test_a_write_between_equal_calls_is_respected():
     def program():
         x = torch.ones(2, 3, device="jax")
         row = x[0]
@@ -102,7 +102,7 @@ def test_a_write_in_between_is_seen():
         assert x.tolist() == [[8, 8, 8], [6, 6, 6]]
 
 
-def test_a_changed_configuration_of_jax_is_heeded():
+def test_a_changed_jax_configuration_is_respected():
     x, y = torch.rand(4, 4, device="jax"), torch.rand(4, 4, device="jax")
 
     def precisions(program):
@@ -191,7 +191,7 @@ def written(x):
 
 
 @pytest.mark.parametrize("program", [normalised, written])
-def test_what_writes_or_has_a_handler_of_its_own_goes_the_short_way(program, monkeypatch):
+def test_writing_and_handled_operations_take_the_short_path(program, monkeypatch):
     values = torch.rand(4, 3)
     x = values.to("jax")
     ONES.update({"cpu": torch.ones(3), x.device.type: torch.ones(3, device="jax")})

@@ -176,7 +176,7 @@ def outcome(code, there):
 
 
 @pytest.mark.parametrize("name", CODES)
-def test_it_is_what_it_is_on_the_cpu(name, device):
+def test_sparse_operations_give_values_and_errors_of_the_cpu(name, device):
     wanted = outcome(CODES[name], "cpu")
     assert isinstance(wanted[0], type) == (name in REFUSED)
     assert outcome(CODES[name], device) == wanted
@@ -225,7 +225,7 @@ LEAVES = {
 
 
 @pytest.mark.parametrize("name", DIFFERENTIATED)
-def test_gradients_pass(name, device):
+def test_gradients_through_sparse_tensors_equal_the_cpu(name, device):
     wanted = plain(gradients(DIFFERENTIATED[name], "cpu"))
     with lazynb.lazy():
         assert plain(gradients(DIFFERENTIATED[name], device)) == wanted
@@ -251,7 +251,7 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_a_gradient_is_sparse_and_grows(name, device):
+def test_sparse_gradients_accumulate_as_on_the_cpu(name, device):
     def grown(there):
         y = given(there)[0].detach().requires_grad_()
         for _ in range(2):  # the second is added to the first, whose values lie as ``expand`` leaves them
@@ -288,14 +288,14 @@ def test_optimizers_take_sparse_gradients(name, device):
         torch.testing.assert_close(trained(device), trained("cpu"))
 
 
-def test_an_optimizer_that_takes_none_says_so(device):
+def test_an_optimizer_without_sparse_support_raises(device):
     words = torch.nn.Embedding(4, 2, sparse=True).to(device)
     words(torch.tensor([1], device=device)).sum().backward()
     with pytest.raises(RuntimeError, match="Adam does not support sparse gradients"):
         torch.optim.Adam(words.parameters()).step()
 
 
-def test_what_is_put_together_and_looked_at_is_no_break(device):
+def test_constructing_and_inspecting_sparse_tensors_is_no_break(device):
     with lazynb.lazy():
         x, _ = given(device)
         words = torch.nn.Embedding(4, 2, sparse=True).to(device)
@@ -311,14 +311,14 @@ def test_what_is_put_together_and_looked_at_is_no_break(device):
         assert "nnz=3" in repr(s) and len(lazynb.breaks()) == before
 
 
-def test_what_asks_for_all_of_it_is_a_break_of_its_kind(device):
+def test_reading_a_sparse_scalar_is_a_bool_break(device):
     with lazynb.lazy():
         x, _ = given(device)
         assert bool(torch.sparse_coo_tensor(x.new_zeros(0, 1, dtype=torch.int64), x[0, 1:2], ()))
         assert [one.kind for one in lazynb.breaks()] == ["bool"]
 
 
-def test_an_operation_is_a_break_with_its_name(device):
+def test_a_sparse_operation_is_a_break_with_its_name(device):
     with lazynb.lazy():
         x, y = given(device)
         twice(x).to_dense()
@@ -326,14 +326,14 @@ def test_an_operation_is_a_break_with_its_name(device):
 
 
 @pytest.mark.parametrize("code", [lambda x: x.to_sparse(), lambda x: x.to_sparse_csr().requires_grad_()])
-def test_it_is_shown_as_pytorch_shows_it(code, device):
+def test_sparse_tensors_are_printed_as_by_pytorch(code, device):
     x, _ = given("cpu")
     there = code(x.to(device))
     wanted = repr(code(x)).replace("size=(4", "device='jax:0', size=(4")
     assert repr(there) == str(there) == f"{there}" == wanted
 
 
-def test_it_is_moved_and_moves_with_a_module(device):
+def test_sparse_buffers_move_with_their_module(device):
     module = torch.nn.Module()
     for name, code in MADE.items():
         if name in ("coo", "csr", "bsr"):
@@ -344,14 +344,14 @@ def test_it_is_moved_and_moves_with_a_module(device):
     assert [plain(buffer) for buffer in module.cpu().buffers()] == wanted
 
 
-def test_other_devices_are_told_apart(device):
+def test_mixing_sparse_tensors_of_two_devices_raises(device):
     x, _ = given("cpu")
     for code in (lambda: x.to_sparse().to(device) + x, lambda: x.to(device) + x.to_sparse()):
         with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
             code()
 
 
-def test_what_there_is_not_is_told_in_one_message(device):
+def test_unsupported_conversions_raise_one_error(device):
     x, _ = given("cpu")
     for code in (
         lambda: x.to(device).to_sparse().jax(),

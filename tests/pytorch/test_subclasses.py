@@ -24,7 +24,7 @@ class Watched(torch.Tensor):
         return super().__torch_function__(func, types, args, kwargs or {})
 
 
-def test_the_class_and_the_gradient_pass_through():
+def test_operations_keep_the_subclass_and_its_gradient():
     with lazynb.lazy():
         x = torch.ones(3, device="jax", requires_grad=True)
         named = x.as_subclass(Named)
@@ -36,19 +36,19 @@ def test_the_class_and_the_gradient_pass_through():
     assert x.grad.tolist() == [2, 2, 2]
 
 
-def test_it_is_the_same_memory():
+def test_as_subclass_shares_memory():
     x = torch.zeros(2, device="jax")
     x.as_subclass(Named).fill_(3)
     assert x.tolist() == [3, 3]
 
 
-def test_the_users_function_is_told_of_each():
+def test_torch_function_of_the_user_is_called_for_each_operation():
     Watched.calls.clear()
     result = torch.add(torch.ones(2, device="jax").as_subclass(Watched), 1)
     assert isinstance(result, Watched) and Watched.calls == ["add"]
 
 
-def test_back_to_a_plain_tensor_and_to_a_parameter():
+def test_a_subclass_converts_to_a_plain_tensor_and_a_parameter():
     named = torch.ones(2, device="jax").as_subclass(Named)
     plain = named.as_subclass(torch.Tensor)
     assert not isinstance(plain, Named) and torch.equal(plain, torch.ones(2, device="jax"))
@@ -57,7 +57,7 @@ def test_back_to_a_plain_tensor_and_to_a_parameter():
 
 
 @pytest.mark.parametrize("wrong", [int, 3])
-def test_what_is_no_class_of_tensors_is_refused_as_by_pytorch(wrong):
+def test_a_class_that_is_no_tensor_subclass_is_refused_as_by_pytorch(wrong):
     with pytest.raises(TypeError) as wanted:
         torch.ones(1).as_subclass(wrong)
     with pytest.raises(TypeError) as got:

@@ -337,7 +337,7 @@ def test_a_generator_of_the_callers_says_what_is_drawn():
     assert drawn(1) == drawn(1) != drawn(2)
 
 
-def test_a_state_dict_goes_there_and_back():
+def test_a_state_dict_round_trips_between_devices():
     torch.manual_seed(1)
     source = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
     target = copy.deepcopy(source).to("jax")
@@ -358,7 +358,7 @@ def test_a_state_dict_goes_there_and_back():
         torch.testing.assert_close(loaded["0.weight"].cpu(), source[0].weight.detach())
 
 
-def test_outside_lazy_mode_it_runs_at_once():
+def test_operations_run_at_once_outside_lazy_mode():
     x = torch.ones(3, device="jax") + 1
     assert "pending" not in repr(x) and x.tolist() == [2, 2, 2]
     assert not lazynb.breaks()
@@ -380,7 +380,7 @@ def test_jax_and_pytorch_share_values():
         assert float(total) == 6
 
 
-def test_another_thread_records_its_own():
+def test_another_thread_records_and_differentiates_for_itself():
     found = []
 
     def work():
@@ -418,7 +418,7 @@ def test_a_deep_copy_shares_among_itself_what_was_shared():
         torch.testing.assert_close(a.cpu(), b)
 
 
-def test_lists_of_tensors_at_once():
+def test_foreach_operations_equal_single_operations():
     with lazynb.lazy():
         many = [torch.full((2,), float(n), device="jax") for n in range(3)]
         torch._foreach_add_(many, 1.0)
@@ -427,7 +427,7 @@ def test_lists_of_tensors_at_once():
         assert [one.tolist() for one in many] == [[1, 1], [4, 4], [9, 9]]
 
 
-def test_enabling_twice_and_disabling():
+def test_enable_can_be_nested_and_disable_turns_the_device_off():
     was = lazynb.torch.is_enabled()
     with lazynb.torch.enable():
         assert was and lazynb.torch.is_enabled()

@@ -54,7 +54,7 @@ def batches(**options):
     return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, x.sum(1)), batch_size=4, **options)
 
 
-def test_a_data_loader_with_workers_and_pinned_memory():
+def test_a_data_loader_with_workers_and_pinned_memory_gives_all_batches():
     with lazynb.lazy():
         found = [x.to("jax", non_blocking=True) for x, _ in batches(num_workers=1, pin_memory=True)]
         assert torch.cat(found).tolist() == torch.cat([x for x, _ in batches()]).tolist()

@@ -48,7 +48,7 @@ def test_autocast_lowers_products_and_keeps_parameters_and_gradients():
     )
 
 
-def test_lists_against_a_number_and_indices_of_a_triangle():
+def test_foreach_maximum_triu_indices_and_packed_sequences_equal_the_cpu():
     (got,) = torch._foreach_maximum([torch.tensor([-1.0, 1.0], device="jax")], 0.0)
     assert got.tolist() == [0, 1]
     assert torch.triu_indices(3, 3, 1, device="jax").tolist() == torch.triu_indices(3, 3, 1).tolist()
@@ -56,7 +56,7 @@ def test_lists_against_a_number_and_indices_of_a_triangle():
     assert packed.data.shape == (5, 4) and packed.batch_sizes.tolist() == [2, 2, 1]
 
 
-def test_a_generator_for_the_device():
+def test_a_generator_for_the_device_reproduces_its_numbers():
     def numbers(generator):
         shape, given = (3,), {"device": "jax", "generator": generator}
         return torch.stack([torch.randn(shape, **given), torch.rand(shape, **given)]).tolist()
@@ -73,7 +73,7 @@ def test_a_generator_for_the_device():
     assert pickle.loads(pickle.dumps(plain)).initial_seed() == plain.initial_seed()
 
 
-def test_dlpack_gives_values_on_the_cpu():
+def test_dlpack_exports_a_copy_on_the_cpu():
     with lazynb.lazy():
         x = torch.arange(3.0, device="jax") * 2
         there = torch.from_dlpack(x)
@@ -104,7 +104,7 @@ CTC = {
     ("name", "lengths_at"),
     [*[(name, "cpu") for name in CTC], ("no labels", "jax"), ("too many steps", "jax")],
 )
-def test_ctc_loss_wherever_its_lengths_are(name, lengths_at):
+def test_ctc_loss_equals_the_cpu_with_lengths_on_either_device(name, lengths_at):
     given, wanted, options = CTC[name]
     scores = torch.randn(6, 2, 5, generator=torch.Generator().manual_seed(0))
 

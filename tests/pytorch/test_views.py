@@ -146,7 +146,7 @@ LOOKS = {
 
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
-def test_in_inference_mode_what_looks_into_a_tensor_from_outside_is_none_of_that_mode(look, dtype):
+def test_views_made_in_inference_mode_of_an_outside_tensor_are_no_inference_tensors(look, dtype):
     plain = torch.arange(9, dtype=dtype).reshape(3, 3)
     there = plain.to("jax")
     with lazynb.lazy():

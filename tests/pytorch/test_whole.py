@@ -37,7 +37,7 @@ def same(plain, there, call, **tolerances):
 
 @pytest.mark.parametrize("options", ATTENTION, ids=lambda options: "-".join(options) or "plain")
 @pytest.mark.parametrize("grads", [False, True])
-def test_attention(options, grads):
+def test_attention_equals_the_cpu_with_and_without_gradients(options, grads):
     q, k, v = torch.randn(2, 4, 5, 8), torch.randn(2, 4, 7, 8), torch.randn(2, 4, 7, 8)
     moved = {name: x.to("jax") if isinstance(x, torch.Tensor) else x for name, x in options.items()}
     plain = [x.clone().requires_grad_(grads) for x in (q, k, v)]
@@ -80,13 +80,13 @@ def test_softmax_is_computed_in_the_dtype_that_is_asked_for(dtype):
     same((x,), (x.to("jax"),), lambda x: torch.ops.aten._safe_softmax(x, -1, dtype), **wide)
 
 
-def test_a_remainder_by_infinity():
+def test_fmod_by_infinity_equals_the_cpu():
     x = torch.tensor([-3.0, 0.0, 2.5])
     same((x,), (x.to("jax"),), lambda x: torch.fmod(x, torch.inf))
     same((x,), (x.to("jax"),), lambda x: torch.fmod(x, x.new_full((3,), 2.0)))
 
 
-def test_equal_views_are_one_step():
+def test_equal_views_have_equal_steps():
     x = torch.arange(12.0).to("jax")
     first, second = (x.as_strided((2, 3), (1, 4), 1) for _ in range(2))
     assert first._steps == second._steps
@@ -113,7 +113,7 @@ def test_the_line_is_that_of_the_user_s_module_inside_of_pytorch_s():
     assert {line.partition("#")[2].strip() for line in lines} == {"here", "and here", "called here"}
 
 
-def test_attention_of_fewer_keys_and_of_narrow_numbers():
+def test_grouped_query_and_half_precision_attention_equal_the_cpu():
     q, k, v = torch.randn(2, 6, 5, 8), torch.randn(2, 2, 5, 8), torch.randn(2, 2, 5, 8)
     there = [x.to("jax") for x in (q, k, v)]
     same(
@@ -133,7 +133,7 @@ def test_attention_of_fewer_keys_and_of_narrow_numbers():
 @pytest.mark.parametrize(
     "shapes", [((3, 4), (4,)), ((2, 3, 4), (4,)), ((4,), (4,)), ((2, 5, 3, 4), None)], ids=str
 )
-def test_linear(dtype, shapes):
+def test_linear_equals_the_cpu_for_each_shape_and_dtype(dtype, shapes):
     lead, bias = shapes
     x, w = (torch.randn(shape).mul(3).to(dtype) for shape in (lead, (5, 4)))
     b = None if bias is None else torch.randn(5).mul(3).to(dtype)
@@ -142,7 +142,7 @@ def test_linear(dtype, shapes):
     same(args, [one.to("jax") for one in args], F.linear, **wide)
 
 
-def test_matmul_of_every_rank():
+def test_matmul_of_every_rank_equals_the_cpu():
     shapes = [(4,), (4, 4), (2, 4, 4), (3, 2, 4, 4)]
     for one, other in itertools.product(shapes, shapes):
         args = [torch.randn(one), torch.randn(other)]
@@ -173,7 +173,7 @@ def test_errors_are_those_of_pytorch(call):
     assert type(got.value) is type(wanted.value)
 
 
-def test_a_forward_pass_is_recalled_and_its_numbers_are_heeded():
+def test_a_recalled_call_uses_its_own_numbers_and_masks():
     """Two learning rates, two exponents, two masks: none is taken for the one before."""
     x = torch.arange(1.0, 5.0)
     there = x.to("jax")
@@ -196,7 +196,7 @@ def test_a_forward_pass_is_recalled_and_its_numbers_are_heeded():
                 torch.testing.assert_close(call(there, number).cpu(), call(x, number))
 
 
-def test_a_zero_has_its_sign():
+def test_positive_and_negative_zero_are_told_apart():
     x = torch.ones(2)
     there = x.to("jax")
     for zero in (0.0, -0.0, 0.0):
@@ -252,7 +252,7 @@ def test_calls_that_draw_have_no_name():
         lambda x: torch.randperm(64, device=x.device),
     ],
 )
-def test_what_is_drawn_is_not_recalled(draw):
+def test_random_draws_differ_on_each_call(draw):
     there = torch.ones(64).to("jax")
     with lazynb.lazy():
         drawn = [draw(there).cpu() for _ in range(3)]
@@ -261,7 +261,7 @@ def test_what_is_drawn_is_not_recalled(draw):
     assert len({tuple(x.tolist()) for x in drawn}) == len(drawn)
 
 
-def test_derivatives_in_other_ways():
+def test_jvp_vmap_and_jacrev_equal_the_cpu():
     w, x = torch.randn(3, 4), torch.randn(2, 4)
     for call in (
         lambda w, x: torch.func.jvp(lambda x: F.linear(x, w), (x,), (x,))[1],
@@ -310,7 +310,7 @@ LAYERS = [
 
 @pytest.mark.parametrize(("x", "weight", "bias"), LAYERS)
 @pytest.mark.parametrize("wanted", [(1, 1, 1), (0, 1, 0), (1, 0, 0), (0, 0, 1), (0, 1, 1)])
-def test_gradients_of_linear_and_theirs(x, weight, bias, wanted):
+def test_first_and_second_gradients_of_linear_equal_the_cpu(x, weight, bias, wanted):
     numbers = [None if s is None else torch.rand(s, dtype=torch.float64) for s in (x, weight, bias)]
 
     def results(d):

@@ -82,7 +82,7 @@ def same(one, other):
     phases=(Phase.explicit, Phase.generate),
 )
 @given(st.lists(steps, min_size=1, max_size=12))
-def test_both_do_the_same(program):
+def test_c_and_python_record_the_same_programs(program):
     expected = outcome(program, [PURE, PURE, PURE])
     for calls in ([FAST, FAST, FAST], [PURE, FAST, PURE], [FAST, PURE, FAST]):
         found = outcome(program, calls)
@@ -129,12 +129,12 @@ def taken(take, kinds):
 @built
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(operands)
-def test_both_take_the_same_slots(kinds):
+def test_c_and_python_take_the_same_slots(kinds):
     assert taken(fast.take_slots, kinds) == taken(pure.take_slots, kinds)
 
 
 @built
-def test_both_make_the_same_tensors():
+def test_c_and_python_make_the_same_tensors():
     with lazynb.lazy():
         _ = jnp.ones(3) + 1
         pending, avals = thread_trace().pending, (jnp.ones(2).aval, jnp.ones(3).aval)
@@ -157,7 +157,7 @@ def chain(x, y, steps=30):
 
 @built
 @pytest.mark.parametrize("ends", ["run", "forgotten"])
-def test_nothing_is_kept(clean, ends):
+def test_recalled_calls_leak_no_references(clean, ends):
     """References that a recalled call takes are given back: those of what lives on do not grow."""
     x, y = jnp.ones((2, 2)), jnp.zeros((2, 2))
 
@@ -189,7 +189,7 @@ def test_nothing_is_kept(clean, ends):
     assert grown == []
 
 
-def test_what_is_no_tensor_goes_to_jax_s_own_method():
+def test_wrong_arguments_reach_the_method_of_jax():
     with lazynb.lazy():
         with pytest.raises(TypeError):
             LazyTensor.__add__()
@@ -199,7 +199,7 @@ def test_what_is_no_tensor_goes_to_jax_s_own_method():
             LazyTensor.sum(jnp.ones(2) + 1, nothing=3)
 
 
-def test_methods_are_as_before():
+def test_methods_keep_their_names_docstrings_and_binding():
     x = jnp.ones((2, 2))
     with lazynb.lazy():
         y = x + 1
@@ -304,7 +304,7 @@ def test_a_tensor_moves_while_its_call_is_looked_up():
 
 
 @built
-def test_a_tensor_without_a_slot_is_python_s():
+def test_a_tensor_without_a_slot_raises_an_attribute_error():
     with lazynb.lazy():
         t = jnp.ones(3) + 1
         FAST["__mul__"](t, 2.0)
@@ -356,7 +356,7 @@ def test_a_call_that_no_python_code_makes(monkeypatch, pure):
 
 
 @built
-def test_another_interpreter_does_not_get_it():
+def test_a_subinterpreter_cannot_load_the_accelerator():
     assert "main interpreter alone" in printed(
         f"""
         import importlib, importlib.util, textwrap
@@ -388,18 +388,18 @@ def described(**environment):
     return run.stdout.strip()
 
 
-def test_it_can_be_turned_off():
+def test_lazynb_pure_turns_the_accelerator_off():
     assert described(LAZYNB_PURE="1") == "not accelerated: LAZYNB_PURE is set"
 
 
 @built
-def test_it_is_used():
+def test_the_accelerator_is_used_when_built():
     assert described(LAZYNB_PURE="") == "accelerated"
     assert type(LazyTensor.__add__) is fast.Call and type(LazyTensor.sum) is fast.Call
 
 
 @built
-def test_one_of_another_source_is_not_used(monkeypatch, tmp_path):
+def test_an_accelerator_built_from_another_source_is_not_used(monkeypatch, tmp_path):
     other = tmp_path / "_fast.c"
     other.write_text("/* another */")
     monkeypatch.setattr(accelerator, "SOURCE", other)
@@ -408,7 +408,7 @@ def test_one_of_another_source_is_not_used(monkeypatch, tmp_path):
 
 
 @built
-def test_a_class_without_the_slots_is_told(monkeypatch):
+def test_a_class_without_the_slots_is_reported_and_not_used(monkeypatch):
     parts = accelerator._parts()
     monkeypatch.setattr(accelerator, "_parts", lambda: {**parts, "LazyTensor": object})
     found, why_not = accelerator._loaded()

@@ -52,7 +52,7 @@ def _parts(closed):
 
 
 @pytest.mark.parametrize("how", AHEAD)
-def test_a_function_closes_over_an_array(how):
+def test_functions_over_pending_arrays_equal_eager_when_made_ahead(how):
     def program(x):
         weights, shift = x * 3 + jnp.arange(4.0), jnp.float32(2) * 3
         return AHEAD[how](lambda y: jnp.sin(y) * weights + shift, x)
@@ -80,7 +80,7 @@ def test_a_lazy_array_outlives_lazy_mode():
         np.testing.assert_array_equal(compiled(lambda y: y * weights, x)(x), x * (np.arange(4.0) + 1))
 
 
-def test_what_encloses_it_stays_an_argument():
+def test_a_tracer_closed_over_under_grad_stays_a_tracer():
     """Under grad the closed-over array is a tracer of JAX's too: nothing changes there."""
 
     def program(x):
@@ -93,7 +93,7 @@ def test_what_encloses_it_stays_an_argument():
 
 
 @pytest.mark.parametrize("where", ["sharding of one device", "device", "nowhere", "nowhere, pending"])
-def test_what_is_lowered_knows_where_its_arguments_are(where):
+def test_a_lowered_function_has_the_input_shardings_of_eager_jax(where):
     device = jax.devices()[0]
     mesh = jax.make_mesh((1,), ("a",), axis_types=(jax.sharding.AxisType.Auto,))
     places = {"sharding of one device": jax.sharding.NamedSharding(mesh, jax.P("a")), "device": device}
@@ -106,7 +106,7 @@ def test_what_is_lowered_knows_where_its_arguments_are(where):
     assert_same(program, jnp.linspace(0, 1, 4))
 
 
-def test_the_place_of_a_pending_argument_is_known():
+def test_lowering_with_a_committed_pending_argument_runs_nothing():
     x = jax.device_put(jnp.ones(3), jax.devices()[0])
     with lazynb.lazy():
         y = x * 2
@@ -129,7 +129,7 @@ TRANSFORMED = {
 
 
 @pytest.mark.parametrize("how", TRANSFORMED)
-def test_what_is_made_of_a_jitted_function_of_jax_s_is_lowered_as_itself(how):
+def test_transformed_jax_functions_are_lowered_as_eagerly(how):
     make, arguments = TRANSFORMED[how]
 
     def program(x):

@@ -52,7 +52,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_who_asked(name, clean):
+def test_each_break_names_the_function_that_asked_for_the_value(name, clean):
     program, kind, detail = ASKED[name]
     with lazynb.lazy():
         program()
@@ -60,7 +60,7 @@ def test_who_asked(name, clean):
     assert found == [(kind, detail)]
 
 
-def test_what_jax_said_of_one_value_is_not_said_of_another(clean):
+def test_the_detail_of_one_break_is_not_given_to_another(clean):
     with lazynb.lazy():
         jnp.linspace(0, 1, n())
         jnp.zeros(n())
@@ -99,7 +99,7 @@ def test_static_arguments_are_remembered_by_number(clean):
     lazynb.sync()
 
 
-def test_the_buffer_protocol(clean):
+def test_the_buffer_protocol_gives_the_bytes_as_a_break(clean):
     import hashlib
 
     with lazynb.lazy():

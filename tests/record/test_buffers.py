@@ -59,7 +59,7 @@ def test_a_deleted_array_has_eager_jaxs_error(clean):
     assert str(eager.value) == str(lazily.value)
 
 
-def test_keys_have_none_and_nothing_runs(clean):
+def test_a_key_array_has_no_buffer_and_stays_pending(clean):
     with lazynb.lazy():
         keys = jax.random.split(jax.random.key(0), 2)
         with pytest.raises(TypeError, match="bytes-like"):
@@ -89,7 +89,7 @@ DELETIONS = [slice(0, 2), slice(1 << 20, 0), slice(140_000_000_000_000, 284), sl
 
 
 @pytest.mark.parametrize("index", DELETIONS, ids=str)
-def test_no_item_can_be_deleted(index, clean):
+def test_deleting_an_item_raises_the_error_of_eager_jax(index, clean):
     """The errors are those of eager JAX, and no number is taken for an address."""
 
     def delete(array):
@@ -109,7 +109,7 @@ def test_no_item_can_be_deleted(index, clean):
         assert tensor.is_pending
 
 
-def test_there_is_no_such_method(clean):
+def test_a_tensor_has_no_delitem_method(clean):
     with lazynb.lazy():
         tensor = pending()
         assert not hasattr(tensor, "__delitem__") and not hasattr(LazyTensor, "__delitem__")

@@ -100,7 +100,7 @@ def test_the_second_call_makes_no_pass_through_jax_s_python():
     assert len(few) == len(many)
 
 
-def test_calls_are_recorded_from_memory(made):
+def test_repeated_calls_of_a_jitted_function_are_recalled(made):
     jitted = jax.jit(step)
     state = start()
     for _ in range(4):
@@ -110,7 +110,7 @@ def test_calls_are_recorded_from_memory(made):
     assert made == ["step"] * 3
 
 
-def test_the_recorded_trace_is_the_same(made):
+def test_a_recalled_call_records_the_same_trace(made):
     jitted = jax.jit(step)
     state, seen = start(), []
     for _ in range(3):
@@ -195,7 +195,7 @@ def test_a_call_gives_what_eager_jax_gives(case):
 
 
 @pytest.mark.parametrize("case", ["tree", "static", "donated", "constants", "unchanged", "number", "key"])
-def test_the_cases_are_recorded_from_memory(case, made):
+def test_each_kind_of_argument_is_recalled(case, made):
     function, args, kwargs = CASES[case]()
     for _ in range(3):
         with lazynb.lazy():
@@ -262,7 +262,7 @@ def test_a_function_is_traced_as_often_as_by_jax():
 
 @pytest.mark.parametrize("lazily", [True, False])
 @pytest.mark.parametrize("forget", ["all", "one", "other"])
-def test_what_jax_forgets_is_traced_again(forget, lazily):
+def test_a_function_is_traced_again_after_jax_clears_its_cache(forget, lazily):
     number = [1.0]
     function, other = jax.jit(lambda x: x + number[0]), jax.jit(lambda x: x)
     assert [out[0] for out in run(function, jnp.zeros(1))] == [1, 1, 1]
@@ -275,7 +275,7 @@ def test_what_jax_forgets_is_traced_again(forget, lazily):
     assert [out[0] for out in run(function, jnp.zeros(1))] == [eager] * 3
 
 
-def test_a_frame_that_holds_the_memory_does_not_keep_it():
+def test_a_held_frame_does_not_keep_a_cleared_recording():
     """Tracebacks hold frames, and frames what was in their variables."""
     number = [1.0]
     function = jax.jit(lambda x: x + number[0])
@@ -287,7 +287,7 @@ def test_a_frame_that_holds_the_memory_does_not_keep_it():
     assert [out[0] for out in run(function, jnp.zeros(1))] == [2, 2, 2]
 
 
-def test_a_function_is_not_kept():
+def test_a_deleted_jitted_function_is_freed():
     weights = jnp.ones((3, 3))
 
     def make():
@@ -316,7 +316,7 @@ def test_the_memory_of_functions_is_bounded(monkeypatch):
     assert len(known) <= 3 and all(len(one.programs) <= 2 for one in known.values())
 
 
-def test_a_closure_over_a_pending_tensor():
+def test_a_closure_over_a_pending_tensor_gives_the_right_value():
     results = []
     for _ in range(3):
         with lazynb.lazy():
@@ -347,7 +347,7 @@ def test_a_closure_keeps_the_value_that_was_traced():
         lambda f: lambda x: jax.eval_shape(f, x).shape[0] * x,
     ],
 )
-def test_a_transformation_around_a_call(around):
+def test_transformations_around_a_recalled_call_equal_eager(around):
     function = jax.jit(lambda x: jnp.sin(x) * x)
     run(function, jnp.arange(3.0))
     for _ in range(2):
@@ -374,7 +374,7 @@ def test_a_tracer_of_another_trace_is_refused_as_by_jax():
         lambda: jax.named_scope("block"),
     ],
 )
-def test_a_setting_around_a_call(setting):
+def test_settings_around_a_recalled_call_equal_eager(setting):
     function = jax.jit(lambda x, y: (x @ y, x / (y - 1), x * 2))
     x = np.ones((2, 2), np.float32)
     run(function, x, x)
@@ -406,7 +406,7 @@ def test_a_donated_array_is_gone_as_in_jax(made):
     assert made
 
 
-def test_an_array_that_is_donated_while_its_value_waits():
+def test_a_pending_argument_donated_by_a_recalled_call_is_deleted():
     function = jax.jit(lambda x: x * 2, donate_argnums=0)
     for _ in range(3):
         with lazynb.lazy():
@@ -417,7 +417,7 @@ def test_an_array_that_is_donated_while_its_value_waits():
             assert np.array_equal(kept, [3, 6, 9, 12]) and np.array_equal(y, [2, 4, 6, 8])
 
 
-def test_an_array_from_outside_may_be_deleted_and_written():
+def test_a_recalled_call_keeps_the_values_of_deleted_or_overwritten_inputs():
     function, host = jax.jit(lambda x, y: x + y), np.ones(64, np.float32)
     for number in range(3):
         host[:] = number
@@ -429,7 +429,7 @@ def test_an_array_from_outside_may_be_deleted_and_written():
             assert float(out[0]) == number + 1
 
 
-def test_a_tensor_of_another_thread():
+def test_a_recalled_call_accepts_a_tensor_of_another_thread():
     function, results = jax.jit(lambda x: x + 1), []
     run(function, jnp.ones(2))
     for _ in range(2):
@@ -442,7 +442,7 @@ def test_a_tensor_of_another_thread():
 
 
 @pytest.mark.parametrize(("within", "pace"), [("called.py", 1), ("trace.py", 3)])
-def test_an_interrupt_anywhere_loses_nothing(within, pace):
+def test_no_interrupt_of_a_recalled_call_loses_a_value(within, pace):
     function = jax.jit(lambda x, y: (x * 2 + y, y), donate_argnums=1)
     with lazynb.lazy():
         for _ in range(3):
@@ -463,7 +463,7 @@ def documented(x: jax.Array, y: int = 2) -> jax.Array:
     return x + y
 
 
-def test_a_jitted_function_is_what_it_is_without_lazynb():
+def test_a_jitted_function_has_the_attributes_it_has_without_lazynb():
     def pickled():
         try:
             return pickle.loads(pickle.dumps(documented)) is documented
@@ -496,7 +496,7 @@ def test_a_jitted_function_is_what_it_is_without_lazynb():
     assert facts() == before
 
 
-def test_without_substitutes(monkeypatch):
+def test_a_call_works_without_substitution_of_names(monkeypatch):
     from lazynb.config import config
 
     monkeypatch.setattr(config, "substitute_names", False)

@@ -49,7 +49,7 @@ def over_an_array(rules):
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("rules", RULES)
-def test_gradients(rules, place):
+def test_gradients_through_custom_derivatives_equal_eager(rules, place):
     def loss(x):
         return PLACES[place](over_an_array(RULES[rules]))(x).sum()
 
@@ -61,7 +61,7 @@ def test_gradients(rules, place):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), found, expected)
 
 
-def test_what_holds_no_pending_array_runs_nothing(clean):
+def test_a_function_without_pending_arrays_runs_nothing(clean):
     with lazynb.lazy():
         x = jnp.asarray(X) * 2
         y = jax.grad(lambda x: PLACES["scan"](jnp.sin)(x).sum())(x)
@@ -86,7 +86,7 @@ def composites():
     }
 
 
-def test_composites_over_pending_arrays():
+def test_composites_over_pending_arrays_equal_eager():
     assert_as_eagerly(composites)
 
 
@@ -127,7 +127,7 @@ def closures():
 
 
 @pytest.mark.parametrize("kind", [False, True])
-def test_converted_closures(kind):
+def test_converted_closures_equal_eager(kind):
     """Of both of JAX's implementations of custom_vjp."""
     before = jax.config.jax_custom_vjp3
     jax.config.update("jax_custom_vjp3", kind)
@@ -160,7 +160,7 @@ def not_differentiated():
     )
 
 
-def test_arguments_that_are_not_differentiated():
+def test_nondifferentiated_arguments_equal_eager():
     assert_as_eagerly(not_differentiated)
 
 
@@ -182,7 +182,7 @@ ATTRIBUTES = {
 
 
 @pytest.mark.parametrize("how", ATTRIBUTES)
-def test_an_attribute_of_a_composite(how):
+def test_pending_attributes_of_a_composite_equal_eager(how):
     def program(x):
         return ATTRIBUTES[how](lax.composite(lambda x, *, scale: x * scale, "my.scaled"), x + 1)
 

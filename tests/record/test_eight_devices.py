@@ -24,16 +24,16 @@ def run(*command: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
 
 
-def test_programs_and_training_over_eight_devices():
+def test_programs_and_training_over_eight_devices_equal_eager():
     run("eight_devices.py")
 
 
-def test_shard_map_over_eight_devices():
+def test_shard_map_over_eight_devices_equals_eager():
     run("mapped_calls.py")
 
 
-@pytest.mark.long
-def test_flax_models_over_eight_devices():
+@pytest.mark.full
+def test_flax_models_over_eight_devices_train_as_eagerly():
     """The quick part of the table; all of it is a command of its own."""
     run(
         "many_device_training.py",

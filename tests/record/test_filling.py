@@ -35,7 +35,7 @@ def constants_of(compilation):
     ],
     ids=["logsumexp", "gradient", "ones", "full", "linspace", "key", "literal"],
 )
-def test_the_graph_says_what_the_program_has(make, constants):
+def test_the_graph_shows_the_constants_of_the_program(make, constants):
     with lazynb.lazy():
         compilation = lazynb.compile(make())
     shown, left_out = constants_of(compilation)

@@ -98,7 +98,7 @@ def test_lines_are_those_of_this_call_and_not_of_the_one_that_was_remembered(cle
             }
 
 
-def test_a_compilation_says_so(clean):
+def test_fates_name_the_backward_pass_and_its_line(clean):
     @jax.jit
     def step(w):
         return w - 0.1 * jax.grad(long)(w)

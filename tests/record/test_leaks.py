@@ -52,7 +52,7 @@ def found(program: str) -> str:
 
 
 @built
-def test_nothing_is_left_behind():
+def test_recalled_calls_leave_no_references_behind():
     said = found(f"""
 found = leaks.left_behind({QUICK!r}.split(), leaks.FAST, times=10)
 print(found.leaks, found)
@@ -60,7 +60,7 @@ print(found.leaks, found)
     assert said.startswith("False "), said
 
 
-def test_references_that_are_not_given_back_are_found():
+def test_the_leak_check_finds_a_planted_leak():
     said = found(f"""{LEAKING}
 found = leaks.left_behind(["leaking"], leaks.PURE, times=10)
 print(*(name.split()[0] for name in found.gained), found.blocks > leaks.LEAST)

@@ -87,14 +87,14 @@ def test_gradients_are_jax_s(name):
     ],
 )
 @pytest.mark.parametrize("name", ["operators", "functions", "normalise", "relu"])
-def test_transformations_compose(transform, name):
+def test_transformations_of_gradients_equal_eager(transform, name):
     def loss(x, w):
         return LOSSES[name](jnp.atleast_2d(x), w)
 
     assert_same(lambda x, w: transform(loss)(x, w), X, W)
 
 
-def test_another_number_and_another_type():
+def test_gradients_with_other_numbers_and_types_equal_eager():
     def loss(x, scale, power):
         return (x * scale).sum() + (x**power).sum()
 
@@ -131,7 +131,7 @@ def jvp_with(slope):
     ],
 )
 @pytest.mark.parametrize("make", [vjp_with, jvp_with])
-def test_functions_that_differ_in_their_rules_alone(make, place):
+def test_functions_with_different_derivative_rules_are_told_apart(make, place):
     for slope in (3.0, 5.0):
         expected = jax.grad(lambda x: place(make(slope))(x).sum())(jnp.asarray(X))
         with lazynb.lazy():
@@ -174,7 +174,7 @@ def test_numbers_have_the_types_that_they_have_eagerly(name, transform):
         assert kinds(transform(SCALARS[name])) == expected
 
 
-def test_a_backward_rule_gets_and_gives_what_it_does_eagerly():
+def test_a_backward_rule_sees_the_types_of_eager_jax():
     @jax.custom_vjp
     def product(x, y):
         return x * y
@@ -221,7 +221,7 @@ printing_rules.defvjp(
         )(1.0),
     ],
 )
-def test_what_is_printed_under_a_derivative(run, capsys):
+def test_debug_prints_under_a_derivative_equal_eager(run, capsys):
     run()
     jax.effects_barrier()
     expected = capsys.readouterr().out
@@ -233,7 +233,7 @@ def test_what_is_printed_under_a_derivative(run, capsys):
         assert capsys.readouterr().out == expected
 
 
-def test_the_rules_stay_few():
+def test_remembered_rules_do_not_grow_with_new_constants():
     x = jnp.asarray(X)
     with lazynb.lazy():
         for step in range(60):
@@ -244,7 +244,7 @@ def test_the_rules_stay_few():
     assert len(linearize._rules) - before <= linearize.MAX_FAMILY
 
 
-def test_a_step_asks_jax_once(monkeypatch):
+def test_a_repeated_step_derives_each_rule_once(monkeypatch):
     made = []
     monkeypatch.setattr(
         linearize,
@@ -264,7 +264,7 @@ def test_a_step_asks_jax_once(monkeypatch):
     assert not made and np.isfinite(float(value))
 
 
-def test_a_backward_function_made_anew_each_time():
+def test_a_backward_function_defined_in_each_call_equals_eager():
     def loss(x, limit):
         @jax.custom_vjp
         def limited(x):
@@ -287,14 +287,14 @@ def test_errors_are_jax_s():
     assert_same(lambda x: jax.grad(lambda x: jnp.sin(x, x).sum())(x), X)
 
 
-def test_nothing_of_it_is_left_afterwards():
+def test_gradients_after_lazy_mode_are_plain_jax_arrays():
     grads = jax.grad(LOSSES["operators"])(X, W)
     with lazynb.lazy():
         pass
     assert type(grads) is type(jax.grad(LOSSES["operators"])(X, W)) is type(jnp.ones(1))
 
 
-def test_references_under_grad():
+def test_references_under_grad_equal_eager():
     """What is read of a reference, or asked of one that is no array, is what eager JAX gives."""
 
     def squared(x):
@@ -356,7 +356,7 @@ FLAT = {
 
 @pytest.mark.parametrize("use", ["NumPy", "a callback", "a number", "the gradient"])
 @pytest.mark.parametrize("how", FLAT)
-def test_what_does_not_depend_on_the_argument_is_no_tracer_under_grad(how, use):
+def test_independent_values_are_concrete_under_grad(how, use):
     uses = {
         "NumPy": lambda v: np.asarray(v),
         "a number": float,

@@ -92,7 +92,7 @@ def said(value):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_pending_value_says_what_eager_jax_says(name, clean):
+def test_a_pending_value_reports_the_placement_of_eager_jax(name, clean):
     mesh, make = PROGRAMS[name]
     expected = under(mesh, make)
     with lazynb.lazy():
@@ -110,7 +110,7 @@ def test_a_pending_value_says_what_eager_jax_says(name, clean):
             lazynb.clear_cache()
 
 
-def test_a_sharding_on_explicit_axes_is_told_without_a_run(clean):
+def test_a_sharding_on_explicit_axes_is_known_without_a_run(clean):
     with lazynb.lazy():
         y = spread(ON_EXPLICIT) * 2
         told = y.sharding
@@ -219,7 +219,7 @@ def test_a_shard_map_that_branches_on_a_value_runs_as_eagerly(clean):
         assert outcome() == eager
 
 
-def test_spellings_of_a_sharding_are_one_program(clean):
+def test_equivalent_partition_specs_share_one_program(clean):
     spellings = [P("data"), P("data", None), P(("data",)), P(("data",), None)]
     with lazynb.lazy():
         for spelling in spellings:
@@ -281,11 +281,11 @@ def test_work_on_other_devices_in_between_breaks_nothing(run, clean):
     assert set(as_eagerly(run)) <= {"sync"}
 
 
-def test_values_that_wait_for_each_other_s_traces(clean):
+def test_values_on_two_default_devices_equal_eager(clean):
     as_eagerly(from_one_default_device_to_the_other)
 
 
-def test_a_read_runs_all_that_is_open_and_the_next_turn_is_a_hit(clean):
+def test_a_read_flushes_all_open_traces_and_the_next_iteration_is_a_hit(clean):
     with lazynb.lazy():
         x, count = spread(), jnp.zeros((), jnp.int32)
         for turn in range(4):
@@ -298,7 +298,7 @@ def test_a_read_runs_all_that_is_open_and_the_next_turn_is_a_hit(clean):
         assert int(count) == 4 and {one.kind for one in lazynb.breaks()} == {"float"}
 
 
-def test_what_waits_for_a_read_value_stays_open(clean):
+def test_a_value_on_another_mesh_stays_pending_after_its_input_is_read(clean):
     with lazynb.lazy():
         scale = jnp.arange(2.0) + 1
         y = spread() * scale
@@ -307,7 +307,7 @@ def test_what_waits_for_a_read_value_stays_open(clean):
 
 
 @pytest.mark.parametrize("end", [lambda: thread_trace().cut(), lambda: thread_trace().seal()])
-def test_a_spread_value_goes_on_in_the_next_cell(end, clean):
+def test_a_pending_sharded_value_continues_in_the_next_trace(end, clean):
     expected = np.tanh(np.arange(8.0, dtype=np.float32).reshape(4, 2)) + 1
     with lazynb.lazy():
         for turn in range(3):
@@ -321,7 +321,7 @@ def test_a_spread_value_goes_on_in_the_next_cell(end, clean):
             assert lazynb.cache_info().misses == (2 if turn < 2 else 4)
 
 
-def test_a_failure_on_one_device_leaves_the_mesh_alone(clean):
+def test_a_failure_on_one_device_does_not_affect_values_on_the_mesh(clean):
     def fails(v):
         raise ValueError("no")
 
@@ -342,7 +342,7 @@ def test_in_shardings_are_compared_with_a_pending_argument(clean):
             asks(jax.device_put(ones(), STACKED))
 
 
-def test_where_a_pending_value_is_runs_nothing_if_its_devices_tell(clean):
+def test_the_device_of_a_pending_value_is_known_without_a_run(clean):
     first = SingleDeviceSharding(jax.devices()[0])
     with lazynb.lazy():
         alone = jax.device_put(1.0, first) * 2
@@ -356,7 +356,7 @@ def test_where_a_pending_value_is_runs_nothing_if_its_devices_tell(clean):
         assert float(y) == 4 and float(slope) == 3
 
 
-def test_an_input_without_a_value_settles_nothing(clean):
+def test_inputs_of_a_failed_trace_stay_unsettled(clean):
     """A run goes on in parts where what gives an input has failed."""
     with lazynb.lazy():
         x, y = spread() * 2, spread() * 3
@@ -388,7 +388,7 @@ def test_what_was_recorded_before_a_transfer_guard_runs_without_it(guard, clean)
 @pytest.mark.parametrize(
     "make", [jnp.zeros_like, jnp.ones_like, lambda x: jnp.full_like(x, 3), lambda x: jax.nn.logsumexp(x, 1)]
 )
-def test_what_is_made_like_a_spread_value_runs_nothing(make, clean):
+def test_zeros_like_and_ones_like_of_a_pending_sharded_value_run_nothing(make, clean):
     def loop():
         x = spread()
         for _ in range(3):
@@ -420,7 +420,7 @@ def indexed():
 
 
 @pytest.mark.parametrize("name", indexed())
-def test_an_index_into_a_value_on_explicit_axes(name, clean):
+def test_indexing_a_value_on_explicit_axes_equals_eager(name, clean):
     call = indexed()[name]
 
     def outcome():
@@ -451,7 +451,7 @@ def test_memory_that_fits_no_result_is_not_warned_of(clean, recwarn):
     assert not [one for one in recwarn if "donated" in str(one.message)]
 
 
-def test_an_array_of_one_host_becomes_one_of_all(clean):
+def test_a_host_local_array_becomes_a_global_array(clean):
     from jax.experimental import multihost_utils
 
     rows = np.arange(8.0, dtype=np.float32).reshape(4, 2)

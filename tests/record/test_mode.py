@@ -67,7 +67,7 @@ def test_bodies_end_in_any_order(kinds):
         assert_own()
 
 
-def test_strictness_goes_with_its_body():
+def test_strictness_ends_with_its_own_body():
     first, second = body(lazynb.lazy(strict=True)), body(lazynb.lazy(strict=False))
     next(first), next(second)
     first.close()
@@ -81,7 +81,7 @@ def test_strictness_goes_with_its_body():
     second.close()
 
 
-def test_tasks_end_in_another_order():
+def test_tasks_that_end_in_another_order_restore_the_mode():
     async def hold(region, entered, leave):
         with region:
             entered.set()
@@ -103,7 +103,7 @@ def test_tasks_end_in_another_order():
     asyncio.run(main())
 
 
-def test_a_cancelled_task():
+def test_a_cancelled_task_restores_the_mode():
     async def hold():
         with lazynb.lazy():
             await asyncio.sleep(60)
@@ -125,7 +125,7 @@ def in_another_thread(function):
         return pool.submit(function).result()
 
 
-def test_a_body_left_in_another_thread():
+def test_a_body_left_in_another_thread_restores_the_mode():
     one = body(lazynb.lazy())
     next(one)
     y = jnp.ones(2) + 1
@@ -140,14 +140,14 @@ def test_a_body_left_in_another_thread():
     assert_own()
 
 
-def test_a_body_entered_in_another_thread():
+def test_a_body_entered_in_a_finished_thread_leaves_no_mode():
     one = body(lazynb.lazy())
     in_another_thread(lambda: next(one))  # the thread is gone
     assert patches.on is False
     one.close()
 
 
-def test_an_eager_body_left_in_another_thread():
+def test_an_eager_body_left_in_another_thread_restores_recording():
     with lazynb.lazy():
         one = body(lazynb.eager())
         next(one)
@@ -157,7 +157,7 @@ def test_an_eager_body_left_in_another_thread():
         assert records()
 
 
-def test_threads_have_their_own():
+def test_each_thread_has_its_own_mode():
     with lazy_thread(records) as ended:
         assert patches.on and not records()
         with lazynb.lazy():
@@ -167,7 +167,7 @@ def test_threads_have_their_own():
     assert patches.on is False
 
 
-def test_threads_enter_and_leave_at_the_same_time():
+def test_threads_entering_and_leaving_concurrently_keep_their_modes():
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
 
@@ -190,7 +190,7 @@ def test_threads_enter_and_leave_at_the_same_time():
         sys.setswitchinterval(before)
 
 
-def test_a_thread_that_dies_inside():
+def test_a_thread_that_ends_inside_a_body_leaves_no_mode():
     held = []
 
     def work():
@@ -204,7 +204,7 @@ def test_a_thread_that_dies_inside():
     held[0].__exit__(None, None, None)
 
 
-def test_a_body_that_is_given_up():
+def test_a_deleted_manager_or_generator_restores_the_mode():
     one = lazynb.lazy()
     one.__enter__()
     assert records()
@@ -218,7 +218,7 @@ def test_a_body_that_is_given_up():
     assert_own()
 
 
-def test_what_ends_after_everything_was_ended():
+def test_bodies_closed_after_end_all_change_nothing():
     bodies = [body(lazynb.lazy(strict=True)), body(lazynb.eager()), body(lazynb.lazy())]
     for one in bodies:
         next(one)
@@ -229,7 +229,7 @@ def test_what_ends_after_everything_was_ended():
         assert_own()
 
 
-def test_other_threads_are_ended_too():
+def test_end_all_ends_bodies_of_other_threads():
     inside, leave = threading.Event(), threading.Event()
 
     def work():
@@ -249,7 +249,7 @@ def test_other_threads_are_ended_too():
     assert not recorded and kind is not lazynb.LazyTensor and value == 2
 
 
-def test_entered_again():
+def test_a_manager_can_be_entered_again():
     region = lazynb.lazy()
     with region:
         with region:
@@ -261,7 +261,7 @@ def test_entered_again():
         raise ZeroDivisionError
 
 
-def test_a_body_that_ends_inside_a_transformation():
+def test_a_body_closed_while_tracing_leaves_the_transformation_correct():
     one = body(lazynb.lazy())
     next(one)
 
@@ -276,7 +276,7 @@ def test_a_body_that_ends_inside_a_transformation():
         assert records()
 
 
-def test_what_a_callback_does_stays_eager():
+def test_callbacks_run_eagerly():
     seen = []
 
     @lazynb.lazy()
@@ -294,7 +294,7 @@ def test_what_a_callback_does_stays_eager():
     assert seen[0] == seen[2]
 
 
-def test_decorated_functions():
+def test_decorated_functions_and_generators_run_in_their_mode():
     assert lazynb.lazy()(records)() and not records()
     with lazynb.lazy():
         assert not lazynb.eager()(records)()
@@ -319,7 +319,7 @@ def test_decorated_functions():
     assert end.value.value == "end"
 
 
-def test_decorated_coroutines():
+def test_decorated_coroutines_run_in_their_mode():
     async def other(log):
         for _ in range(3):
             log.append(records())
@@ -385,7 +385,7 @@ class Failing:
 
 
 @pytest.mark.parametrize("name", ["sin", "where", "linalg.norm", "asarray"])
-def test_what_was_held_while_lazy_pickles(name):
+def test_functions_held_from_lazy_mode_can_be_pickled(name):
     def find():
         found = jnp
         for part in name.split("."):
@@ -404,7 +404,7 @@ def test_what_was_held_while_lazy_pickles(name):
     assert copy.copy(held) is held and copy.deepcopy({"f": held})["f"] is held and repr(held) == repr(plain)
 
 
-def test_held_functions_bind_as_functions_do():
+def test_held_functions_bind_as_methods():
     with lazynb.lazy():
 
         class Holder:
@@ -431,13 +431,13 @@ LEFT_OPEN = {
 
 
 @pytest.mark.parametrize("how", LEFT_OPEN)
-def test_left_open_at_exit(how):
+def test_a_process_with_an_open_body_exits_cleanly(how):
     program = f"import jax.numpy as jnp, lazynb\n{LEFT_OPEN[how]}\ny = jnp.ones(3) + 1\n"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_trace_that_an_interrupt_left():
+def test_a_missing_current_trace_is_replaced():
     """On 0.12 there is no current trace while an operation is bound; an interrupt there may leave it so."""
     core.trace_ctx.set_trace(None)
     with lazynb.lazy():
@@ -445,7 +445,7 @@ def test_a_trace_that_an_interrupt_left():
     assert not records() and not changed()
 
 
-def test_what_jax_does_at_the_top_level_alone():
+def test_functions_that_need_the_top_level_work_in_a_body():
     """It insists on that no transformation goes on; a block is none."""
     stateful_rng = jax.experimental.random.stateful_rng
     with lazynb.lazy():

@@ -91,7 +91,7 @@ def interrupted(body, number):
 
 @pytest.mark.parametrize("rests, least", [(False, 3000), (True, 600)], ids=["put back", "at rest"])
 @pytest.mark.parametrize("body", [lazy, nested, waiting])
-def test_at_any_instruction(body, rests, least):
+def test_an_interrupt_at_any_instruction_restores_the_mode(body, rests, least):
     """Where the substitutes rest, there are few instructions, and an interrupt comes before each."""
     assert_own()
     number = 1
@@ -112,7 +112,7 @@ def test_at_any_instruction(body, rests, least):
     assert_own()
 
 
-def test_while_the_interrupt_is_handled():
+def test_the_mode_is_restored_while_the_interrupt_is_handled():
     """Its traceback keeps the body's manager alive."""
 
     def at_the_end(frame, event, _):
@@ -141,7 +141,7 @@ def test_while_the_interrupt_is_handled():
     assert_own()
 
 
-def test_by_signals(clean):
+def test_interrupts_by_signals_restore_the_mode(clean):
     """Signals come where they come: between two instructions, and while one runs."""
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals reach the main thread only")

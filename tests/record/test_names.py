@@ -73,7 +73,7 @@ def test_arrays_beside_what_cannot_be_flattened_have_names():
     assert found[id(x)] == ("knot[0]", "held['a'][1]['b']") and found[id(y)] == ("y[0]",)
 
 
-def test_deep_and_repeated_containers():
+def test_deep_and_repeated_containers_are_searched_within_bounds():
     x = jnp.ones(1)
     deep, wide = [x], [x]
     for _ in range(3000):

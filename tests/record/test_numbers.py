@@ -19,7 +19,7 @@ LARGE = [1e300, -1e300, float("inf"), float("nan"), 1e5, 3.4028236e38]
 @pytest.mark.parametrize(
     "call", [operator.mul, operator.gt, jnp.maximum, lambda x, y: x + y * 2, lambda x, y: y - x]
 )
-def test_numbers_too_large_for_their_type(call, dtype):
+def test_numbers_too_large_for_a_float_type_equal_eager(call, dtype):
     if dtype == "complex64" and call in (operator.gt, jnp.maximum):
         return
     x = np.ones(3).astype(jnp.dtype(dtype))
@@ -32,7 +32,7 @@ def test_numbers_too_large_for_their_type(call, dtype):
             lazynb.sync(call(jnp.asarray(x), number))
 
 
-def test_one_program_for_all_of_them(clean):
+def test_all_float_values_share_one_program(clean):
     with warnings.catch_warnings(), lazynb.lazy():
         warnings.simplefilter("error")
         x = jnp.ones(3)
@@ -44,7 +44,7 @@ def test_one_program_for_all_of_them(clean):
 @pytest.mark.parametrize(
     "kind", [np.float16, np.float32, np.float64, np.complex64, np.int8, np.int32, np.bool_]
 )
-def test_converters_are_the_types_themselves(kind):
+def test_converters_give_the_same_bytes_as_their_types(kind):
     assert converter(kind) is converter(kind)
     for number in (0, 1, True, -1.5, 1e-50):
         made = converter(kind)(number)
@@ -54,7 +54,7 @@ def test_converters_are_the_types_themselves(kind):
             converter(kind)(1 << 40)
 
 
-def test_numbers_too_large_for_an_integer_type():
+def test_numbers_too_large_for_an_integer_type_equal_eager():
     for number in (1 << 40, 10**30):
         assert_same(lambda x, number=number: x + number, np.arange(3, dtype=np.int32))
     assert jax.config.jax_enable_x64 is False

@@ -19,7 +19,7 @@ def looks(monkeypatch):
     return found
 
 
-def test_a_trace_looks_at_the_configuration_where_it_has_changed(looks):
+def test_a_trace_reads_the_configuration_only_after_a_change(looks):
     x = jnp.ones(3)
     with lazynb.lazy():
         for _ in range(3):
@@ -35,7 +35,7 @@ def test_a_trace_looks_at_the_configuration_where_it_has_changed(looks):
 
 
 @pytest.mark.parametrize("setting", ["jax_debug_nans", "jax_enable_x64"])
-def test_a_setting_that_changes_as_a_trace_begins_counts(setting):
+def test_a_setting_changed_after_a_trace_was_opened_takes_effect(setting):
     x = jnp.ones(3)
     with lazynb.lazy():
         for _ in range(3):
@@ -52,7 +52,7 @@ def test_a_setting_that_changes_as_a_trace_begins_counts(setting):
         assert isinstance(x + 1.0, lazynb.LazyTensor)
 
 
-def test_a_block_after_what_has_run_begins_no_trace(looks):
+def test_a_body_after_a_finished_trace_opens_no_trace(looks):
     def body():
         lazynb.sync(jnp.ones(3) + 1.0)
 

@@ -72,13 +72,13 @@ def same_as_eagerly(call, *args):
 
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("name", HERE)
-def test_it_stays_lazy_and_is_as_committed_as_eagerly(name, again, clean):
+def test_a_move_to_its_own_device_stays_lazy_and_commits_as_eagerly(name, again, clean):
     x, device = np.arange(3, dtype=np.float32), jax.devices()[0]
     for _ in range(2 if again else 1):
         same_as_eagerly(lambda: HERE[name](jnp.asarray(x) * 2, device))
 
 
-def test_who_was_not_moved_stays_free(clean):
+def test_the_source_of_a_move_stays_uncommitted(clean):
     def both():
         x = jnp.arange(3.0) * 2
         y = jax.device_put(x, jax.devices()[0]) + 1
@@ -132,7 +132,7 @@ MOVES = {
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_what_goes_elsewhere_runs(name, clean):
+def test_a_move_to_another_device_breaks(name, clean):
     expected = MOVES[name](jnp.arange(3.0) * 2)
     with lazynb.lazy():
         found = MOVES[name](jnp.arange(3.0) * 2)
@@ -156,7 +156,7 @@ MADE = {
 
 @pytest.mark.parametrize("spread", [False, True])
 @pytest.mark.parametrize("name", MADE)
-def test_what_is_made_elsewhere_is_there_and_runs_nothing(name, spread, clean):
+def test_arrays_made_on_another_device_are_there_and_run_nothing(name, spread, clean):
     mesh = Mesh(np.array(jax.devices()[:2]), "a")
     where = NamedSharding(mesh, PartitionSpec("a")) if spread else SingleDeviceSharding(jax.devices()[1])
     expected = MADE[name](where)
@@ -171,7 +171,7 @@ def test_what_is_made_elsewhere_is_there_and_runs_nothing(name, spread, clean):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_like_a_pending_one_elsewhere(clean):
+def test_zeros_like_a_pending_value_elsewhere_is_made_there_without_a_run(clean):
     other = jax.devices()[1]
     with lazynb.lazy():
         x = jax.device_put(np.ones(3, np.float32), other) * 2
@@ -190,7 +190,7 @@ def test_part_of_a_tree_that_stays_is_not_run(clean):
         np.testing.assert_array_equal(moved, [0, 3, 6])
 
 
-def test_a_later_trace_takes_it_as_committed(clean):
+def test_a_later_trace_takes_the_moved_value_as_committed(clean):
     """The later program is compiled for an input that is still pending."""
     with lazynb.lazy():
         x = jax.device_put(jnp.arange(3.0) * 2, jax.devices()[0])
@@ -204,7 +204,7 @@ def test_a_later_trace_takes_it_as_committed(clean):
     np.testing.assert_array_equal(y, [1, 3, 5])
 
 
-def test_its_graph_and_its_fates_can_be_shown(clean):
+def test_a_move_is_shown_in_the_graph_and_cancelled_in_the_fates(clean):
     with lazynb.lazy():
         x = jax.device_put(jnp.arange(300.0) * 2, jax.devices()[0]) + 1
         assert [node.name for node in lazynb.graph(x).nodes if node.name == "device_put"]

@@ -91,7 +91,7 @@ EXAMINED = (
 
 
 @pytest.mark.parametrize("name", ["operators", "functions", "several results", "helper", "collected"])
-def test_a_loop_that_comes_again_is_not_examined_again(name, short, monkeypatch):
+def test_a_repeated_loop_is_not_examined_again(name, short, monkeypatch):
     code, x = program(name), jnp.asarray(X)
     with lazynb.lazy():
         for _ in range(3):
@@ -136,7 +136,7 @@ def test_pieces_show_the_same_lines_each_time(name, short):
 
 
 @pytest.mark.parametrize("shift", [3, 5])
-def test_a_cut_within_a_call(short, monkeypatch, shift):
+def test_a_cut_within_a_call_gives_the_same_values_and_lines(short, monkeypatch, shift):
     """The call has a tensor for each operation then, with its line; others are as before."""
     code, x, torn = program("calls of several operations"), jnp.asarray(X), []
 
@@ -173,7 +173,7 @@ def shape(pending):
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_the_bits_are_those_of_the_first_time_and_of_other_readers(name, short):
+def test_repeated_and_reordered_reads_give_the_same_bits(name, short):
     """Two at once, read in the other order."""
     code, x = program(name), jnp.asarray(X)
     with lazynb.lazy():
@@ -214,7 +214,7 @@ def test_a_program_that_was_forgotten_is_planned_again(short, monkeypatch):
         assert np.asarray(again).tobytes() == first.tobytes()
 
 
-def test_what_is_remembered_is_bounded(short):
+def test_the_number_of_remembered_plans_is_bounded(short):
     x = jnp.asarray(X)
     with lazynb.lazy():
         for number in range(40):
@@ -316,7 +316,7 @@ def test_an_interrupt_anywhere_in_the_recorder_loses_nothing(short):
         np.testing.assert_array_equal(record(code, x), first)
 
 
-def test_a_loop_that_comes_again_keeps_the_limit_of_what_waits(short, monkeypatch):
+def test_a_repeated_loop_respects_max_pending(short, monkeypatch):
     monkeypatch.setattr(config, "max_pending", 200)
     code, x = program("operators"), jnp.asarray(X)
     with lazynb.lazy():

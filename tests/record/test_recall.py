@@ -67,7 +67,7 @@ def twice(function, *args):
         lambda x: jnp.split(x * 1, 2)[0],
     ],
 )
-def test_the_second_time_jax_is_not_asked(function, learned):
+def test_a_repeated_call_is_recorded_without_jax(function, learned):
     x = jnp.arange(4.0).reshape(2, 2) + 0.5
     first, second = twice(function, x)
     assert learned
@@ -90,7 +90,7 @@ def test_another_number_is_recalled_with_its_own_value(learned):
     assert not learned and lazynb.cache_info().misses == misses
 
 
-def test_equal_numbers_are_told_apart_later():
+def test_arguments_that_were_equal_once_are_recalled_separately():
     def span(x, low, high):
         return jnp.where(x > 1, low, high)
 
@@ -100,7 +100,7 @@ def test_equal_numbers_are_told_apart_later():
             assert np.asarray(span(x, low, high)).tolist() == [high, high, low]
 
 
-def test_a_number_that_shapes_the_program_is_a_call_of_its_own():
+def test_exponents_and_indices_are_recalled_separately():
     x = jnp.arange(1.0, 4.0)
     for exponent in (2, 3, 2, -1, 0.5):
         with lazynb.lazy():
@@ -111,7 +111,7 @@ def test_a_number_that_shapes_the_program_is_a_call_of_its_own():
 
 
 @pytest.mark.parametrize("number", [0.0, -0.0, float("nan"), 1, True, 2**31 - 1, 1e30])
-def test_numbers_keep_their_kind(number):
+def test_numbers_give_eager_results_for_each_kind_and_operator(number):
     for fn in (
         lambda x: x + number,
         lambda x: number * x,
@@ -131,7 +131,7 @@ def test_numbers_keep_their_kind(number):
             assert_same(fn, x)
 
 
-def test_a_number_too_large_for_the_type():
+def test_numbers_too_large_for_the_array_type_equal_eager():
     for number in (1, 300, -129, 2**40, 10**30):
         for x in (np.arange(3, dtype=np.int8), np.arange(3), np.ones(3, np.float16)):
             assert_same(lambda x: x + number, x)
@@ -218,7 +218,7 @@ def test_a_name_that_the_user_changed_before_stays_changed(monkeypatch):
     assert jnp.cos is mine
 
 
-def test_threads_come_and_go():
+def test_recalled_functions_work_from_threads_that_start_and_end():
     plain = jnp.sin
 
     def work():
@@ -241,7 +241,7 @@ def test_functions_can_be_pickled():
     assert pickle.loads(text) == [jnp.sin, jnp.where, jax.nn.gelu, jax.lax.rsqrt]
 
 
-def test_names_look_like_jax_s():
+def test_substituted_functions_have_the_attributes_of_jax():
     with lazynb.lazy():
         assert jnp.sin.__name__ == "sin" and jnp.sin.__doc__ and isinstance(jnp.add, jnp.ufunc)
         assert jnp.add.reduce(jnp.ones(3)) == 3.0
@@ -371,7 +371,7 @@ def preempted(body, number, other, lock):
     return bool(threads)
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.parametrize(
     "call", [lambda y: y + 3.5, lambda y: y**3], ids=["a number as input", "a number by its value"]
 )
@@ -395,7 +395,7 @@ def test_another_thread_may_run_the_trace_while_a_call_is_learned(call):
     assert number > 50
 
 
-def test_a_finalizer_may_record_in_between():
+def test_a_finalizer_that_records_during_a_call_gives_the_right_values():
     import gc
 
     class Records:
@@ -469,7 +469,7 @@ def test_functions_say_the_module_that_they_are_found_in():
     assert not changed
 
 
-def test_what_wraps_a_function_keeps_its_own_stages():
+def test_a_wrapped_jax_function_lowers_itself():
     """A jitted function lowers itself, and not the function of JAX's that it is made of."""
 
     def texts():

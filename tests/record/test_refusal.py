@@ -68,7 +68,7 @@ def message(call, x):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused_at_the_call_and_nothing_lost(name, clean):
+def test_a_refused_call_raises_the_error_of_eager_jax_and_keeps_pending_values(name, clean):
     expected = message(REFUSED[name], jnp.asarray(X))
     with lazynb.lazy():
         other = jnp.asarray(X) + 1
@@ -77,7 +77,7 @@ def test_refused_at_the_call_and_nothing_lost(name, clean):
         assert float(other.sum()) == 15.0
 
 
-def test_what_is_refused_needs_no_value(clean):
+def test_refusing_a_call_runs_nothing(clean):
     with lazynb.lazy():
         x = jnp.asarray(X) * 2
         for name in ("forward mode", "way to multiply", "way to multiply in scan"):
@@ -85,7 +85,7 @@ def test_what_is_refused_needs_no_value(clean):
         assert x.is_pending and not lazynb.breaks()
 
 
-def test_an_argument_given_away_and_used(clean):
+def test_an_argument_both_donated_and_used_raises_as_eagerly(clean):
     expected = message(twice, jnp.asarray(X) * 1)
     with lazynb.lazy():
         x = jnp.asarray(X) * 1
@@ -95,7 +95,7 @@ def test_an_argument_given_away_and_used(clean):
         assert message(twice, y) == expected
 
 
-def test_ways_to_multiply_that_there_are():
+def test_supported_dot_algorithms_and_compiler_options_equal_eager():
     assert_same(lambda x: lax.dot(x, x, precision=lax.DotAlgorithmPreset.F32_F32_F32), X)
     assert_same(
         lambda x: jax.jit(lambda x: x + 1, compiler_options={"xla_embed_ir_in_executable": True})(x), X
@@ -126,12 +126,12 @@ def primitive(impl=None, abstract=None):
         lambda: primitive(functools.partial(jnp.power, 2), lambda x: x),
     ],
 )
-def test_primitives_that_no_program_can_hold(make):
+def test_primitives_without_a_lowering_equal_eager(make):
     mine = make()
     assert_same(lambda x: mine.bind(x * 2) * 3, X)
 
 
-def test_results_of_a_users_type_of_elements_run_at_once():
+def test_results_of_a_custom_dtype_run_at_once():
     """Such a type need not have a size of its elements."""
     extended = next(cls for cls in type(jax.random.key(0).dtype).__mro__ if cls.__name__ == "ExtendedDType")
 
@@ -177,7 +177,7 @@ def test_a_guarded_transfer_is_refused_at_its_line(name, level):
     assert_same(guarded(name, level), X)
 
 
-def test_what_was_recorded_before_may_move_its_numbers():
+def test_a_trace_recorded_before_a_transfer_guard_may_transfer():
     """Eager JAX moved them when nothing was guarded yet."""
     with lazynb.lazy():
         x = jnp.asarray(X) * 2 + 1
@@ -201,7 +201,7 @@ EXPORTED = {
 
 @pytest.mark.parametrize("how", EXPORTED)
 @pytest.mark.parametrize("platforms", [("cpu",), ("cuda",), ("tpu", "cpu")])
-def test_a_function_exported_for_other_platforms(platforms, how):
+def test_calls_of_exported_functions_equal_eager_for_each_platform(platforms, how):
     def program(x):
         found = EXPORTED[how](export.export(jax.jit(jnp.sin), platforms=platforms)(x).call, x)
         return found

@@ -134,7 +134,7 @@ def test_a_loop_that_works_eagerly_in_between_stays_at_rest():
 # ---- what a program sees -----------------------------------------------------------------------------------
 
 
-def test_names_are_jax_s_own(looking):
+def test_names_give_the_functions_of_jax_at_rest(looking):
     for module, own in OWN.items():
         names = [name for name in own if not name.startswith("__")]
         assert [name for name in names if getattr(module, name) is not own[name]] == []
@@ -152,7 +152,7 @@ def patches_of_numpy():
     return next(plain for owner, _, plain in patches._replaced if owner is np)
 
 
-def test_modules_look_as_ever():
+def test_modules_keep_their_type_and_repr_at_rest():
     for module in PUBLIC:
         assert isinstance(module, types.ModuleType) and inspect.ismodule(module)
         assert module.__class__ is types.ModuleType
@@ -165,7 +165,7 @@ def test_modules_look_as_ever():
     assert not hasattr(jnp, "absent") and patches.rest.on
 
 
-def test_what_pickles_modules_by_their_type_does_so():
+def test_cloudpickle_pickles_a_module_at_rest():
     """cloudpickle does, for the globals of a function."""
     cloudpickle = pytest.importorskip("cloudpickle")
     found = pickle.loads(cloudpickle.dumps({"module": jnp}))
@@ -182,13 +182,13 @@ def test_a_module_that_is_pickled_is_found_by_its_name():
     [vars, dir, lambda module: module.__dict__, lambda module: exec("from jax.numpy import *", {})],
     ids=["vars", "dir", "__dict__", "star"],
 )
-def test_who_looks_at_the_whole_module_has_it_put_back(look):
+def test_reading_the_module_dict_restores_the_module(look):
     look(jnp)
     assert_put_back()
     assert stands(jnp, "sin") is jnp.sin is OWN[jnp]["sin"]
 
 
-def test_what_it_computes_is_eager():
+def test_operations_at_rest_are_eager():
     x = jnp.arange(6.0).reshape(2, 3)
     values = [x + x, x * 2, -x, x[1], x.sum(), jnp.sin(x), jnp.add(x, x), jax.lax.full((2,), 1.0), x @ x.T]
     values += [jax.grad(lambda x: (jnp.sin(x) * x).sum())(x), jax.jit(lambda x: x * 2).lower(x).compile()(x)]
@@ -203,7 +203,7 @@ def test_what_it_computes_is_eager():
         np.testing.assert_array_equal(value, other)
 
 
-def test_work_that_is_handed_over_is_not_wrapped():
+def test_work_submitted_to_a_pool_at_rest_is_not_wrapped():
     def caller():
         return sys._getframe(1).f_code.co_qualname
 
@@ -249,7 +249,7 @@ OWNERS = [
 
 @pytest.mark.parametrize("owner, name", OWNERS, ids=lambda value: getattr(value, "__name__", value))
 @pytest.mark.parametrize("when", ["before", "within", "at rest"])
-def test_what_it_sets_stays_until_it_sets_the_former_again(owner, name, when, monkeypatch):
+def test_an_attribute_set_by_the_program_stays_until_reset(owner, name, when, monkeypatch):
     if when == "before":
         blocks.put_back()
         monkeypatch.setattr(owner, name, mine)
@@ -269,7 +269,7 @@ def test_what_it_sets_stays_until_it_sets_the_former_again(owner, name, when, mo
     )
 
 
-def test_what_it_sets_in_the_contents_stays():
+def test_a_value_set_in_the_module_dict_stays():
     contents = types.ModuleType.__dict__["__dict__"].__get__(jnp)  # as if it had been held since before
     own = jnp.sin
     contents["sin"] = mine
@@ -278,7 +278,7 @@ def test_what_it_sets_in_the_contents_stays():
     assert eager_and_lazy(lambda: jnp.sin) == [own] * 3
 
 
-def test_a_patch_of_unittest_s():
+def test_a_mock_patch_applies_and_is_undone():
     own = jnp.sin
     for _ in range(2):
         with mock.patch.object(jnp, "sin", mine):
@@ -290,7 +290,7 @@ def test_a_patch_of_unittest_s():
     assert eager is after is own and lazy is not own
 
 
-def test_a_name_that_is_deleted_is_gone():
+def test_a_deleted_name_stays_deleted_in_lazy_mode():
     own = jnp.sin
     del jnp.sin
     try:
@@ -309,7 +309,7 @@ def test_a_name_that_is_deleted_is_gone():
     jnp.cos = OWN[jnp]["cos"]
 
 
-def test_a_class_that_it_gives_a_module_stays():
+def test_a_module_class_set_by_the_program_stays():
     class Mine(types.ModuleType):
         pass
 
@@ -323,7 +323,7 @@ def test_a_class_that_it_gives_a_module_stays():
         jnp.__class__ = types.ModuleType
 
 
-def test_other_names_are_set_as_ever():
+def test_unsubstituted_names_can_be_set_and_deleted():
     jnp.absent = 1
     assert jnp.absent == 1 and eager_and_lazy(lambda: jnp.absent) == [1] * 3
     del jnp.absent
@@ -344,7 +344,7 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_after_many_uses_everything_is_put_back(use):
+def test_many_eager_uses_restore_the_modules(use):
     for _ in range(LEEWAY // 3):
         USES[use]()
     assert patches.rest.on
@@ -355,7 +355,7 @@ def test_after_many_uses_everything_is_put_back(use):
         assert stands(jnp, "sin") is jnp.sin is not OWN[jnp]["sin"]
 
 
-def test_uses_beside_a_lazy_thread_put_nothing_back():
+def test_uses_beside_a_lazy_thread_leave_the_substitutes():
     with lazy_thread(lambda: (jnp.sin, isinstance(jnp.ones(2) + 1, lazynb.LazyTensor))) as ended:
         for _ in range(2 * LEEWAY):
             for use in ("name", "operator"):
@@ -365,7 +365,7 @@ def test_uses_beside_a_lazy_thread_put_nothing_back():
     assert lazily and found is not OWN[jnp]["sin"] and jnp.sin is OWN[jnp]["sin"]
 
 
-def test_threads_that_look_set_and_enter_at_the_same_time():
+def test_threads_reading_setting_and_entering_concurrently_see_right_names():
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
 
@@ -394,12 +394,12 @@ def test_threads_that_look_set_and_enter_at_the_same_time():
     assert_own()
 
 
-def test_to_end_all_is_to_put_back():
+def test_end_all_restores_the_modules():
     blocks.end_all()
     assert_put_back()
 
 
-def test_a_setting_that_changes_meanwhile_counts():
+def test_substitute_names_changed_at_rest_takes_effect():
     config.substitute_names = False
     try:
         for _ in range(2):
@@ -412,7 +412,7 @@ def test_a_setting_that_changes_meanwhile_counts():
         assert stands(jnp, "sin") is jnp.sin is not OWN[jnp]["sin"]
 
 
-def test_what_an_error_leaves_rests_too():
+def test_substitutes_rest_after_an_error_in_a_body():
     with pytest.raises(ZeroDivisionError), lazynb.lazy():
         raise ZeroDivisionError
     assert patches.rest.on and jnp.sin is OWN[jnp]["sin"]
@@ -441,6 +441,6 @@ assert jnp.sin is own
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="no fork")
-def test_a_process_that_is_forked_meanwhile():
+def test_a_process_forked_at_rest_works():
     done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")

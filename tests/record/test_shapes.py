@@ -65,12 +65,12 @@ def test_flax_s_parameters_are_remembered(known):
     assert len(known) == 2
 
 
-def test_results_are_not_shared(known):
+def test_repeated_results_are_distinct_objects(known):
     one, two = lazily(lambda: fresh(INITIALISERS["normal"], (4, 2)))
     assert one == two and one is not two
 
 
-def test_settings_count(known):
+def test_a_changed_setting_is_traced_again(known):
     function = lambda: fresh(jax.nn.initializers.normal(dtype=float), (2,))  # noqa: E731
     assert lazily(function)[0].dtype == jnp.float32
     with jax.enable_x64(True):
@@ -78,7 +78,7 @@ def test_settings_count(known):
     assert lazily(function)[0].dtype == jnp.float32
 
 
-def test_what_a_function_names_counts(known, monkeypatch):
+def test_a_changed_global_or_default_is_traced_again(known, monkeypatch):
     function = lambda: lambda: jnp.zeros(SIZE)  # noqa: E731
     assert [out.shape for out in lazily(function)] == [(3,)] * 2 and len(known) == 1
     monkeypatch.setitem(globals(), "SIZE", 5)
@@ -150,12 +150,12 @@ def imports():
         lambda: lambda: jnp.set_printoptions(precision=8),
     ],
 )
-def test_what_may_change_is_traced_each_time(function, known):
+def test_functions_with_mutable_state_are_traced_each_time(function, known):
     lazily(function)
     assert not known
 
 
-def test_a_count_goes_on(known):
+def test_a_counter_in_the_traced_function_advances_at_each_call(known):
     before = COUNT[0]
     assert [out.shape for out in lazily(counts_in_a_list, 3)] == [(before + n,) for n in (1, 2, 3)]
 
@@ -174,13 +174,13 @@ def test_a_warning_is_given_each_time(known):
     assert len([one for one in seen if "float64" in str(one.message)]) == 3
 
 
-def test_arguments_and_transformations(known):
+def test_eval_shape_with_arguments_and_under_transformations_equals_eager(known):
     assert_same(lambda x: jax.eval_shape(lambda y: y + x, x).shape[0] * x, jnp.ones(2))
     assert_same(jax.grad(lambda x: x * jax.eval_shape(fresh(INITIALISERS["normal"], (2,))).shape[0]), 2.0)
     assert_same(jax.vmap(lambda x: x * jax.eval_shape(lambda: x + 1).size), jnp.ones(2))
 
 
-def test_the_function_is_jax_s_own():
+def test_the_substitute_equals_and_pickles_as_jax_eval_shape():
     plain = jax.eval_shape
     with lazynb.lazy():
         assert jax.eval_shape == plain and pickle.loads(pickle.dumps(jax.eval_shape)) == plain

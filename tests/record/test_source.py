@@ -19,7 +19,7 @@ def places(tensor):
     ]
 
 
-def test_operators_and_functions(clean):
+def test_operators_and_function_calls_have_the_users_lines_and_call_names(clean):
     with lazynb.lazy():
         x = jnp.ones((3, 3))
         y = x @ x
@@ -36,7 +36,7 @@ def test_a_library_shows_the_users_line(clean):
         assert {text for *_, text in places(loss)} == {"loss = optax.l2_loss(jnp.ones(3)).mean()"}
 
 
-def test_multi_line_statements_and_helpers(clean):
+def test_operations_in_a_helper_have_the_line_of_the_helper(clean):
     def helper(x):
         return jnp.sin(x)
 
@@ -52,7 +52,7 @@ def test_a_gradient_points_to_the_line_that_asked_for_it(clean):
         assert {text for *_, text in places(g)} <= {"g = jax.grad(lambda x: jnp.sum(x**2))(jnp.ones(3))"}
 
 
-def test_breaks_in_comprehensions_and_calls(clean):
+def test_breaks_in_a_comprehension_are_one_row_with_its_line(clean):
     with lazynb.lazy():
         xs = [jnp.float32(i) * 2 for i in range(3)]
         total = sum(float(x) for x in xs)
@@ -61,7 +61,7 @@ def test_breaks_in_comprehensions_and_calls(clean):
     assert only.location.text == "total = sum(float(x) for x in xs)"
 
 
-def test_two_invocations_are_told_apart(clean):
+def test_repeated_calls_in_a_loop_have_distinct_call_ids(clean):
     with lazynb.lazy():
         x = jnp.ones(3)
         for _ in range(3):
@@ -70,7 +70,7 @@ def test_two_invocations_are_told_apart(clean):
     assert len(ids) == 3
 
 
-def test_user_files():
+def test_user_files_are_told_from_library_files():
     assert is_user_file(__file__) and is_user_file("<ipython-input-1-abc>") and is_user_file("<stdin>")
     assert (
         not is_user_file(jax.__file__)

@@ -14,13 +14,13 @@ def make(constant=2.0, axis=0):
     return jax.make_jaxpr(lambda x: jnp.sum(jax.nn.relu(x) * constant, axis=axis))(jnp.ones((2, 3)))
 
 
-def test_the_same_function_made_again_is_the_same():
+def test_equal_functions_made_twice_have_equal_keys():
     first, second = make(), make()
     assert first is not second
     assert structure(first) == structure(second) and hash(structure(first)) == hash(structure(second))
 
 
-def test_differences():
+def test_another_constant_or_axis_gives_another_key():
     assert structure(make()) != structure(make(constant=3.0))
     assert structure(make()) != structure(make(axis=1))
 
@@ -38,20 +38,20 @@ def test_differences():
         (None, 0),
     ],
 )
-def test_values_that_python_calls_equal_are_told_apart(left, right):
+def test_values_equal_in_python_but_of_other_type_or_sign_have_other_keys(left, right):
     assert structure(left) != structure(right)
 
 
 @pytest.mark.parametrize(
     "value", [float("nan"), 1, "a", (1, (2.0, None)), {"a": [1]}, np.arange(3), frozenset({1})]
 )
-def test_equal_content_is_equal(value):
+def test_copied_values_have_equal_keys(value):
     import copy
 
     assert structure(value) == structure(copy.deepcopy(value))
 
 
-def test_what_has_no_content_enters_by_identity():
+def test_opaque_objects_are_compared_by_identity():
     class Thing:
         __hash__ = None  # type: ignore[assignment]
 
@@ -59,7 +59,7 @@ def test_what_has_no_content_enters_by_identity():
     assert structure(thing) == structure(thing) and structure(thing) != structure(Thing())
 
 
-def test_control_flow_and_custom_derivatives():
+def test_jaxprs_with_scan_and_custom_jvp_have_equal_content():
     def program():
         @jax.custom_jvp
         def f(x):

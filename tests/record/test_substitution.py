@@ -52,7 +52,7 @@ def no_substitution():
 # ---- equal to JAX's own ------------------------------------------------------------------------------------
 
 
-def test_there_is_something_to_test():
+def test_more_than_300_names_in_all_modules_are_substituted():
     assert len(HELD) > 300 and {module for module, _ in HELD} == set(MODULES)
 
 
@@ -70,7 +70,7 @@ def test_held_functions_are_equal_to_jax_s(module):
         assert isinstance(held, jax.stages.Wrapped) == isinstance(own, jax.stages.Wrapped), own
 
 
-def test_what_a_memory_saves_nothing_on_is_jax_s_own():
+def test_functions_that_gain_nothing_are_not_substituted():
     names = {name for _, name in HELD}
     assert not names & {
         "unique",
@@ -256,7 +256,7 @@ print(*changed(after))
 """
 
 
-def test_everything_is_put_back():
+def test_all_attributes_of_jax_are_restored_after_lazy_mode():
     """All attributes of all modules and classes of JAX's, against those before lazynb was imported."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -296,7 +296,7 @@ def test_without_substitution_the_names_are_jax_s(no_substitution):
     assert_own()
 
 
-def test_the_setting_counts_from_the_next_block():
+def test_substitute_names_takes_effect_in_the_next_body():
     own = jnp.tanh
     try:
         with lazynb.lazy():
@@ -324,7 +324,7 @@ def test_concrete_arrays_are_recorded_without_substitution(no_substitution):
     np.testing.assert_allclose(gradient, np.cos(x) * x + np.sin(x), rtol=1e-5)
 
 
-def test_what_was_made_eagerly_is_of_the_same_level_of_tracing():
+def test_the_opaque_trace_state_is_that_of_eager_code():
     made = jax.extend.core.get_opaque_trace_state()
     with lazynb.lazy():
         assert jax.extend.core.get_opaque_trace_state() == made

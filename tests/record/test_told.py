@@ -42,7 +42,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_it_is_what_eager_jax_says(name, clean):
+def test_the_sharding_of_a_pending_value_is_that_of_eager_jax(name, clean):
     make = ASKED[name]
     eager = make(by(ROWS))
     with lazynb.lazy():
@@ -70,7 +70,7 @@ def training(steps, asks):
     return losses, kept, mean
 
 
-def test_a_loop_that_asks_breaks_at_its_own_line_alone_and_is_compiled_once(clean):
+def test_a_loop_that_reads_shardings_breaks_only_at_float_and_compiles_twice_at_most(clean):
     losses, kept, mean = training(5, asks=True)
     lazynb.clear_cache()
     with lazynb.lazy():
@@ -81,7 +81,7 @@ def test_a_loop_that_asks_breaks_at_its_own_line_alone_and_is_compiled_once(clea
     assert last.sharding.is_equivalent_to(mean.sharding, 1)
 
 
-def test_what_only_a_run_can_tell_is_run(clean):
+def test_a_sharding_of_an_unsettled_input_needs_a_run(clean):
     """An input that is still computed in another trace, whose program XLA has not seen."""
     with lazynb.lazy():
         x = by(ROWS) * 2
@@ -91,7 +91,7 @@ def test_what_only_a_run_can_tell_is_run(clean):
         assert [one.kind for one in lazynb.breaks()] == ["attribute"]
 
 
-def test_the_graph_shows_the_question_as_a_move(clean):
+def test_the_graph_shows_a_sharding_query_as_a_node(clean):
     with lazynb.lazy():
         y = jnp.tanh(by(ROWS)) * 2
         assert y.sharding.is_equivalent_to(ROWS, 2)
@@ -99,7 +99,7 @@ def test_the_graph_shows_the_question_as_a_move(clean):
         assert "sharding" in last and "→ y" in last and "y.sharding" in last
 
 
-def test_outside_of_a_block_it_is_told_as_well(clean):
+def test_the_sharding_is_known_outside_lazy_mode(clean):
     with lazynb.lazy():
         y = by(ROWS) * 2
     assert y.sharding.is_equivalent_to(ROWS, 2)

@@ -40,7 +40,7 @@ def files(error):
     return [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
 
 
-def test_what_leaves_a_body_has_no_frames_of_lazynbs():
+def test_an_error_leaving_a_body_has_no_frames_of_lazynb():
     @lazynb.lazy()
     def wrong(x):
         return jax.grad(lambda v: (v * np.ones(3)).sum())(x)
@@ -51,7 +51,7 @@ def test_what_leaves_a_body_has_no_frames_of_lazynbs():
     assert any(file == __file__ for file in files(raised.value))
 
 
-def test_jaxs_setting_shows_them():
+def test_disabling_traceback_filtering_shows_the_frames_of_lazynb():
     before = jax.config.values["jax_traceback_filtering"]
     jax.config.update("jax_traceback_filtering", "off")
     try:

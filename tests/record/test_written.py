@@ -150,7 +150,7 @@ def rebound(a, eps=0.5):
         (lambda: x.at[1].add(0.5), None),
     ],
 )
-def test_a_literal_is_a_constant_and_what_is_worked_out_is_not(call, found, clean):
+def test_a_literal_is_a_constant_and_a_computed_number_an_input(call, found, clean):
     if found is not None:
         assert held(call) == found
     else:
@@ -188,12 +188,12 @@ def cell(clean, tmp_path):
     return run
 
 
-def test_an_edited_number_is_compiled_once_more_and_then_an_input(cell):
+def test_an_edited_literal_misses_once_and_then_becomes_an_input(cell):
     made = [cell(f"y = jnp.sin(x) * {number} + 1")[0] for number in (0.1, 0.1, 0.05, 0.05, 0.3, 0.1, 0.2)]
     assert made == [1, 0, 1, 0, 0, 0, 0]
 
 
-def test_the_edit_is_told(cell):
+def test_the_miss_cause_names_the_edited_literal(cell):
     cell("y = jnp.sin(x) * 0.1")
     cell("y = jnp.sin(x) * 0.05")
     (cause,) = causes_of(log.misses[-1])
@@ -206,18 +206,18 @@ def test_all_numbers_of_a_line_become_inputs_together(cell):
     assert made == [1, 1, 0, 0, 0, 0, 0]
 
 
-def test_one_number_after_the_other(cell):
+def test_literals_edited_one_after_another_become_inputs_after_three_misses(cell):
     edits = [(2, 3), (4, 3), (4, 5), (6, 7), (8, 9)]
     assert [cell(f"y = x * {a} + {b}")[0] for a, b in edits] == [1, 1, 1, 0, 0]
 
 
-def test_other_statements_have_constants_of_their_own(cell):
+def test_equal_lines_in_other_statements_have_separate_constants(cell):
     for text in ("y = x * 2", "z = y = x * 3", "y = (x * 4)[:]"):
         assert cell(text)[0] == 1
     assert cell("y = x * 2")[0] == 0
 
 
-def test_ever_other_lines_make_few_programs(cell):
+def test_lines_that_always_change_compile_at_most_ten_programs(cell):
     made = [cell(f"v{n} = y = x * {n}.25 + {n}")[0] for n in range(2, 20)]
     assert sum(made) <= 10 and not any(made[-8:])
 
@@ -230,7 +230,7 @@ def test_generated_code_has_inputs(clean):
     assert log.total - before == 1
 
 
-def test_a_variable_hits(cell):
+def test_another_value_of_a_variable_is_a_hit(cell):
     for text in (
         "y = x * rate + 1",
         "y = jnp.clip(x, 0, rate)",
@@ -266,7 +266,7 @@ def test_numbers_that_are_equal_in_python_are_told_apart(cell):
             np.testing.assert_array_equal(found, right)
 
 
-def test_types_are_those_of_eager_jax(clean):
+def test_results_with_literals_have_the_types_of_eager_jax(clean):
     for dtype in ("int8", "int32", "uint8", "float16", "bfloat16", "float32", "bool"):
         a = jnp.ones(3, dtype)
         for call in (lambda: a * 2, lambda: a + 1.5, lambda: a * True, lambda: a + 1j, lambda: 3 - a * 1):

@@ -49,7 +49,7 @@ def compiled(program, target="v5e"):
 
 
 @pytest.mark.parametrize("program", CASES)
-def test_what_keeps_two_kernels_apart(program, needs):
+def test_the_reason_found_for_two_kernels_is_the_known_one(program, needs):
     needs("v5e")
     compilation = compiled(program)
     [trace] = compilation.traces
@@ -64,7 +64,7 @@ def test_what_keeps_two_kernels_apart(program, needs):
     assert found == CASES[program]
 
 
-def test_alone_the_product_and_its_reader_are_one_kernel(needs):
+def test_a_product_fuses_with_one_reader_and_not_with_two(needs):
     """By a reading that shares no code with lazynb's: what ``shared`` says of :func:`two_readers`."""
     needs("v5e")
     for program, kernels in ((one_reader, 1), (two_readers, 3)):
@@ -73,7 +73,7 @@ def test_alone_the_product_and_its_reader_are_one_kernel(needs):
 
 
 @pytest.mark.parametrize("name", ["convolution", "transpose_reshape", "concatenate"])
-def test_a_copy_into_another_order_goes_where_the_order_is_free(name, needs):
+def test_layout_copies_are_verified_as_removable(name, needs):
     needs("v5e")
     compilation = compiled(lambda: (PROGRAMS[name](),))
     copies = [boundary for boundary in compilation.boundaries if boundary.code == "layout"]
@@ -83,7 +83,7 @@ def test_a_copy_into_another_order_goes_where_the_order_is_free(name, needs):
         assert compilation.verify(boundary).label == VERIFIED
 
 
-def test_what_the_hlo_says_stays_when_an_experiment_changes_nothing(needs):
+def test_a_layout_reason_stays_inferred_if_the_experiment_changes_nothing(needs):
     """The loop carries the value in one order and its body wants another."""
     needs("v5e")
     compilation = compiled(lambda: (PROGRAMS["scan"](),))
@@ -92,7 +92,7 @@ def test_what_the_hlo_says_stays_when_an_experiment_changes_nothing(needs):
     assert (tried.code, tried.label) == ("layout", boundary.label) and "stays" in tried.verdict
 
 
-def test_memories_and_transfers_are_told(needs):
+def test_boundaries_name_memory_spaces_and_transfers(needs):
     needs("v5e")
     compilation = compiled(lambda: (jax.nn.softmax(X),))
     [trace] = compilation.traces

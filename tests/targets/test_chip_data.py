@@ -47,7 +47,7 @@ ENTRY %main (a: f32[256,128], b: f32[128,64], s: f32[]) -> (f32[256,64], f32[]) 
 """
 
 
-def test_transfers_are_no_kernels():
+def test_transfers_are_not_counted_as_kernels():
     """Kernels by hand: negate, the product, the change of layout, the sum over devices."""
     clusters = {cluster.name: cluster for cluster in find_clusters(parse_hlo(TRANSFERS))}
     kernels = [name for name, cluster in clusters.items() if cluster.is_kernel]
@@ -56,7 +56,7 @@ def test_transfers_are_no_kernels():
     assert begun == ["copy.1", "copy-start"]
 
 
-def test_bytes_to_the_chips_memory():
+def test_only_bytes_of_device_memory_are_counted_as_moved():
     """A transfer's start reads HBM, its end writes VMEM; the product reads one operand there."""
     clusters = {cluster.name: cluster for cluster in find_clusters(parse_hlo(TRANSFERS))}
     assert moved(clusters["copy-start"]) == 256 * 128 * 4
@@ -65,7 +65,7 @@ def test_bytes_to_the_chips_memory():
     assert moved(clusters["copy.1"]) == 4
 
 
-def test_what_a_product_takes_at_least():
+def test_the_lower_bound_of_a_product_follows_from_its_operations_and_bytes():
     module = parse_hlo(TRANSFERS)
     clusters = [cluster for cluster in find_clusters(module) if cluster.name == "fusion"]
     chip = parse("v5e").chip
@@ -100,7 +100,7 @@ def test_the_chip_is_in_the_inspection(target, needs):
     assert f"of {'16 GiB' if target == 'v5e' else '79.1 GiB'}" in compilation._repr_mimebundle_()["text/html"]
 
 
-def test_a_transfer_is_a_kernel_nowhere(needs):
+def test_transfers_are_no_kernels_in_any_view(needs):
     """Of two slices, one runs as a transfer to VMEM, and the other on what another transfer brought there:
     the fates, the lines' chips and marks, the counts and the code tell of the same two kernels."""
     with lazynb.lazy():

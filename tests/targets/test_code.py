@@ -45,7 +45,7 @@ def metadata_of(trace):
 
 
 @pytest.mark.parametrize("target", ["h100", "a100"])
-def test_ptx_with_its_launch(target, needs):
+def test_each_gpu_kernel_has_its_ptx_and_launch_dimensions(target, needs):
     compilation = compiled(needs(target))
     [trace] = compilation.traces
     texts = [path.read_text() for path in trace.dump.files("*.ptx")]
@@ -63,7 +63,7 @@ def test_ptx_with_its_launch(target, needs):
     assert seen == entries
 
 
-def test_the_plan_of_a_tpu(needs):
+def test_a_tpu_product_has_its_plan(needs):
     compilation = compiled(needs("v5e"))
     [trace] = compilation.traces
     products = [one for one in compilation.clusters if one.kind == "output"]
@@ -78,7 +78,7 @@ def test_the_plan_of_a_tpu(needs):
         assert "backend_config" not in code.hlo and f"%{cluster.name} = " in code.hlo
 
 
-def test_here_a_sentence_says_what_is_missing():
+def test_a_cpu_kernel_without_code_has_a_note():
     compilation = compiled(None)
     [trace] = compilation.traces
     code = trace.code(compilation.clusters[0])
@@ -86,7 +86,7 @@ def test_here_a_sentence_says_what_is_missing():
     assert code.llvm or "only HLO" in code.note
 
 
-def test_live_it_is_asked_for_and_static_it_is_there(needs):
+def test_code_is_loaded_on_request_live_and_stored_in_static_forms(needs):
     compilation = compiled(needs("h100"))
     data = inspection(compilation, live=True)
     assert all(one["code"] is None for one in data["clusters"])

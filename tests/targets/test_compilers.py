@@ -51,7 +51,7 @@ def test_the_version_fits_the_installed_jaxlib(nowhere):
         (0, "", "pip said nothing"),
     ],
 )
-def test_what_pip_says_is_told(nowhere, monkeypatch, capsys, status, stderr, words):
+def test_a_failed_install_reports_the_error_of_pip(nowhere, monkeypatch, capsys, status, stderr, words):
     def run(command, **_):
         assert "--no-deps" in command and "--target" in command
         return subprocess.CompletedProcess(command, status, "", stderr)

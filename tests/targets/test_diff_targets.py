@@ -20,7 +20,7 @@ def parted(x, y):
     return jnp.abs(h)
 
 
-def test_a_temporary_that_is_not_fused_any_more(needs):
+def test_a_temporary_no_longer_fused_is_reported_with_its_bytes(needs):
     """As in openxla/xla#29620: h, complex64[256,512], is 1 MiB."""
     one, two = (lazynb.compile(f, TYPE, TYPE, target=needs("h100")) for f in (fused, parted))
     diff = lazynb.diff(one, two)
@@ -29,7 +29,7 @@ def test_a_temporary_that_is_not_fused_any_more(needs):
     assert list(lazynb.diff(two, two).changes) == []
 
 
-def test_two_chips(needs):
+def test_a_diff_between_two_chips_has_no_operation_changes(needs):
     """The user's program is the same: what differs is what each compiler makes of it."""
     here = lazynb.compile(fused, TYPE, TYPE)
     there = lazynb.compile(fused, TYPE, TYPE, target=needs("v5e"))

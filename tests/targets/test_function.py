@@ -57,7 +57,7 @@ def test_lines_and_names_are_the_users(make):
     assert made.clusters and all(fate.kind != "lost" for fate in made.fates.values())
 
 
-def test_it_is_the_program_of_values():
+def test_types_give_the_same_program_as_values():
     params = {"w": jnp.ones((64, 32)), "b": jnp.ones(32, jnp.bfloat16)}
     of_values = lazynb.compile(layer, params, jnp.ones((128, 64)))
     of_types = lazynb.compile(layer, PARAMS, X)
@@ -65,7 +65,7 @@ def test_it_is_the_program_of_values():
     assert of_types.cache_event == "hit"
 
 
-def test_all_kinds_of_arguments():
+def test_arrays_keys_numbers_and_static_arguments_are_accepted():
     @functools.partial(jax.jit, static_argnames="times")
     def scaled(x, key, scale, *, times):
         noise = jax.random.normal(key, x.shape)
@@ -82,7 +82,7 @@ def test_all_kinds_of_arguments():
         assert float(waiting.sum()) == 8
 
 
-def test_gradients_and_loops():
+def test_a_gradient_through_a_scan_is_compiled():
     def loss(params, x):
         def step(carry, _):
             return jnp.tanh(carry @ params["w"][:, :] @ params["w"].T), None
@@ -111,7 +111,7 @@ def test_a_function_that_needs_a_value(function, kind):
     assert "as under jax.jit" in raised.value.__notes__[0]
 
 
-def test_what_escapes_has_no_value():
+def test_tensors_that_escape_the_function_are_deleted():
     held = []
     lazynb.compile(lambda x: held.append(x * 2) or held.append(x) or x + 1, TYPE((3,), jnp.float32))
     for tensor in held:
@@ -119,7 +119,7 @@ def test_what_escapes_has_no_value():
             float(tensor.sum())
 
 
-def test_jaxs_errors_are_jaxs():
+def test_errors_of_jax_are_raised_unchanged():
     with pytest.raises(TypeError, match="contracting"):
         lazynb.compile(lambda x: x @ x, TYPE((3, 4), jnp.float32))
     with pytest.raises(TypeError, match="positional argument"):
@@ -130,13 +130,13 @@ def test_jaxs_errors_are_jaxs():
         jax.jit(lambda x: lazynb.compile(layer, PARAMS, x) and x)(jnp.ones((128, 64)))
 
 
-def test_a_graph_larger_than_this_machine():
+def test_arrays_larger_than_this_machine_are_compiled():
     square = TYPE((300_000, 300_000), jnp.float32)
     made = lazynb.compile(lambda x, w: (x @ w).sum(), square, square)
     assert made.memory.argument_bytes == 2 * 4 * 300_000**2
 
 
-def test_the_inspector_of_a_function():
+def test_inspect_takes_a_function_and_its_arguments():
     text = repr(lazynb.inspect(layer, PARAMS, X))
     assert "not run" in text and "test_function.py:" in text
     with pytest.raises(TypeError, match="only with a function"):
@@ -151,7 +151,7 @@ def test_times_are_of_made_up_values():
 
 
 @pytest.mark.parametrize("target", ["v5e", "h100"])
-def test_other_chips(needs, target):
+def test_a_function_is_compiled_for_another_chip(needs, target):
     needs(target)
     made = lazynb.compile(jax.jit(jax.grad(lambda p, x: layer(p, x).max())), PARAMS, X, target=target)
     assert made.target.name == target and made.clusters

@@ -24,13 +24,13 @@ from lazynb.targets.target import parse
         ("v5e:4x4", "data=0", None, "is no mesh"),
     ],
 )
-def test_what_does_not_fit(target, mesh, shards, words):
+def test_a_mesh_that_does_not_fit_the_target_is_refused(target, mesh, shards, words):
     with pytest.raises(BadMesh) as raised:
         parse(target).on_mesh(mesh, shards)
     assert words in str(raised.value)
 
 
-def test_how_inputs_lie():
+def test_inputs_are_sharded_as_their_rules_say():
     found = layout("data=2,model=2", ["x=data,.", "params=.,model"])
     x = jnp.ones((4, 6))
     assert found.sharding(x, ("x",)).spec == P("data", None)
@@ -40,7 +40,7 @@ def test_how_inputs_lie():
     assert layout({"data": 4}, {"x": P("data")}).sharding(x, ("x",)).spec == P("data")
 
 
-def test_an_array_lies_as_it_does_here():
+def test_an_array_keeps_the_sharding_it_has_here():
     devices = jax.devices()
     if len(devices) < 2:
         pytest.skip("one device")
@@ -55,14 +55,14 @@ def test_an_array_lies_as_it_does_here():
     "shape, spec, words",
     [((4,), "x=data,.", "x has 1 dimensions"), ((6, 2), "x=data", "6 elements, which 4 devices")],
 )
-def test_a_sharding_that_does_not_fit_the_array(shape, spec, words):
+def test_a_sharding_that_does_not_fit_the_array_is_refused(shape, spec, words):
     with pytest.raises(BadMesh) as raised:
         layout("data=4", spec).sharding(jnp.ones(shape), ("x",))
     assert words in str(raised.value)
 
 
 @pytest.mark.parametrize("target, mesh", [("v5e:2x2", "data=4"), ("h100:8", "data=8")])
-def test_what_is_summed_over_the_mesh(needs, target, mesh):
+def test_a_gradient_over_a_sharded_batch_has_a_collective(needs, target, mesh):
     """Both sides of a gradient over a batch: the sum over the devices is a collective."""
     needs(target)
     with lazynb.lazy():
@@ -76,7 +76,7 @@ def test_what_is_summed_over_the_mesh(needs, target, mesh):
     assert split.memory.argument_bytes < whole.memory.argument_bytes
 
 
-def test_numbers_are_constants_but_those_that_stand_for_data(needs):
+def test_written_numbers_are_constants_and_filled_arrays_are_inputs(needs):
     """As under ``jax.jit``; of ``jnp.ones`` XLA would work out everything that follows."""
     needs("v5e")
     with lazynb.lazy():

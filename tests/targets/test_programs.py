@@ -3,11 +3,10 @@ lazynb's."""
 
 from __future__ import annotations
 
-import os
-
 import jax
 import jax.numpy as jnp
 import pytest
+import tiers
 from xla import plain_hlo
 from xla.random_programs import inputs_of, random_program, values
 from xla.statements import Reading
@@ -18,11 +17,11 @@ from lazynb.xla.evidence import COMPILER
 from lazynb.xla.reading import Reading as Dumped
 from targets.programs import PROGRAMS
 
-TARGETS = ("v5e", "v5p", "a100", "h100") if os.environ.get("LAZYNB_FULL") else ("v5e", "h100")
+TARGETS = tiers.few(("v5e", "v5p", "a100", "h100"), ("v5e", "h100"))
 RUNS = {"own kernel", "fused", "library", "transfer"}
 
 
-def test_there_are_forty():
+def test_the_table_has_at_least_forty_programs():
     assert len(PROGRAMS) >= 40
 
 
@@ -37,8 +36,7 @@ def compiled(name, target):
         return lazynb.compile(result, target=target)
 
 
-@pytest.mark.long
-@pytest.mark.sample
+@pytest.mark.full
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels_and_fates_are_those_of_the_hlo(name, target):
     compilation = compiled(name, target)
@@ -67,10 +65,9 @@ def wrong(compilation):
             yield from check()
 
 
-@pytest.mark.long
-@pytest.mark.sample
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(10))
-def test_so_they_are_of_random_programs(seed, target):
+def test_kernels_and_fates_of_random_programs_are_those_of_the_hlo(seed, target):
     program = random_program(seed)
     x, y = map(jnp.asarray, inputs_of(program.shape))
     with lazynb.lazy(), dumping(Dumped):
@@ -103,8 +100,7 @@ def test_a_kernel_has_no_operation_that_only_its_fusion_s_name_bears(name, needs
         assert not held & {"divide", "reduce_sum", "subtract", "mean", "std", "exp"}
 
 
-@pytest.mark.long
-@pytest.mark.sample
+@pytest.mark.full
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_boundaries_are_those_of_the_hlo(name, target):
     compilation = compiled(name, target)

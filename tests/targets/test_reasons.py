@@ -15,7 +15,7 @@ from lazynb.xla.verify import NotTestable
 
 
 @pytest.mark.parametrize("name", ["v5e", "h100"])
-def test_what_recompiling_shows(name, needs):
+def test_each_recompilation_verdict_is_true_of_the_recompiled_program(name, needs):
     """``h`` is held and read by two; each verdict is true of the program compiled again."""
     with lazynb.lazy(), dumping(Reading):
         x = jnp.ones((512, 256))
@@ -35,7 +35,7 @@ def test_what_recompiling_shows(name, needs):
         assert verified.label == VERIFIED or verified.code == boundary.code
 
 
-def test_cycles_are_those_that_the_compiler_of_tpus_wrote(needs):
+def test_cycle_estimates_are_those_of_the_tpu_compiler(needs):
     with lazynb.lazy():
         compilation = lazynb.compile(jax.nn.softmax(jnp.ones((256, 512)) * 2), target=needs("v5e"))
     [trace] = compilation.traces

@@ -46,7 +46,7 @@ def by_path(path, leaf):
         (lambda path, leaf: "data,." if leaf.ndim > 1 else None, [(), ("data", None), ("data", None)]),
     ],
 )
-def test_what_an_example_says(like, axes):
+def test_shard_like_takes_the_axes_of_its_example(like, axes):
     found = lazynb.shard_like(PARAMS, like)
     assert [one for _, one in found.said()] == axes
     assert [name for name, _ in found.said()] == ["layers/0/b", "layers/0/w", "w"]
@@ -65,7 +65,7 @@ def test_what_an_example_says(like, axes):
         (7, P(), "what it was given is no array, but int"),
     ],
 )
-def test_what_says_nothing(arrays, like, words):
+def test_an_example_without_shardings_is_refused(arrays, like, words):
     with pytest.raises(BadMesh) as raised:
         lazynb.shard_like(arrays, like)
     assert words in str(raised.value)
@@ -75,7 +75,7 @@ def layer(params, x):
     return jnp.tanh(x @ params["w"]) @ params["layers"][0]["w"] + params["layers"][0]["b"]
 
 
-def test_a_tree_of_types(needs):
+def test_a_tree_of_types_is_sharded(needs):
     needs("v5e")
     x = TYPE((128, 64), jnp.float32)
 
@@ -93,7 +93,7 @@ def test_a_tree_of_types(needs):
     assert arguments(tree, {"params": P()}) == whole  # a name says more than a tree
 
 
-def test_a_tree_of_arrays_of_a_notebook(needs):
+def test_a_tree_of_arrays_shards_the_inputs_of_a_pending_value(needs):
     needs("v5e")
     with lazynb.lazy():
         x, w = jnp.ones((64, 256)), jnp.ones((256, 256))
@@ -118,7 +118,7 @@ def test_a_tree_of_arrays_of_a_notebook(needs):
         (3, "3 is no sharding"),
     ],
 )
-def test_what_no_input_can_be(shard, words):
+def test_a_shard_of_no_input_is_refused(shard, words):
     x = TYPE((64, 64), jnp.float32)
     with pytest.raises(BadMesh) as raised:
         lazynb.compile(lambda x: x + 1, x, target="v5e:2x2", mesh="data=4", shard=shard)
@@ -159,7 +159,7 @@ def there(kind, body, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["Auto", "Explicit"])
-def test_arrays_that_are_spread_keep_how_they_lie(needs, kind, tmp_path):
+def test_sharded_arrays_keep_their_shardings(needs, kind, tmp_path):
     """Also where JAX's types name the axes, and where a mesh is in force."""
     needs("v5e")
     body = """

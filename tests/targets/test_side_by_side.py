@@ -18,7 +18,7 @@ def looped(target, turns):
 
 
 @pytest.mark.parametrize("target", ["cpu", "v5e", "h100"])
-def test_a_loop_counts_as_often_as_it_turns(target, needs):
+def test_loop_kernels_and_bytes_count_once_per_iteration(target, needs):
     """What stands outside of the loop runs once: seven turns more are seven times the body."""
     needs(target)
     less, more = (made(looped(target, turns)) for turns in (5, 12))
@@ -32,7 +32,7 @@ def test_a_loop_counts_as_often_as_it_turns(target, needs):
         assert more.seconds_in_all > less.seconds_in_all > less.seconds == more.seconds
 
 
-def test_a_loop_of_unknown_length_is_said(needs):
+def test_a_loop_of_unknown_length_has_no_totals(needs):
     with lazynb.lazy():
         x = jnp.ones((64, 64))
         y = jax.lax.while_loop(lambda y: y.sum() < 9e3, lambda y: jnp.tanh(y) + y, x)

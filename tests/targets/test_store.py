@@ -65,7 +65,7 @@ def test_a_spoiled_entry_is_compiled_again(needs, kept, asked):
             assert len(asked) == count + 1
 
 
-def test_without_a_place_it_compiles(needs, kept, asked):
+def test_without_a_writable_store_it_compiles_each_time(needs, kept, asked):
     needs("v5e")
     kept.parent.joinpath("targets").write_text("a file")
     with lazynb.lazy():

@@ -23,14 +23,14 @@ from lazynb.targets.target import UnknownTarget, parse, parse_all
         ("h100:1x8", "h100:8", (1, 8), "one of 8 NVIDIA H100 (SXM)"),
     ],
 )
-def test_names(text, name, shape, title):
+def test_target_names_are_parsed_into_chip_shape_and_title(text, name, shape, title):
     target = parse(text)
     assert (target.name, target.shape, target.title) == (name, shape, title)
     assert parse(target.name) == target
 
 
 @pytest.mark.parametrize("text", [None, "cpu", " CPU"])
-def test_this_machine(text):
+def test_cpu_and_none_mean_this_machine(text):
     assert parse(text) is None
 
 
@@ -48,7 +48,7 @@ def test_this_machine(text):
         ("", ["is no target"]),
     ],
 )
-def test_what_is_no_target(text, words):
+def test_an_unknown_target_is_refused_with_suggestions(text, words):
     with pytest.raises(UnknownTarget) as raised:
         parse(text)
     assert isinstance(raised.value, ValueError)
@@ -56,12 +56,12 @@ def test_what_is_no_target(text, words):
         assert word in str(raised.value)
 
 
-def test_several_each_once():
+def test_a_list_of_targets_is_parsed_without_duplicates():
     assert parse_all("cpu, v5e,h100:8,v5e") == [None, parse("v5e"), parse("h100:8")]
 
 
 @pytest.mark.parametrize("text", ["", " ", ",", " , "])
-def test_a_list_without_a_chip(text):
+def test_an_empty_list_is_refused(text):
     with pytest.raises(UnknownTarget, match="names no chip"):
         parse_all(text)
 
@@ -80,7 +80,7 @@ def test_the_list_has_each_chip_and_says_what_to_install(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(chips()))
-def test_figures_are_plausible(name):
+def test_the_figures_of_each_chip_are_of_a_plausible_magnitude(name):
     """Bytes, bytes a second, operations a second: a slip of a power of ten is found."""
     chip = chips()[name]
     assert 1e10 < chip.memory < 1e12

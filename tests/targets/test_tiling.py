@@ -10,7 +10,7 @@ from lazynb.xla.hlo.tiling import padded_bytes
 from targets.programs import PROGRAMS
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.parametrize("target", ["v5e", "v5p"])
 def test_sizes_are_those_of_the_compiler(target, needs):
     """On the table of programs for other chips, of each array in each program."""

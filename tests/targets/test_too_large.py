@@ -30,17 +30,17 @@ GIB = 1 << 30
         ),
     ],
 )
-def test_the_compilers_figures(words, needed, available):
+def test_needed_and_available_bytes_are_read_from_the_error(words, needed, available):
     error = OutOfMemory(words, parse("v5e"))
     assert error.needed == pytest.approx(needed * GIB, abs=1)
     assert error.available == pytest.approx(available * GIB, abs=1)
 
 
-def test_other_words_have_no_figures():
+def test_an_error_without_figures_has_none():
     assert OutOfMemory("RESOURCE_EXHAUSTED: no", parse("v5e")).needed is None
 
 
-def test_the_values_are_named(needs):
+def test_the_error_names_the_largest_values(needs):
     with lazynb.lazy():
         a = jnp.ones((60_000, 60_000), jnp.float32)
         y = jnp.sort(a, axis=0) @ jnp.exp(a)  # two of 13.4 GiB at least: a and what is sorted

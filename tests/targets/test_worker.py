@@ -33,14 +33,14 @@ def pending(needs):
         yield jax.nn.softmax(x @ x, -1)
 
 
-def test_it_stays_warm(pending):
+def test_the_worker_process_is_reused(pending):
     lazynb.compile(pending, target="v5e")
     process = worker_of("tpu")._process
     lazynb.compile(pending, target="v6e")
     assert worker_of("tpu")._process is process
 
 
-def test_two_notebooks_each_have_one(needs, monkeypatch):
+def test_two_processes_can_each_have_a_worker(needs, monkeypatch):
     """libtpu lets one process at a time in, unless it is told that no device is touched."""
     needs("v5e")
 
@@ -59,7 +59,7 @@ def test_two_notebooks_each_have_one(needs, monkeypatch):
     assert process.poll() is None
 
 
-def test_its_end_is_a_message_and_the_next_question_starts_another(pending, monkeypatch):
+def test_a_killed_worker_is_reported_and_replaced(pending, monkeypatch):
     lazynb.compile(pending, target="v5e")
     worker = worker_of("tpu")
     check = worker._check
@@ -89,18 +89,18 @@ def test_an_interrupt_ends_the_compilation(pending):
     assert float(pending.sum()) == pytest.approx(64)
 
 
-def test_this_process_keeps_its_devices(pending):
+def test_compiling_for_a_tpu_keeps_the_devices_of_this_process(pending):
     lazynb.compile(pending, target="v5e")
     assert jax.default_backend() == "cpu"
     assert not any("tpu-jaxlib" in name for name in os.environ.get("PYTHONPATH", "").split(os.pathsep))
 
 
-def test_a_slice_that_is_none(pending):
+def test_an_invalid_slice_is_refused(pending):
     with pytest.raises(UnknownTarget, match="v5e:3x7 is no slice"):
         lazynb.compile(pending, target="v5e:3x7")
 
 
-def test_what_is_wrong_with_a_chip_is_said():
+def test_a_faulty_chip_description_raises_a_target_error():
     """Only a slice that there is not is none: other troubles have their own words."""
     target = parse("h100")
     odd = dataclasses.replace(target.chip, device={**target.chip.device, "nonsense": 3})
@@ -125,7 +125,7 @@ class Ending(Worker):
         return CostAnswer(tuple({"flops": float(text)} for text in question.texts))
 
 
-def test_what_ends_the_process_has_no_figures_and_the_others_have():
+def test_a_program_that_ends_the_process_has_no_costs_and_the_others_have():
     worker = Ending("5")
     figures = worker.costs([str(number) for number in range(8)])
     assert figures[5] == "it ended the process that worked it out"
@@ -135,7 +135,7 @@ def test_what_ends_the_process_has_no_figures_and_the_others_have():
 
 
 @pytest.mark.parametrize("name", ["v5e", "h100"])
-def test_costs_are_asked_of_the_process_once_and_when_somebody_looks(name, needs, monkeypatch):
+def test_costs_are_requested_lazily_and_once(name, needs, monkeypatch):
     worker, asked = worker_of("tpu" if name == "v5e" else "cuda"), []
     costs = worker.costs
     monkeypatch.setattr(worker, "costs", lambda texts: asked.append(len(texts)) or costs(texts))
@@ -163,11 +163,11 @@ def test_costs_are_asked_of_the_process_once_and_when_somebody_looks(name, needs
         ("Traceback\n  File x\nModuleNotFoundError: No module named 'jax'", "ModuleNotFoundError: No module"),
     ],
 )
-def test_last_words_are_errors(written, words):
+def test_only_error_lines_of_the_worker_are_reported(written, words):
     assert last_words(written).startswith(words) and bool(last_words(written)) == bool(words)
 
 
-def test_what_jax_cannot_lower_for_the_chip_is_one_message(pending):
+def test_a_program_that_jax_cannot_lower_is_refused_with_its_line(pending):
     def called_back(x):
         return jax.pure_callback(lambda a: a, jax.ShapeDtypeStruct((64, 64), jnp.float32), x) + 1
 
@@ -184,6 +184,6 @@ def test_a_mesh_that_the_slice_cannot_hold(pending):
         lazynb.compile(pending, target="v5e:4x4", mesh="data=2,model=8")
 
 
-def test_a_full_disk_is_no_full_chip():
+def test_a_full_disk_is_not_reported_as_out_of_device_memory():
     refused = Refused("XlaRuntimeError", "RESOURCE_EXHAUSTED: /tmp/x; No space left on device", "compile")
     assert "The disk is full" in str(_error(parse("h100"), refused, None))

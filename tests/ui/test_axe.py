@@ -18,8 +18,6 @@ from test_browser_switch import both
 import lazynb
 from lazynb.view.inspection.show import bundle
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
-
 KERNEL = "(message, answer) => {}"
 DARK = {"light": ("#fff", "#111"), "dark": ("#111", "#e6e6e6")}
 SEVERE = """async (within) => {
@@ -36,7 +34,7 @@ def severe(page: Any, within: str) -> list[str]:
     return by_axe(page, SEVERE, within)
 
 
-def test_it_finds_what_is_wrong(show):
+def test_axe_finds_a_planted_violation(show):
     page = show(data.small())
     page.evaluate("document.querySelector('.lazynb-inspector').append(document.createElement('img'))")
     assert any("image-alt" in one for one in severe(page, ".lazynb-inspector"))
@@ -53,7 +51,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_tab(show, name, theme):
+def test_every_tab_has_no_severe_violation(show, name, theme):
     made = copy.deepcopy(PROGRAMS[name]())
     page = show(made, theme, width=1000, kernel=KERNEL if made.get("live") else "null")
     found = {}
@@ -65,7 +63,7 @@ def test_every_tab(show, name, theme):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_what_is_selected_in_every_tab(show, theme):
+def test_every_tab_with_a_selection_has_no_severe_violation(show, theme):
     page = show(data.measured(live=True), theme, kernel=KERNEL)
     page.locator(".lz-code-line.lz-thing").nth(1).click()
     for tab in page.get_by_role("tab").all():
@@ -78,7 +76,7 @@ def test_what_is_selected_in_every_tab(show, theme):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_two_side_by_side(show, theme):
+def test_two_inspectors_side_by_side_have_no_severe_violation(show, theme):
     page = show(pair(), theme)
     for at in range(page.get_by_role("tab").count()):
         page.get_by_role("tab").nth(at).click()
@@ -135,7 +133,7 @@ def programs():
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_static_forms(browser, clean, theme):
+def test_static_forms_have_no_severe_violation(browser, clean, theme):
     for name, html in programs().items():
         page = stored(browser, html, theme)
         assert severe(page, "body") == [], name

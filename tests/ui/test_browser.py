@@ -113,7 +113,7 @@ def test_duplicated_operation_is_in_both_kernels(show):
     assert page.locator(f"{thing('cluster:5')} .lz-twice").count() == 2
 
 
-def test_tabs_by_keyboard(show):
+def test_tabs_are_switched_by_keyboard(show):
     page = show(data.small())
     page.get_by_role("tab", name="Graph").focus()
     page.keyboard.press("ArrowRight")
@@ -154,7 +154,7 @@ def test_search_finds_counts_and_moves(show):
     assert page.locator("mark").count() == 0
 
 
-def test_passes_one_by_one(show):
+def test_passes_are_stepped_through_one_by_one(show):
     page = show(data.small())
     tab(page, "HLO")
     assert "After all passes" in page.locator(".lz-stage-title").inner_text()
@@ -206,7 +206,7 @@ def test_boundaries_say_why(show):
 
 
 @pytest.mark.parametrize("inspection", ["small", "empty", "long_names", "hostile"])
-def test_every_view_of_everything(show, inspection):
+def test_every_tab_of_every_sample_is_drawn_without_failure(show, inspection):
     page = show(getattr(data, inspection)())
     for name in TABS:
         tab(page, name)
@@ -264,7 +264,7 @@ def test_a_view_that_fails_leaves_the_others(show):
     assert page.locator(".lz-range").count() > 5
 
 
-def test_another_version_is_said(show):
+def test_data_of_another_version_are_reported(show):
     page = show(data.small(version=2))
     assert "another version" in page.locator(".lz-errors").inner_text()
 
@@ -327,7 +327,7 @@ def test_a_loop_says_how_often_it_turns(show):
         ("given", "given compiled"),
     ],
 )
-def test_how_the_program_was_come_by(show, cache, words):
+def test_the_header_says_compiled_loaded_or_cache_hit(show, cache, words):
     made = data.small()
     made["programs"][0].update(cache=cache, compile_seconds=0.183)
     page = show(made)
@@ -337,7 +337,7 @@ def test_how_the_program_was_come_by(show, cache, words):
 @pytest.mark.parametrize(
     ("operations", "unit", "blocks"), [(1100, "", 44), (1500, "cell", 4), (10_000, "cell", 4)]
 )
-def test_the_map_of_many_kernels(show, operations, unit, blocks):
+def test_many_kernels_are_shown_as_a_map_of_blocks(show, operations, unit, blocks):
     page = show(data.large(operations))
     tab(page, "Fusion")
     assert page.locator(".lz-block").count() == blocks
@@ -347,7 +347,7 @@ def test_the_map_of_many_kernels(show, operations, unit, blocks):
     assert page.locator(".lz-block.lz-stuck").count() == 1
 
 
-def test_the_map_by_line(show):
+def test_the_map_groups_kernels_by_line(show):
     made = data.large(1500)
     for one in made["clusters"]:
         one["place"] = made["nodes"][100 + 400 * (one["id"] % 3)]["place"]
@@ -360,14 +360,14 @@ def test_the_map_by_line(show):
     assert things(page, ".lz-source", "lz-stuck") == ["line:0:1"]
 
 
-def test_sorting_by_time(show):
+def test_costs_are_sorted_by_time(show):
     page = show(data.measured())
     tab(page, "Cost")
     page.get_by_role("button", name="Time").click()
     assert page.locator(".lz-costs tbody .lz-chip").all_inner_texts()[:2] == ["c1", "c5"]
 
 
-def test_peak_and_donation(show):
+def test_the_memory_tab_shows_the_peak_and_donated_values(show):
     page = show(data.small())
     tab(page, "Memory")
     assert page.locator(".lz-tile").first.inner_text().split("\n") == ["Allocated", "3 MiB"]
@@ -395,7 +395,7 @@ def two_programs():
     return made
 
 
-def test_program_selector(show):
+def test_the_program_selector_switches_programs(show):
     page = show(two_programs())
     tab(page, "Fusion")
     assert page.locator(".lz-card").count() == 3
@@ -420,7 +420,7 @@ def live_page(show, kernel, **more):
     return page
 
 
-def test_asking_the_compiler(show):
+def test_asking_the_compiler_renews_the_reasons(show):
     page = live_page(show, KERNEL_THAT_ANSWERS)
     tab(page, "Fusion")
     ask = page.get_by_role("button", name="Ask the compiler")
@@ -438,7 +438,7 @@ def test_asking_the_compiler(show):
     assert sent[0]["type"] == "ask" and sent[0]["id"]
 
 
-def test_verifying_a_boundary(show):
+def test_verifying_a_boundary_shows_its_verdict(show):
     page = live_page(show, KERNEL_THAT_ANSWERS)
     tab(page, "Fusion")
     page.locator(f".lz-boundary{thing('boundary:6')}").get_by_role("button", name="Verify").click()
@@ -447,7 +447,7 @@ def test_verifying_a_boundary(show):
     assert things(page, ".lz-cards", "lz-stuck") == [], "the button is not the boundary"
 
 
-def test_what_is_awaited_outlives_a_drawing(show):
+def test_a_pending_answer_survives_a_redraw(show):
     page = live_page(show, KERNEL_THAT_ANSWERS.replace(", 200)", ", 2000)"))
     tab(page, "Fusion")
     page.locator(f".lz-boundary{thing('boundary:6')}").get_by_role("button", name="Verify").click()
@@ -459,7 +459,7 @@ def test_what_is_awaited_outlives_a_drawing(show):
     assert page.locator(".lz-waiting").count() == 0
 
 
-def test_the_foot_says_what_the_card_says(show):
+def test_the_footer_shows_the_reason_and_label_of_the_selected_boundary(show):
     page = live_page(show, KERNEL_THAT_ANSWERS)
     tab(page, "Fusion")
     card = page.locator(f".lz-boundary{thing('boundary:6')}")
@@ -474,7 +474,7 @@ def test_the_foot_says_what_the_card_says(show):
 @pytest.mark.parametrize(
     "kernel", ["() => { throw new Error('Cannot send'); }", "() => setTimeout(window.disconnect, 50)"]
 )
-def test_a_kernel_that_is_gone(show, kernel):
+def test_a_dead_kernel_is_reported_and_can_be_asked_again(show, kernel):
     page = live_page(show, kernel)
     tab(page, "Cost")
     page.get_by_role("button", name="Measure").click()
@@ -483,7 +483,7 @@ def test_a_kernel_that_is_gone(show, kernel):
     assert page.get_by_role("button", name="Measure").is_enabled()
 
 
-def test_measuring(show):
+def test_measuring_shows_times_and_the_roofline(show):
     page = live_page(show, KERNEL_THAT_ANSWERS)
     tab(page, "Cost")
     page.get_by_role("button", name="Measure").click()
@@ -492,7 +492,7 @@ def test_measuring(show):
     assert page.locator(".lz-dot").count() == 5, "the kernel without a cost has no place in the plot"
 
 
-def test_changes_and_text_that_are_sent_when_asked_for(show):
+def test_missing_pass_changes_and_text_are_requested_from_the_kernel(show):
     made = data.small()
     programs = made["programs"]
     programs[0]["hlo"]["before"] = {"text": None, "lines": []}
@@ -534,7 +534,7 @@ def test_new_data_keeps_the_tab(show):
     assert page.locator(".lazynb-inspector").count() == 1
 
 
-def test_what_is_known_later_comes_in_place(show):
+def test_later_data_keep_selection_and_zoom(show):
     """The kernel sends the same program again with more of it worked out: nothing that the user did is
     lost."""
     page = live_page(show, KERNEL_THAT_ANSWERS)
@@ -558,7 +558,7 @@ def test_the_tab_that_was_asked_for_is_opened(show):
     assert page.get_by_role("tab", name="Memory").get_attribute("aria-selected") == "true"
 
 
-def test_passes_that_nobody_counted(show):
+def test_uncounted_passes_are_counted_on_request(show):
     made = data.small()
     made["programs"][0]["hlo"]["passes"][4].update(added=None, removed=None, rewritten=None, fused=None)
     page = live_page(show, KERNEL_THAT_ANSWERS, programs=made["programs"])
@@ -567,7 +567,7 @@ def test_passes_that_nobody_counted(show):
     page.wait_for_selector("text=1 fused")
 
 
-def test_closing_leaves_nothing(show):
+def test_unmounting_removes_elements_and_listeners(show):
     page = live_page(show, KERNEL_THAT_ANSWERS)
     assert page.evaluate("window.listening()") == 3
     page.evaluate("window.unmount()")
@@ -607,7 +607,7 @@ def test_text_can_be_read(show, theme):
 
 
 @pytest.mark.parametrize("width", [1400, 900, 600, 380])
-def test_nothing_sticks_out(show, width):
+def test_no_tab_overflows_at_any_width(show, width):
     page = show(data.measured(), width=width)
     for name in TABS:
         tab(page, name)
@@ -639,7 +639,7 @@ TIMES = {
 }
 
 
-def test_what_compiling_took_stands_with_the_hlo(show):
+def test_compile_times_are_shown_in_the_hlo_tab(show):
     given = data.small()
     given["programs"][0]["times"] = TIMES
     given["programs"][0]["hlo"]["passes"][0]["seconds"] = 0.0015
@@ -672,7 +672,7 @@ def test_what_compiling_took_stands_with_the_hlo(show):
     assert "1.5 ms" in page.locator(".lz-stage-title").inner_text()
 
 
-def test_a_program_that_nobody_timed_says_why(show):
+def test_a_program_without_compile_times_shows_the_reason(show):
     given = data.small()
     given["programs"][0]["times"] = {"why_not": "Not compiled here: the program was given compiled."}
     page = show(given)

@@ -28,7 +28,7 @@ def with_second(**of_second):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_what_earlier_cells_left_stands_apart(show, theme):
+def test_operations_of_earlier_cells_are_listed_apart(show, theme):
     page = show(data.small(cell=5, title="", earlier=[EARLIER], apart=APART), theme)
     assert page.locator(".lz-title").inner_text() == "Cell 5"
     assert page.locator(".lz-counts b").all_inner_texts() == ["18 operations", "6 kernels"]
@@ -43,12 +43,12 @@ def test_what_earlier_cells_left_stands_apart(show, theme):
     assert page.locator(".lz-earlier b").count() == 0
 
 
-def test_nothing_is_apart(show):
+def test_without_earlier_operations_no_section_is_shown(show):
     page = show(data.small(cell=5))
     assert page.locator(".lz-earlier").count() == 0
 
 
-def test_the_last_program_is_looked_at(show):
+def test_the_last_program_of_the_cell_is_selected(show):
     """It computes the value of the cell; the header counts all of them."""
     page = show(with_second())
     assert page.locator(".lz-counts b").all_inner_texts() == ["20 operations", "7 kernels"]
@@ -62,7 +62,7 @@ def test_the_last_program_is_looked_at(show):
     assert page.locator(".lz-cards .lz-card").count() == 1
 
 
-def test_what_did_not_run(show):
+def test_programs_that_did_not_run_are_marked(show):
     assert "not run" not in show(data.small()).locator(".lz-header").inner_text()
     assert "not run" in show(data.small(ran=False)).locator(".lz-header").inner_text()
     assert "the last not run" in show({**with_second(), "ran": False}).locator(".lz-header").inner_text()
@@ -80,7 +80,7 @@ def test_results_are_no_boundaries_between_kernels(show):
     assert f"6 kernels, {between} boundaries" in page.locator(".lz-toolbar").inner_text()
 
 
-def test_an_empty_cell(show):
+def test_an_empty_cell_reports_that_nothing_was_compiled(show):
     page = show(data.empty())
     page.get_by_role("tab", name="Fusion").click()
     assert "Nothing was compiled" in page.locator(".lz-panel").inner_text()
@@ -103,7 +103,7 @@ def test_groups_say_that_they_hold_results(show):
     assert show(grouped(20)).locator(".lz-group.lz-result").count() == 0
 
 
-def test_names_have_room(show):
+def test_short_names_are_never_cut(show):
     """A short name is never cut, whatever stands beside it."""
     made = data.small()
     page = show(made)

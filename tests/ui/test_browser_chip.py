@@ -57,7 +57,7 @@ def test_transfers_are_counted_apart(show):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_memory_of_the_chip(show, theme):
+def test_the_memory_tab_shows_chip_memory_vmem_and_padding(show, theme):
     page = show(on_chip(), theme=theme)
     tab(page, "Memory")
     tiles = page.locator(".lz-tiles").inner_text()
@@ -65,7 +65,7 @@ def test_memory_of_the_chip(show, theme):
     assert "f32[100,3] takes 44.4 times its size (52 KiB)" in page.locator(".lz-padding").inner_text()
 
 
-def test_cost_is_bounded_not_measured(show):
+def test_costs_are_shown_as_lower_bounds_without_measuring(show):
     page = show(on_chip(live=True), kernel=KERNEL)
     tab(page, "Cost")
     text = page.locator(".lz-cost").inner_text()
@@ -89,7 +89,7 @@ def test_code_is_asked_for_when_a_kernel_is_looked_at(show):
     assert asked == [1, 2]
 
 
-def test_code_that_was_not_kept(show):
+def test_code_missing_from_a_saved_view_is_reported(show):
     page = show(on_chip())
     tab(page, "Code")
     assert "was not kept in this saved view" in page.locator(".lz-code-texts").inner_text()

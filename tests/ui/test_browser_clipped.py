@@ -159,7 +159,7 @@ def test_no_text_is_lost(show, clean, program, width):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_the_test_sees_what_is_cut(show):
+def test_planted_clipped_text_is_detected(show):
     """Text in a box that is too small, in dots, and in a drawing: each is found, and a tooltip heals it."""
     page = show(small())
     tab(page, "Fusion")

@@ -53,7 +53,7 @@ def test_no_label_covers_another(show, count):
         assert "without a label, for want of room" in page.locator(".lz-plot figcaption").inner_text()
 
 
-def test_what_stands_above_the_roof_was_in_cache(show):
+def test_kernels_above_the_roofline_are_labelled_in_cache(show):
     page = show(measured())
     tab(page, "Cost")
     labels = page.locator(".lz-dot-label").all_text_contents()
@@ -65,7 +65,7 @@ def test_what_stands_above_the_roof_was_in_cache(show):
     )
 
 
-def test_what_is_too_large_for_the_cache_is_not_said_to_have_been_there(show):
+def test_kernels_too_large_for_the_cache_are_not_labelled_in_cache(show):
     page = show(measured(cache=512))
     tab(page, "Cost")
     assert "in cache" not in page.locator(".lz-plot").inner_text()
@@ -96,7 +96,7 @@ def test_transcendentals_stand_beside_flops(show):
     assert page.locator(f".lz-code-line{thing('line:0:6')}.lz-stuck").count() == 1
 
 
-def test_without_any_there_is_no_column(show):
+def test_without_transcendentals_there_is_no_column(show):
     page = show(data.small())
     tab(page, "Cost")
     assert "Transc." not in page.locator(".lz-cost").inner_text()
@@ -129,7 +129,7 @@ def test_memory_begins_at_the_peak(show):
     assert "w" in names, "the user's name"
 
 
-def test_by_keyboard_and_back(show):
+def test_steps_of_the_memory_map_are_chosen_by_keyboard(show):
     page = show(data.small())
     at_peak = memory(page)
     slider = page.get_by_role("slider", name="Step")
@@ -150,7 +150,7 @@ def test_the_outline_is_clicked_to_choose_a_step(show):
     assert page.locator(".lz-map-words").inner_text().startswith("step 0 of")
 
 
-def test_an_area_is_the_value(show):
+def test_an_area_of_the_memory_map_selects_its_value(show):
     page = show(data.small())
     memory(page)
     patch = page.locator(".lz-patch.lz-thing").first
@@ -202,7 +202,7 @@ def test_without_live_ranges_there_is_no_map(show):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["Cost", "Memory"])
-def test_all_can_be_read(show, theme, name):
+def test_cost_and_memory_have_sufficient_contrast(show, theme, name):
     page = show(measured(), theme)
     tab(page, name)
     assert page.evaluate(CONTRAST) == []

@@ -44,7 +44,7 @@ def moved(page):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_what_is_pointed_at_is_drawn_as_it_lies_and_what_it_reads_beside_it(show, theme):
+def test_pointing_at_an_operation_draws_its_sharding_and_that_of_its_operand(show, theme):
     page = show(on_four(), theme=theme)
     card = page.locator(".lz-lying")
     assert not card.is_visible() and moved(page).count() == 1
@@ -58,7 +58,7 @@ def test_what_is_pointed_at_is_drawn_as_it_lies_and_what_it_reads_beside_it(show
     assert reads.locator("tr").count() == 2
 
 
-def test_the_keyboard_shows_it_too(show):
+def test_sharding_drawings_are_shown_by_keyboard(show):
     page = show(on_four())
     moved(page).focus()
     page.keyboard.press("Enter")
@@ -110,7 +110,7 @@ def test_the_legend_explains_the_mark_where_there_is_one(show):
     assert "⇄" not in show(data.small()).locator(".lz-legend:not(.lz-source-legend)").inner_text()
 
 
-def test_collectives_are_lit_with_what_they_are_for(show):
+def test_selecting_a_line_highlights_its_collectives_and_shardings(show):
     page = show(on_four())
     moved(page).click()
     tab(page, "Collectives")
@@ -135,7 +135,7 @@ def test_figures_are_said_to_be_of_one_device(show):
     assert "bytes per device" in page.locator(".lz-toolbar").first.inner_text()
 
 
-def test_one_device_has_none_of_it(show):
+def test_a_program_on_one_device_shows_no_sharding(show):
     page = show(data.small())
     assert "per device" not in page.locator(".lazynb-inspector").inner_text()
     assert page.locator(".lz-flag.lz-sent").count() == 0 and not page.locator(".lz-lying").is_visible()

@@ -68,7 +68,7 @@ def live(show, **more):
     return page
 
 
-def test_three_sentences_above_the_tabs(show):
+def test_three_findings_are_shown_above_the_tabs(show):
     page = show(data.small(findings=FINDINGS))
     rows = page.locator(".lz-finding")
     assert rows.count() == 3 and "`" not in rows.first.inner_text()
@@ -85,7 +85,7 @@ def test_three_sentences_above_the_tabs(show):
 
 
 @pytest.mark.parametrize("made", [data.small, data.empty, lambda: data.small(findings=[])])
-def test_no_box_where_nothing_stands_out(show, made):
+def test_without_findings_no_box_is_shown(show, made):
     page = show(made())
     assert not page.locator(".lz-findings").is_visible()
 
@@ -100,7 +100,7 @@ def test_a_finding_lights_what_it_is_about(show):
     assert page.locator(f".lz-boundary{thing('boundary:1')}.lz-stuck").count() == 1
 
 
-def test_by_keyboard(show):
+def test_findings_are_selected_by_keyboard(show):
     page = show(data.small(findings=FINDINGS))
     row = page.locator(".lz-finding").nth(1)
     row.focus()
@@ -120,7 +120,7 @@ def test_verifying_renews_the_sentence(show):
     assert things(page, ".lz-findings", "lz-stuck") == [], "the button is not the finding"
 
 
-def test_the_program_without_a_name_is_shown_beside_this_one(show):
+def test_the_program_without_the_variable_is_compared_on_request(show):
     page = live(show)
     button = page.get_by_role("button", name="Compare with del h")
     button.focus()
@@ -149,7 +149,7 @@ def test_an_experiment_that_fails_says_so(show):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 800, 1600])
-def test_nothing_is_cut_and_all_can_be_read(show, theme, width):
+def test_findings_are_not_cut_and_have_sufficient_contrast(show, theme, width):
     long = [{**one, "text": one["text"] + " " + "`averyveryverylongname_`" * 12} for one in FINDINGS]
     page = show(data.small(live=True, findings=long), theme, width, kernel="() => {}")
     for text in page.locator(".lz-finding, .lz-finding-said, .lz-finding p").all():

@@ -14,8 +14,6 @@ from reading import tab
 import lazynb
 from lazynb.view.inspection.contents import inspection
 
-pytestmark = [pytest.mark.slow, pytest.mark.once]
-
 # Boxes (by a selector) that lie whole in the part of a pane that is in sight.
 IN_SIGHT = """([pane, boxes]) => {
   const outer = document.querySelector(pane).getBoundingClientRect();
@@ -102,7 +100,7 @@ def test_the_graph_opens_with_boxes_at_its_top(show, training, width):
     assert page.evaluate(ROOM_ABOVE, [".lz-canvas", ".lz-box:not(.lz-frame)"]) < 0.15
 
 
-def test_the_overview_stands_on_a_ground_of_its_own(show, training):
+def test_the_overview_and_the_graph_have_different_backgrounds(show, training):
     """The graph ends at an edge that can be seen, not in the middle of a white page."""
     page = show(training)
     colour = "e => getComputedStyle(e).backgroundColor"
@@ -129,7 +127,7 @@ def test_passes_that_are_not_known_are_not_counted(show):
 
 
 @pytest.mark.parametrize("name", ["Graph", "Fusion", "HLO", "Code", "Cost", "Memory", "Cache", "Breaks"])
-def test_an_empty_session_has_a_sentence_and_nothing_else(show, name):
+def test_each_tab_of_an_empty_session_shows_one_sentence(show, name):
     page = show(empty())
     tab(page, name)
     panel = page.locator(".lz-panel")
@@ -162,7 +160,7 @@ def test_the_legend_of_the_lines_is_in_sight(show, width):
     assert not page.evaluate(covered), "the last line can be read above it"
 
 
-def test_the_number_of_a_kernel_stays_in_its_colour(show):
+def test_the_number_of_a_kernel_fits_its_block(show):
     made = copy.deepcopy(late_kernels())
     made["clusters"][3]["label"] = "c1174"
     page = show(made)

@@ -110,7 +110,7 @@ def test_boxes_of_one_stage_do_not_cover_each_other(show):
                 assert apart
 
 
-def test_what_was_eliminated_says_why(show):
+def test_eliminated_operations_show_their_fate(show):
     page = show(with_formation())
     passes(page)
     go(page, 3)
@@ -174,7 +174,7 @@ def test_play_pause_and_step_by_keys(show):
     assert page.locator(".lz-formation .lz-slider").get_attribute("aria-valuetext").startswith("Pass 1 of 3")
 
 
-def test_nothing_moves_where_that_is_not_wanted(show):
+def test_reduced_motion_disables_the_animation(show):
     page = show(with_formation())
     page.emulate_media(reduced_motion="reduce")
     passes(page)
@@ -210,7 +210,7 @@ def test_a_large_program_is_drawn_around_the_selection(show):
     assert page.locator(".lz-formed-box.lz-lit:not([hidden])").count() >= 1
 
 
-def test_a_box_out_of_sight_is_brought_there(show):
+def test_a_selected_box_out_of_view_is_scrolled_to(show):
     """One alone, so that no arrow is lit."""
     made = chain(300)
     nodes = made["programs"][0]["hlo"]["formation"]["boxes"][-1]["stands"][0]["nodes"]
@@ -242,7 +242,7 @@ LATE = """(message, answer) => {
 }"""
 
 
-def test_it_is_asked_for(show):
+def test_the_formation_is_requested_from_the_kernel(show):
     made = data.small(live=True)
     page = show(made, kernel=LATE)
     page.evaluate("late => { window.late = late; }", {"formation": formation(), "passes": []})
@@ -265,7 +265,7 @@ def test_passes_that_were_not_written_down_are_offered(show):
     assert "of 3" in title(page)
 
 
-def test_an_error_is_said_and_can_be_asked_again(show):
+def test_an_error_is_shown_with_a_retry_button(show):
     page = show(
         data.small(live=True),
         kernel="(message, answer) => answer({ id: message.id, type: 'error', message: 'too large to follow' })",
@@ -275,7 +275,7 @@ def test_an_error_is_said_and_can_be_asked_again(show):
     assert page.get_by_role("button", name="Ask again").count() == 1
 
 
-def test_a_saved_view_without_it_says_so(show):
+def test_a_saved_view_without_a_formation_says_so(show):
     page = show(data.small())
     passes(page)
     assert "too long to be kept" in page.locator(".lz-formation").inner_text()
@@ -292,7 +292,7 @@ def test_text_can_be_read(show, theme):
 
 
 @pytest.mark.parametrize("width", [360, 800, 1600])
-def test_nothing_sticks_out(show, width):
+def test_the_formation_does_not_overflow_at_any_width(show, width):
     page = show(with_formation(), width=width)
     passes(page)
     go(page, 1)
@@ -303,7 +303,7 @@ def test_nothing_sticks_out(show, width):
         assert box["x"] >= 0 and box["x"] + box["width"] <= width
 
 
-def test_frames_while_the_slider_is_dragged(show):
+def test_dragging_the_slider_takes_under_a_thirtieth_of_a_second_a_frame(show):
     """300 operations at 30 frames a second: the page's thread is at work for less than a thirtieth of a second for
     each, whatever others do at the time. How many frames come depends on them, and is only printed."""
     page = show(chain(300))

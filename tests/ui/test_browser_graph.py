@@ -57,7 +57,7 @@ def test_a_box_has_the_line_and_the_variable(show):
     assert box_fill != ground
 
 
-def test_what_does_not_fit_is_shown_at_full_size_with_a_map(show):
+def test_a_graph_that_does_not_fit_is_shown_at_full_size_with_a_map(show):
     page = show(long_chain())
     assert page.locator(".lz-level").inner_text() == "100 %"
     overview = page.locator(".lz-overview")
@@ -71,13 +71,13 @@ def test_what_does_not_fit_is_shown_at_full_size_with_a_map(show):
     page.wait_for_function("document.querySelector('.lz-overview').checkVisibility()")
 
 
-def test_what_fits_has_no_map(show):
+def test_a_graph_that_fits_has_no_overview_map(show):
     page = show(long_chain(3))
     assert not page.locator(".lz-overview").is_visible()
     assert page.locator(".lz-level").inner_text() == "100 %"
 
 
-def test_the_map_by_keyboard(show):
+def test_the_overview_map_scrolls_by_keyboard(show):
     page = show(long_chain())
     overview = page.locator(".lz-overview")
     overview.focus()
@@ -92,7 +92,7 @@ def test_the_map_by_keyboard(show):
     assert "% of the height" in overview.get_attribute("aria-valuetext")
 
 
-def test_the_map_by_pointer(show):
+def test_the_overview_map_scrolls_by_pointer(show):
     page = show(long_chain())
     place = page.locator(".lz-overview").bounding_box()
     x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] * 0.9

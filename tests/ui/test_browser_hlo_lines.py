@@ -29,7 +29,7 @@ def long_module() -> dict:
     return made
 
 
-def test_it_opens_at_the_entry(show):
+def test_the_hlo_text_opens_at_the_entry_computation(show):
     page = show(long_module())
     tab(page, "HLO")
     page.wait_for_timeout(100)
@@ -41,7 +41,7 @@ def test_it_opens_at_the_entry(show):
     assert "HloModule m" in page.locator(".lz-hlo-line.lz-active").inner_text(), "what is called is above it"
 
 
-def test_it_stays_where_it_was_scrolled_to(show):
+def test_the_hlo_text_keeps_its_scroll_position(show):
     page = show(long_module())
     tab(page, "HLO")
     page.locator(".lz-rows").evaluate("rows => { rows.scrollTop = 400; }")

@@ -85,7 +85,7 @@ def test_both_show_the_same_view(show):
     assert [text.split()[0] for text in chosen] == ["Cost", "Cost"]
 
 
-def test_what_only_one_has_selects_nothing_in_the_other(show):
+def test_an_operation_of_one_side_only_selects_nothing_in_the_other(show):
     made = pair()
     alone = max(node["id"] for node in made["before"]["nodes"] if node["kind"] == "op")
     page = show(made)
@@ -93,7 +93,7 @@ def test_what_only_one_has_selects_nothing_in_the_other(show):
     assert things(page, side(1)) == []
 
 
-def test_closing_leaves_nothing(show):
+def test_unmounting_removes_both_inspectors(show):
     page = show(pair())
     page.evaluate("window.unmount()")
     assert page.locator(".lazynb-inspector, .lz-pair").count() == 0

@@ -7,7 +7,6 @@ from inspections import large, small
 
 pytest.importorskip("playwright")
 
-pytestmark = [pytest.mark.slow, pytest.mark.once]
 
 SILENT = "() => {}"  # a kernel that is busy
 RECORDED = ("version", "cell", "sources", "nodes", "groups")
@@ -23,7 +22,7 @@ def change(page, name, value):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_recorded_graph_is_there_first(show, theme):
+def test_the_recorded_graph_is_shown_before_the_rest(show, theme):
     page = show({}, theme, kernel=SILENT)
     assert page.inner_text("#inspector") == "Reading what XLA did …"
     data = small()
@@ -43,7 +42,7 @@ def test_the_recorded_graph_is_there_first(show, theme):
     assert page.locator(".lz-box.lz-lit").count() >= 1
 
 
-def test_it_stays_when_the_reading_is_interrupted(show):
+def test_the_recorded_graph_stays_after_an_interrupt(show):
     page = show({}, kernel=SILENT)
     change(page, "recorded", recorded(small()))
     change(page, "working", "Interrupted: what XLA did was not read to the end.")

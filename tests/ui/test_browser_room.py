@@ -114,7 +114,7 @@ def test_the_figures_of_a_kernel_fit(show):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(show, theme):
+def test_no_tab_has_an_accessibility_violation(show, theme):
     kernel = "(message, answer) => {}"
     page = show(data.measured(live=True), theme, width=1000, kernel=kernel)
     for name in TABS:

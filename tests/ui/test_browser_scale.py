@@ -40,7 +40,7 @@ def boxes(page) -> int:
     return page.locator(".lz-box:not(.lz-frame)").count()
 
 
-def test_first_picture(show, program):
+def test_ten_thousand_operations_are_painted_in_time_as_few_boxes(show, program):
     page = show(program)
     took = page.evaluate("window.painted")
     print(f"\n10,000 operations: painted in {took:.0f} ms")
@@ -48,7 +48,7 @@ def test_first_picture(show, program):
     assert 2 <= boxes(page) <= 40
 
 
-def test_first_picture_is_the_stored_drawing(show, program):
+def test_the_first_picture_has_the_boxes_of_the_stored_drawing(show, program):
     """Its boxes and no others: Python made the groups of both."""
     page = show(program)
     keys = page.locator("[data-part]").evaluate_all("boxes => boxes.map(box => box.dataset.part)")
@@ -89,7 +89,7 @@ def test_a_group_keeps_its_place_when_it_opens(show, program):
     assert abs(after["y"] - before["y"]) < 2
 
 
-def test_groups_by_keyboard(show, program):
+def test_groups_open_and_close_by_keyboard(show, program):
     page = show(program)
     page.locator(".lz-group").nth(1).focus()
     page.keyboard.press("ArrowRight")
@@ -117,7 +117,7 @@ def test_a_selection_in_closed_groups_can_be_opened(show, program, by):
     assert any(box["y"] > 0 and box["y"] < 850 for box in [one.bounding_box() for one in inner.all()])
 
 
-def test_pointing_stays_quick(show, program):
+def test_selecting_a_large_group_is_quick(show, program):
     page = show(program)
     took = clicked(page, '.lz-group:not([data-part^="inputs"])')
     print(f"\nselected a group of 2,500 in {took:.0f} ms")

@@ -64,7 +64,7 @@ def test_there_is_no_switch_where_there_is_one_program(show):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_both_programs_in_one_inspector(show, theme, tmp_path):
+def test_the_switch_shows_either_program_in_one_inspector(show, theme, tmp_path):
     page = show(both(), theme=theme)
     assert page.locator(".lazynb-inspector:visible").count() == 1
     assert "6 kernels, 5 MiB" in side(page, "lazynb's program").inner_text()
@@ -108,7 +108,7 @@ def test_the_selection_is_kept(show):
     assert "add (h)" in page.locator(f"{here} .lz-foot").inner_text()
 
 
-def test_of_a_kernel_its_operations_are_kept(show):
+def test_switching_with_a_selected_kernel_selects_its_operations(show):
     page = show(both())
     here = ".lazynb-inspector:visible"
     tab(page, "Fusion")
@@ -158,7 +158,7 @@ def test_the_other_program_is_asked_for_once_and_answers_for_itself(show):
         ),
     ],
 )
-def test_what_cannot_be_had_is_said(show, given, kernel_, words):
+def test_a_missing_jit_program_is_reported(show, given, kernel_, words):
     page = show(given, kernel=kernel_)
     side(page, "as jax.jit").click()
     page.wait_for_selector(".lz-switch .lz-error")

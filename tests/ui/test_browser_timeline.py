@@ -135,7 +135,7 @@ def test_a_bar_has_the_shares_of_its_parts(page):
     assert page.get_by_role("img", name=words).count() == 1
 
 
-def test_a_row_says_how_often_and_how_long(page):
+def test_a_row_shows_count_times_and_callers(page):
     first = page.locator(".lz-broken tbody tr").first
     expect(first).to_contain_text("1,000 × · 1 s · median 500 µs · first 600 ms")
     expect(first).to_contain_text("called from cell 3, line 8 and 1 more")
@@ -181,7 +181,7 @@ def test_a_line_of_another_cell_is_told_though_it_is_not_shown(page):
     assert page.evaluate("window.told") == [["bbbbbbbb", 2, 1, 1]]
 
 
-def test_what_was_fixed(page):
+def test_fixed_breaks_are_listed_for_the_session(page):
     assert page.get_by_text("Fixed: did not come again").count() == 0
     page.get_by_role("button", name="Session").click()
     fixed = page.locator(".lz-fixed-list")
@@ -207,7 +207,7 @@ def test_rows_of_the_cache_go_to_their_line(show):
     assert page.locator(".lz-source .lz-code-line.lz-lit").count() == 1
 
 
-def test_older_data_show_the_table(show):
+def test_data_without_timelines_show_the_table(show):
     made = inspections.small()
     made.pop("timelines", None)
     made["breaks"] = {"columns": ["code"], "rows": [["LNB108"]], "nodes": [], "text": "1 trace break"}
@@ -216,7 +216,7 @@ def test_older_data_show_the_table(show):
     expect(page.locator(".lz-table td")).to_contain_text("LNB108")
 
 
-def test_without_breaks(show):
+def test_without_breaks_a_sentence_is_shown(show):
     made = {**inspections.small(), "timelines": {"of": [], "help": []}}
     made["breaks"] = {"columns": [], "rows": [], "nodes": [], "places": [], "text": ""}
     page = show(made)
@@ -226,7 +226,7 @@ def test_without_breaks(show):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 800, 1600])
-def test_it_has_room_and_can_be_read(show, theme, width):
+def test_the_timeline_does_not_overflow_and_has_sufficient_contrast(show, theme, width):
     page = show(data(), theme, width=width)
     tab(page, "Breaks")
     page.get_by_role("button", name="Session").click()

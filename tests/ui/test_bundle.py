@@ -31,7 +31,7 @@ def test_committed_bundle_is_what_the_build_gives(tmp_path):
 
 
 @pytest.mark.parametrize("script", ["lint", "test"])
-def test_types_and_logic(script):
+def test_lint_and_unit_tests_of_the_front_end_pass(script):
     run = npm("run", "--silent", script)
     assert run.returncode == 0, run.stdout + run.stderr
 

@@ -14,7 +14,7 @@ from test_docs_site import built
 from lazynb.view.inspection.stored import stored
 
 SCRIPT = ROOT / "docs" / "_static" / "lazynb.js"
-docs = [pytest.mark.slow, pytest.mark.long, pytest.mark.once, pytest.mark.xdist_group("docs")]
+docs = pytest.mark.xdist_group("docs")
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_the_form_stays_where_there_is_no_data(opened, tmp_path, held):
     assert page.get_by_text("the static form").is_visible() and page.locator(".lazynb-inspector").count() == 0
 
 
-def test_what_is_stored_is_bounded():
+def test_stored_data_are_compressed_and_omitted_if_too_large():
     small, large = data.small(), data.large(10_000)
     for node in large["nodes"]:
         node["name"] += str(hash(str(node)))  # names that nothing makes shorter
@@ -99,14 +99,14 @@ class TestSite:
         assert "c0" in first.get_by_role("tabpanel").inner_text()
 
     @pytest.mark.parametrize("name", ["01-tour", "02-fusion"])
-    def test_a_notebook_that_stored_its_data_has_them_too(self, opened, site, name):
+    def test_each_stored_form_of_a_notebook_becomes_an_inspector(self, opened, site, name):
         kept = (ROOT / "notebooks" / f"{name}.ipynb").read_text().count("data-lazynb-stored")
         if not kept:
             pytest.skip("stored before static forms held their data: `make notebooks`")
         assert shown(opened, site, f"notebooks/{name}.html")[1] == kept
 
     @pytest.mark.parametrize(("theme", "part", "least"), [("light", "", 25), ("dark", "guide/", 12)])
-    def test_axe_finds_nothing(self, opened, site, theme, part, least):
+    def test_no_page_has_an_accessibility_violation(self, opened, site, theme, part, least):
         """In every page whose HTML this checkout makes; those of notebooks hold what was stored."""
         found = {}
         for file in sorted(site.rglob("*.html")):

@@ -16,11 +16,7 @@ from nbformat.sign import NotebookNotary  # noqa: E402
 from playwright.sync_api import expect  # noqa: E402
 from reading import CONTRAST, tab, thing, things  # noqa: E402
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.long,
-    pytest.mark.xdist_group("lab"),
-]  # one server and one kernel serve all
+pytestmark = pytest.mark.xdist_group("lab")  # one server and one kernel serve all
 
 SETUP = """import jax, jax.numpy as jnp
 x = jax.random.normal(jax.random.key(0), (256, 512))
@@ -81,7 +77,7 @@ def away(inspector) -> None:
 # ---- the selection -----------------------------------------------------------------------------------------
 
 
-def test_one_widget_and_no_second_form_in_sight(notebook, inspector):
+def test_one_widget_is_shown_and_the_static_form_hidden(notebook, inspector):
     assert notebook.page.locator(".lazynb-inspector").count() == 1
     assert not notebook.output(MAIN).locator(".lazynb-inspection").is_visible()
     assert "Cell" in inspector.locator(".lz-title").inner_text()
@@ -119,7 +115,7 @@ def test_a_kernel_and_an_instruction_light_their_lines(inspector):
 # ---- keys --------------------------------------------------------------------------------------------------
 
 
-def test_tabs_by_keyboard(notebook, inspector):
+def test_tabs_are_switched_by_keyboard(notebook, inspector):
     inspector.get_by_role("tab", name="Graph").focus()
     for expected in ("Fusion", "HLO", "Code", "Cost"):
         notebook.page.keyboard.press("ArrowRight")
@@ -158,7 +154,7 @@ def test_saving_by_keyboard_works_from_inside(notebook, inspector, root):
 # ---- asking ------------------------------------------------------------------------------------------------
 
 
-def test_asking_the_compiler(inspector):
+def test_asking_the_compiler_shows_its_reasons(inspector):
     tab(inspector, "Fusion")
     assert inspector.locator(".lz-boundary .lz-badge-said").count() == 0
     button = inspector.get_by_role("button", name="Ask the compiler")
@@ -173,7 +169,7 @@ def test_asking_the_compiler(inspector):
     )
 
 
-def test_measuring(inspector):
+def test_measuring_shows_times_and_the_roofline(inspector):
     tab(inspector, "Cost")
     assert inspector.locator(".lz-roofline").count() == 0
     inspector.get_by_role("button", name="Measure").click()
@@ -184,7 +180,7 @@ def test_measuring(inspector):
     assert not inspector.evaluate("root => root.classList.contains('lz-busy')")
 
 
-def test_a_variable_keeps_a_boundary_alive(notebook):
+def test_a_boundary_kept_by_a_variable_is_verified(notebook):
     notebook.run(OTHER, KEPT)
     inspector = notebook.inspector(OTHER)
     tab(inspector, "Fusion")
@@ -227,7 +223,7 @@ def test_two_widgets_are_independent(notebook, inspector):
     assert len(ids) == len(set(ids))
 
 
-def test_the_switch_to_the_program_of_jit(notebook):
+def test_the_switch_compiles_and_shows_the_jit_program(notebook):
     cell = notebook.run(OTHER, KEPT)
     notebook.inspector(OTHER)
     shown = cell.locator(".lazynb-inspector:visible")
@@ -252,7 +248,7 @@ def test_the_switch_to_the_program_of_jit(notebook):
     assert "not run" not in shown.locator(".lz-header").inner_text()
 
 
-def test_running_again_leaves_nothing_behind(notebook):
+def test_rerunning_a_cell_frees_the_former_widget(notebook):
     """No widget of an earlier run is in the page, nor in its memory."""
     client = notebook.page.context.new_cdp_session(notebook.page)
     notebook.page.evaluate("window.seen = []")
@@ -293,7 +289,7 @@ def test_an_error_in_the_cell_leaves_no_widget(notebook):
 LONG = "%%compile\nr = jax.lax.fori_loop(0, 60, lambda i, v: jnp.tanh(v @ w), x)\nr.sum()"
 
 
-def test_interrupt_while_measuring(notebook):
+def test_an_interrupt_while_measuring_is_reported(notebook):
     notebook.run(OTHER, LONG)
     inspector = notebook.inspector(OTHER)
     tab(inspector, "Cost")
@@ -342,7 +338,7 @@ def test_a_page_that_is_loaded_again_finds_its_kernel(notebook):
     inspector.get_by_text("The compiler said why").wait_for()
 
 
-def test_after_a_restart_nothing_answers_and_it_is_said(notebook, inspector):
+def test_after_a_restart_questions_are_answered_with_run_the_cell_again(notebook, inspector):
     notebook.page.evaluate(f"async () => {{ await {KERNEL}.restart(); }}")
     notebook.wait_for_kernel()
     tab(inspector, "Cost")
@@ -388,7 +384,7 @@ def test_a_saved_notebook_shows_the_static_form(notebook, browser, root, address
         reopened.page.close()
 
 
-def test_notebook_7(browser, tmp_path):
+def test_the_inspector_works_in_notebook_7(browser, tmp_path):
     """The classic-looking one: the same widget, the same keys."""
     write(tmp_path / "main.ipynb", SETUP, PROGRAM)
     with serving(tmp_path, "notebook") as address:
@@ -413,7 +409,7 @@ def test_notebook_7(browser, tmp_path):
             notebook.page.close()
 
 
-def test_predict_by_clicking(notebook):
+def test_predict_is_answered_by_clicking(notebook):
     """The student marks the lines, and the answer comes under the form."""
     cell = notebook.run(OTHER, "%%predict\np = x * x\nt = jnp.tanh(p)\ny = t @ t.T\ndel p, t")
     lines = cell.locator(".widget-toggle-buttons")

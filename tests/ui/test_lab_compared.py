@@ -11,7 +11,7 @@ from lab import Notebook, serving, write  # noqa: E402
 from playwright.sync_api import expect  # noqa: E402
 from reading import thing, things  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.once, pytest.mark.xdist_group("lab-compared")]
+pytestmark = pytest.mark.xdist_group("lab-compared")
 
 CELLS = [
     "import jax, jax.numpy as jnp\n%load_ext lazynb\nx = jnp.linspace(0, 1, 512 * 512).reshape(512, 512)",
@@ -21,7 +21,7 @@ CELLS = [
 ]
 
 
-def test_a_line_of_one_selects_that_of_the_other(browser, root):
+def test_a_selected_line_selects_its_counterpart_in_the_other_inspector(browser, root):
     write(root / "compared.ipynb", *CELLS)
     with serving(root) as address:
         notebook = Notebook(browser)

@@ -25,11 +25,7 @@ from lab_page import (  # noqa: E402
     violations,
 )
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.long,
-    pytest.mark.xdist_group("lab-marks"),
-]  # one server and one kernel serve all
+pytestmark = pytest.mark.xdist_group("lab-marks")  # one server and one kernel serve all
 
 BROKEN = """for i in range(3):
     y = jnp.sin(x) * i
@@ -77,7 +73,7 @@ def test_lines_carry_the_colours_of_their_kernels_and_their_breaks(notebook):
     assert broken[3][1] > 0 and {found[5][1], broken[3][1]} == {1, 2}, "one of the two costs most"
 
 
-def test_nothing_takes_room_where_there_is_nothing_to_show(notebook):
+def test_a_cell_without_marks_has_no_gutter(notebook):
     notebook.run(OTHER, PLAIN)
     notebook.page.wait_for_timeout(300)
     assert cell(notebook.page, OTHER).locator(".cm-gutters").count() == 0
@@ -118,7 +114,7 @@ def test_a_click_selects_the_kernel_in_the_inspector(notebook):
     page.locator(f"{PANEL} .lz-table", has_text="LNB").wait_for()
 
 
-def test_marks_by_keyboard(notebook):
+def test_marks_are_opened_by_keyboard(notebook):
     page = notebook.page
     notebook.execute("lazynb:show-panel")
     cell(page, MAIN).locator(".cm-line").nth(2).click()
@@ -169,7 +165,7 @@ def test_editing_a_line_clears_it_and_undoing_brings_it_back(notebook):
     until(page, lambda: cell(page, MAIN).locator(".cm-gutters").count() == 0, "no room for nothing")
 
 
-def test_a_cell_that_is_moved_or_split(notebook):
+def test_marks_follow_a_moved_or_split_cell(notebook):
     page = notebook.page
     activate(page, MAIN)
     notebook.execute("notebook:move-cell-down")
@@ -198,7 +194,7 @@ def test_a_cell_that_is_moved_or_split(notebook):
             pytest.fail("the split was not undone")
 
 
-def test_a_notebook_of_which_most_cells_have_no_editor_yet(notebook):
+def test_a_cell_without_an_editor_shows_its_marks_when_scrolled_to(notebook):
     """The last cell is run where nobody sees it, and shows its marks when it is scrolled to."""
     page = notebook.page
     page.evaluate(
@@ -222,7 +218,7 @@ def test_a_page_that_is_loaded_again_asks_for_the_marks(notebook):
     assert marks(notebook.page, BREAKS)
 
 
-def test_two_pages_on_one_kernel(notebook, browser, address):
+def test_two_pages_on_one_kernel_show_the_same_marks(notebook, browser, address):
     notebook.save()
     second = Notebook(browser)
     try:
@@ -242,7 +238,7 @@ def test_two_pages_on_one_kernel(notebook, browser, address):
 
 
 @pytest.mark.parametrize("setting", ["gutter", "colours"])
-def test_settings(notebook, setting):
+def test_settings_hide_the_gutter_and_change_the_colours(notebook, setting):
     page = notebook.page
     store = "window.jupyterapp.serviceManager.settings"
     file = "@lazynb/extension:plugin"

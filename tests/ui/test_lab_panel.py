@@ -4,7 +4,6 @@ kernel."""
 from __future__ import annotations
 
 import json
-import os
 import re
 
 import pytest
@@ -33,11 +32,7 @@ from nbformat.sign import NotebookNotary  # noqa: E402
 from playwright.sync_api import expect  # noqa: E402
 from reading import CONTRAST  # noqa: E402
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.long,
-    pytest.mark.xdist_group("lab-panel"),
-]  # one server and one kernel serve all
+pytestmark = pytest.mark.xdist_group("lab-panel")  # one server and one kernel serve all
 
 MAIN, OTHER = 1, 2
 PENDING = "p = jnp.sin(x) @ jnp.ones((512, 4))"
@@ -140,7 +135,7 @@ def test_interrupting_a_compilation_leaves_everything_as_it_was(notebook):
     notebook.run(OTHER, "")
 
 
-def test_a_restart_ends_what_is_said_to_compile(notebook):
+def test_a_restart_removes_the_compiling_indicator(notebook):
     page = notebook.page
     message = '{"type": "compiling", "operations": 812, "cell": "cell2", "label": "cell 9", "seconds": 5.0}'
     notebook.run(OTHER, f"{FAKE}say({message})")
@@ -159,7 +154,7 @@ def test_a_restart_ends_what_is_said_to_compile(notebook):
 # ---- the panel ---------------------------------------------------------------------------------------------
 
 
-def test_the_panel_is_live(notebook):
+def test_the_panel_follows_pending_operations_breaks_and_cache(notebook):
     page = notebook.page
     notebook.run(OTHER, PENDING)
     view(notebook).locator(".lz-box", has_text="sin").wait_for()
@@ -227,7 +222,7 @@ def test_the_panel_follows_the_focus(notebook):
     notebook.run(OTHER, "del p")
 
 
-def test_a_kernel_without_lazynb_hears_nothing_of_it(notebook, browser, root, address):
+def test_a_kernel_without_lazynb_gets_no_messages(notebook, browser, root, address):
     write(root / "silent.ipynb", "1 + 1")
     other = Notebook(browser)
     try:
@@ -245,7 +240,7 @@ def test_a_kernel_without_lazynb_hears_nothing_of_it(notebook, browser, root, ad
         other.page.close()
 
 
-def test_the_panel_by_keyboard_and_for_screen_readers(notebook):
+def test_the_panel_is_usable_by_keyboard_and_accessible(notebook):
     page = notebook.page
     notebook.run(OTHER, PENDING)
     tabs = page.locator(f"{PANEL} > .lz-tabs").get_by_role("tab")
@@ -274,7 +269,7 @@ def test_the_panel_by_keyboard_and_for_screen_readers(notebook):
 # ---- commands ----------------------------------------------------------------------------------------------
 
 
-def test_compile_pending(notebook):
+def test_the_compile_command_runs_pending_operations(notebook):
     notebook.run(OTHER, PENDING)
     view(notebook).locator(".lz-box", has_text="sin").wait_for()
     notebook.execute("lazynb:compile")
@@ -282,7 +277,7 @@ def test_compile_pending(notebook):
     assert notebook.run(OTHER, "print(repr(p)[:6])\ndel p").inner_text()
 
 
-def test_run_a_cell_eagerly(notebook):
+def test_the_run_eagerly_command_runs_the_cell_eagerly_once(notebook):
     page = notebook.page
     source = "e = jnp.sin(x) + 1\nprint(type(e).__name__)"
     assert "Lazy" in notebook.run(OTHER, source).inner_text()
@@ -308,7 +303,7 @@ def test_lazy_mode_is_a_toggle(notebook):
     until(page, lambda: page.evaluate(TOGGLED), "on")
 
 
-def test_clear_the_cache(notebook):
+def test_the_clear_cache_command_empties_the_tables(notebook):
     tab(notebook, "Breaks")
     view(notebook).locator("tbody tr").first.wait_for()
     notebook.execute("lazynb:clear-cache")
@@ -320,7 +315,7 @@ def test_clear_the_cache(notebook):
     notebook.run(MAIN, PROGRAM)
 
 
-def test_the_run_menu_and_the_palette(notebook):
+def test_the_run_menu_and_the_palette_have_the_commands(notebook):
     page = notebook.page
     page.locator(".lm-MenuBar-itemLabel", has_text="Run").click()
     menu = page.locator(".lm-Menu[data-type], .lm-Menu").last
@@ -365,7 +360,7 @@ def test_running_what_a_cell_displays_is_a_setting(notebook):
 # ---- graphs ------------------------------------------------------------------------------------------------
 
 
-def test_a_graph_in_an_output(notebook):
+def test_a_graph_in_an_output_is_interactive(notebook):
     page = notebook.page
     output = notebook.run(OTHER, "g = jnp.tanh(x) * 2 + 1\nunused = g + 1\ng")
     graph = output.locator(".lazynb-graph")
@@ -405,7 +400,7 @@ def test_a_large_graph_opens_in_groups(notebook):
 
 
 @pytest.mark.parametrize("how", ["trusted", "untrusted"])
-def test_a_graph_in_a_saved_notebook_without_a_kernel(notebook, browser, root, address, how):
+def test_a_graph_in_a_saved_notebook_is_shown_without_a_kernel(notebook, browser, root, address, how):
     notebook.run(OTHER, "g = jnp.tanh(x) * 2\ng")
     notebook.save()
     saved = nbformat.read(root / "main.ipynb", as_version=4)
@@ -461,10 +456,8 @@ def counted(page, client) -> tuple[int, int, int]:
     return page.evaluate("document.querySelectorAll('*').length"), found["Nodes"], found["JSEventListeners"]
 
 
-@pytest.mark.skipif(
-    not os.environ.get("LAZYNB_FULL"), reason="two minutes: only with LAZYNB_FULL=1, as in CI"
-)
-def test_two_hundred_runs_leave_nothing_behind(notebook):
+@pytest.mark.full  # two minutes
+def test_two_hundred_runs_leak_no_elements(notebook):
     """Each run draws a graph in the output and in the panel: one that stayed would be some 100 nodes and 20
     listeners."""
     page = notebook.page
@@ -485,7 +478,7 @@ def test_two_hundred_runs_leave_nothing_behind(notebook):
     assert notebook.run(OTHER, comms).inner_text().strip() == "1"
 
 
-def test_notebook_7(browser, tmp_path):
+def test_marks_panel_and_graphs_work_in_notebook_7(browser, tmp_path):
     """Marks, panel and graphs there too; it has no status bar."""
     pytest.importorskip("notebook", reason="notebook is not installed here")
     write(tmp_path / "main.ipynb", SETUP, PROGRAM, "")

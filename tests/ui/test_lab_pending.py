@@ -11,11 +11,7 @@ from lab import KERNEL, write  # noqa: E402
 from lab_page import SETUP, STATUS, restart, run_through, violations  # noqa: E402
 from playwright.sync_api import expect  # noqa: E402
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.long,
-    pytest.mark.xdist_group("lab-pending"),
-]  # one server and one kernel serve all
+pytestmark = pytest.mark.xdist_group("lab-pending")  # one server and one kernel serve all
 
 SHOWN = 1
 AHEAD = ".lazynb-graph .lz-ahead"
@@ -49,7 +45,7 @@ def pending(notebook, name: str) -> str:
     return notebook.run(2, f"print({name}.is_pending)").inner_text().strip()
 
 
-def test_it_says_what_reading_runs_and_run_shows_the_value(notebook):
+def test_the_cost_of_reading_is_shown_and_run_shows_the_value(notebook):
     output = shown(notebook, "v1 = jnp.arange(4.0) * 3 + 1\nv1")
     expect(output.locator(AHEAD)).to_contain_text("Reading it runs 3 operations: not compiled yet.")
     assert pending(notebook, "v1") == "True"
@@ -61,7 +57,7 @@ def test_it_says_what_reading_runs_and_run_shows_the_value(notebook):
     assert violations(notebook.page, ".jp-OutputArea .lazynb-graph") == []
 
 
-def test_by_keyboard(notebook):
+def test_a_value_is_run_by_keyboard(notebook):
     output = shown(notebook, "v2 = jnp.arange(4.0) - 1\nv2")
     run = button(output, "Run")
     run.wait_for()
@@ -81,7 +77,7 @@ def test_compile_shows_the_inspector_and_runs_nothing(notebook):
     assert pending(notebook, "v3") == "True"
 
 
-def test_what_was_computed_or_dropped_meanwhile(notebook):
+def test_values_computed_or_deleted_since_are_reported(notebook):
     output = shown(notebook, "v4 = jnp.tanh(x) * 4\nv4")
     button(output, "Run").wait_for()
     notebook.run(2, "float(v4[0, 0])")
@@ -94,7 +90,7 @@ def test_what_was_computed_or_dropped_meanwhile(notebook):
     assert other.locator(AHEAD).get_by_role("button").count() == 0
 
 
-def test_while_the_kernel_is_busy(notebook):
+def test_a_run_request_waits_while_the_kernel_is_busy(notebook):
     output = shown(notebook, "v6 = jnp.tanh(x) * 6\nv6")
     button(output, "Run").wait_for()
     notebook.start(2, "import time\ntime.sleep(4)")

@@ -11,7 +11,7 @@ from lab import serving, write  # noqa: E402
 from lab_page import run_through, shot  # noqa: E402
 from playwright.sync_api import expect  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.xdist_group("lab-predict-lines")]
+pytestmark = pytest.mark.xdist_group("lab-predict-lines")
 
 SETUP = """import jax, jax.numpy as jnp
 x = jax.random.normal(jax.random.key(0), (256, 128))
@@ -36,7 +36,7 @@ def notebook(browser, root, address):
         yield notebook
 
 
-def test_it_is_answered_by_keyboard(notebook):
+def test_the_form_is_answered_by_keyboard(notebook):
     cell = notebook.run(1, ASKED)
     boxes = cell.get_by_role("checkbox")
     expect(boxes).to_have_count(3)
@@ -57,7 +57,7 @@ def test_it_is_answered_by_keyboard(notebook):
     shot(notebook.page, "predict-lines-answered")
 
 
-def test_another_answer_takes_the_place_of_the_first(notebook):
+def test_another_answer_replaces_the_first(notebook):
     cell = notebook.run(1, ASKED)
     reveal = cell.get_by_role("button", name="Reveal")
     reveal.click()
@@ -71,7 +71,7 @@ def test_another_answer_takes_the_place_of_the_first(notebook):
 
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
 @pytest.mark.parametrize("width", [1200, 800])
-def test_nothing_is_off_the_screen(notebook, theme, width):
+def test_the_form_does_not_overflow_the_cell(notebook, theme, width):
     page = notebook.page
     notebook.execute("apputils:change-theme", f'{{"theme": "{theme}"}}')
     page.set_viewport_size({"width": width, "height": 1000})

@@ -11,7 +11,7 @@ for package in ("jupyterlab", "ipykernel", "playwright"):
 from lab import Notebook, write  # noqa: E402
 from lab_page import PANEL, SETUP, extended, shot, until, violations  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.xdist_group("lab-room")]
+pytestmark = pytest.mark.xdist_group("lab-room")
 
 PROGRAM = """normalised_output_of_the_last_attention_layer = jax.nn.softmax(jnp.tanh(x @ w) * 0.5 + jnp.sin(x))
 loss = (normalised_output_of_the_last_attention_layer * jnp.log(x ** 2 + 1e-6)).sum()
@@ -71,7 +71,7 @@ def notebook(request, browser, tmp_path):
         opened.page.close()
 
 
-def test_the_panel_is_in_the_window(notebook):
+def test_the_panel_stays_within_the_window_at_each_width(notebook):
     for width in 1600, 1200, 800:
         looked_at(notebook, width, notebook.app)
     legend = notebook.page.locator(f"{PANEL} .lz-marks-legend")

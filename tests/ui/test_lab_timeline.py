@@ -17,7 +17,7 @@ from playwright.sync_api import expect  # noqa: E402
 
 import lazynb  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.xdist_group("lab-timeline")]
+pytestmark = pytest.mark.xdist_group("lab-timeline")
 
 HELPER = """def helper(y):
     return float(y.sum())"""
@@ -90,7 +90,7 @@ def test_a_row_of_the_panel_goes_to_its_line(notebook):
     shot(notebook.page, "timeline-panel")
 
 
-def test_the_callers_and_the_help_are_behind_the_code(notebook):
+def test_clicking_a_code_opens_its_callers_and_help(notebook):
     page = notebook.page
     row = page.locator(f"{PANEL} .lz-broken tr", has_text="return float(y.sum())").first
     row.get_by_role("button", name="LNB103").click()
@@ -142,7 +142,7 @@ def test_a_mark_of_a_cell_without_an_inspector_opens_the_panel(notebook):
     expect(page.locator(f"{PANEL} > .lz-tabs [aria-selected=true]")).to_have_text("Breaks")
 
 
-def test_one_selection_in_the_panel_the_inspector_and_the_marks(notebook):
+def test_the_selection_is_shared_by_panel_inspector_and_marks(notebook):
     page = notebook.page
     cell(page, INSPECTED).locator(".cm-line").first.click()
     notebook.run(INSPECTED, COMPILED)
@@ -181,7 +181,7 @@ def test_one_selection_in_the_panel_the_inspector_and_the_marks(notebook):
     assert panel.locator(f"{line}.lz-lit").count() == 0
 
 
-def test_a_line_that_reads_otherwise_now_is_said_to_be_gone(notebook):
+def test_a_line_that_was_edited_is_reported_as_gone(notebook):
     page = notebook.page
     notebook.run(DEFINED, HELPER.replace("float(y.sum())", "y.sum()"))
     try:
@@ -193,7 +193,7 @@ def test_a_line_that_reads_otherwise_now_is_said_to_be_gone(notebook):
         notebook.run(DEFINED, HELPER)
 
 
-def test_a_stored_timeline_outlives_distrust(browser, root, address, clean):
+def test_a_stored_timeline_is_shown_in_an_untrusted_notebook(browser, root, address, clean):
     """As a notebook that somebody else ran shows it: the bars, with their words, and no kernel."""
     with lazynb.lazy():
         for turn in range(3):

@@ -14,7 +14,7 @@ for package in ("jupyterlab", "ipykernel", "playwright", "flax", "optax", "sklea
 from lab import NOTEBOOK, ROOT, Notebook, write  # noqa: E402
 from lab_page import SETUP, STATUS, marks, until  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-tour")]
+pytestmark = pytest.mark.xdist_group("lab-tour")
 
 PAST = f"""() => {{
   const code = {NOTEBOOK}.content.widgets.filter(cell => cell.model.type === 'code' && cell.model.sharedModel.getSource());
@@ -22,7 +22,7 @@ PAST = f"""() => {{
 }}"""
 
 
-def test_the_tour(browser, root, address):
+def test_the_tour_runs_to_its_end_with_marks_and_panel(browser, root, address):
     source = json.loads((ROOT / "notebooks" / "01-tour.ipynb").read_text())
     for cell in source["cells"]:
         if cell["cell_type"] == "code":
@@ -57,7 +57,7 @@ def test_the_tour(browser, root, address):
         notebook.page.close()
 
 
-def test_cells_that_fail(browser, root, address):
+def test_failing_cells_keep_marks_of_what_ran_before_the_error(browser, root, address):
     """An error leaves the marks of what ran before it, and no later cell is the worse for it."""
     broken = "y = jnp.sin(x) + 1\nprint(float(y[0, 0]))\n1 / 0\nz = y * 2"
     shape = "v = jnp.ones((2, 3)) @ jnp.ones((2, 3))"

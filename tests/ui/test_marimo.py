@@ -18,7 +18,7 @@ from lab import PATIENCE, ROOT
 pytest.importorskip("marimo", reason="marimo is not installed here: `pip install marimo`")
 pytest.importorskip("anywidget")
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.once, pytest.mark.xdist_group("marimo")]
+pytestmark = pytest.mark.xdist_group("marimo")
 
 # As marimo writes it: it counts lines by that.
 NOTEBOOK = """import marimo
@@ -123,7 +123,7 @@ def test_the_inspector_is_there_with_the_lines_of_the_cell(page):
     assert lit.count() >= 1
 
 
-def test_python_answers(page):
+def test_questions_are_answered_by_the_marimo_kernel(page):
     """What is asked goes to the kernel of marimo and comes back."""
     page.get_by_role("tab", name="Cost").click()
     timed = page.locator(".lazynb-inspector td", has_text=re.compile(r"^[\d.]+ (ns|µs|ms)"))
@@ -133,7 +133,7 @@ def test_python_answers(page):
     assert page.locator(".lazynb-inspector .lz-errors").inner_text() == ""
 
 
-def test_graph_and_breaks_show_themselves(page):
+def test_graph_and_breaks_are_displayed(page):
     assert "10 operations pending" in page.inner_text("body")
     table = page.locator("table", has_text="LNB")
     assert "if float(jnp.ones(3).sum()) > 1" in table.inner_text()

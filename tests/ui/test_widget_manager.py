@@ -40,12 +40,10 @@ PAGE = f"""<!doctype html><meta charset="utf-8"><title>embedded</title><body>
 <script type="{VIEW}">%s</script>"""
 
 pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.once,
     pytest.mark.skipif(
         not all(file.exists() for file in LOADED.values()),
         reason="the published widget manager is not here: `npm ci` in extension/ brings it",
-    ),
+    )
 ]
 
 
@@ -127,7 +125,7 @@ def test_a_page_without_a_kernel_offers_no_questions(opened):
     assert page.get_by_role("button", name="Measure").count() == 0
 
 
-def test_what_was_recorded_stays_where_the_rest_was_interrupted(opened, clean):
+def test_the_recorded_graph_is_shown_after_an_interrupted_reading(opened, clean):
     with lazynb.lazy():
         made = lazynb.compile(jnp.tanh(jnp.ones((4, 4))) * 2)
     widget = module.Inspector(made, {})

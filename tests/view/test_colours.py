@@ -62,7 +62,7 @@ def cos(degrees):
     return np.cos(np.radians(degrees))
 
 
-def test_the_distance_is_the_published_one():
+def test_the_colour_distance_equals_published_values():
     """Pairs 1, 7, 17 and 25 of Sharma, Wu and Dalal's table."""
     pairs = np.array(
         [
@@ -92,7 +92,7 @@ def test_each_kernel_has_a_look_of_its_own_while_there_are_enough():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_neighbours_never_share(seed):
+def test_neighbouring_kernels_never_share_a_look(seed):
     """Random ones, and kernels that all others read from or write to."""
     chance = random.Random(seed)
     count = chance.randint(66, 400)

@@ -105,14 +105,14 @@ def test_without_a_layout_engine_the_text_is_left(edited, monkeypatch):
     assert "install graphviz" in html and "tanh" in html and "LNB432" in html
 
 
-def test_a_program_that_nothing_is_like(clean):
+def test_a_program_unlike_all_others_is_explained_as_new(clean):
     run("print(jnp.sin(x))", x=jnp.ones(3))
     explained = explained_miss(0)
     assert explained.signs == {} and "nothing like it" in repr(explained) and explained.draw().source
     assert "LNB401" in explained._repr_html_()
 
 
-def test_which_misses_there_are(clean):
+def test_an_unknown_miss_number_is_refused_with_the_known_ones(clean):
     with pytest.raises(ValueError, match="nothing was compiled yet"):
         explained_miss(0)
     run("print(jnp.sin(x))", x=jnp.ones(3))
@@ -124,7 +124,7 @@ def test_which_misses_there_are(clean):
     assert isinstance(explained_miss(1), ExplainedMiss)
 
 
-def test_a_long_trace_is_shortened(clean):
+def test_equal_steps_of_a_long_trace_are_abbreviated(clean):
     loop = ("y = x", "for i in range(200):", "    y = jnp.sin(y)", "    y = y + 1")
     run(*loop, "print(y)", x=jnp.ones(3))
     run(*loop, "y = jnp.tanh(y)", "print(y)", x=jnp.ones(3))

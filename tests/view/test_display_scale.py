@@ -56,7 +56,7 @@ def tangle(x):
 
 
 @pytest.mark.parametrize("record", [chain, fan, written_out, cells, tangle])
-def test_ten_thousand_operations(record, clean, monkeypatch):
+def test_displaying_10000_operations_takes_time_linear_in_their_number(record, clean, monkeypatch):
     monkeypatch.setattr(
         lazynb.config, "max_program", 2 * COUNT
     )  # one trace, gone with its result: the next test runs nothing

@@ -57,7 +57,7 @@ def nodes_of(root: ET.Element) -> dict[str, str]:
     return {g.get("id"): "|".join(t.text or "" for t in g.iter(f"{SVG}text")) for g in groups}
 
 
-def test_structure(engine: str) -> None:
+def test_the_svg_has_the_boxes_labels_and_edges_of_the_view(engine: str) -> None:
     view = build(samples.softmax_layer())
     root = ET.fromstring(to_svg(view))
     drawn = nodes_of(root)
@@ -84,7 +84,7 @@ def test_edges_point_down(engine: str) -> None:
     assert all(captured.centres[e.tail][1] < captured.centres[e.head][1] for e in view.edges)
 
 
-def test_what_users_write_stays_text(engine: str) -> None:
+def test_user_text_is_escaped(engine: str) -> None:
     svg = to_svg(build(nasty()))
     root = ET.fromstring(svg)
     assert len(nodes_of(root)) == 3
@@ -93,7 +93,7 @@ def test_what_users_write_stays_text(engine: str) -> None:
     assert "変数" in svg
 
 
-def test_nothing_and_one_node(engine: str) -> None:
+def test_an_empty_graph_and_one_node_are_drawn(engine: str) -> None:
     assert "nothing is pending" in to_svg(build(samples.chain(0)))
     trace = samples.Trace()
     trace.op("iota")
@@ -148,14 +148,14 @@ def test_the_engine_recovers_from_an_error(monkeypatch: pytest.MonkeyPatch) -> N
     assert layout.run_engine("digraph { 1 }")
 
 
-def test_dot_source() -> None:
+def test_the_dot_source_has_nodes_clusters_and_edges() -> None:
     pytest.importorskip("graphviz")
     source = to_dot(build(samples.softmax_layer()))
     for part in ('id="node-7"', "cluster_0", "5 -> 6", "<b>softmax</b>"):
         assert part in source
 
 
-def test_dot_source_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dot_source_without_graphviz_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "graphviz", None)
     with pytest.raises(ImportError, match=r'pip install "lazynb\[lab\]"'):
         to_dot(build(samples.softmax_layer()))
@@ -163,7 +163,7 @@ def test_dot_source_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.skipif(not HAS_DOT, reason="no dot here")
 @pytest.mark.parametrize("snapshot", [nasty(), samples.softmax_layer(), samples.training_step()])
-def test_dot_source_is_understood(snapshot) -> None:
+def test_graphviz_accepts_the_dot_source(snapshot) -> None:
     pytest.importorskip("graphviz")
     view = build(snapshot)
     done = subprocess.run(

@@ -46,7 +46,7 @@ def test_a_headline_has_at_most_three_with_the_ids_of_what_they_are_about(kept):
     assert boundary["bytes"] == between["bytes"]
 
 
-def test_in_text_and_html(kept, tmp_path):
+def test_findings_are_in_text_and_html(kept, tmp_path):
     data = inspection(kept)
     first = data["findings"][0]["text"].split(":")[0].replace("`", "")
     text = to_text(data)
@@ -55,25 +55,25 @@ def test_in_text_and_html(kept, tmp_path):
     assert html.count("(rule inferred).") == len(data["findings"]) and "written because" in html
 
 
-def test_nothing_is_shown_where_nothing_stands_out(plain):
+def test_without_findings_no_section_is_shown(plain):
     data = inspection(plain)
     assert data["findings"] == []
     assert "(rule inferred)." not in to_html(data, plain.snapshot) and "\n- " not in to_text(data)
 
 
-def test_data_of_an_earlier_lazynb_have_none(kept):
+def test_data_without_findings_show_none(kept):
     data = inspection(kept)
     del data["findings"]
     assert "\n- " not in to_text(data) and "(rule inferred)." not in to_html(data, kept.snapshot)
 
 
-def test_saved_and_opened(kept, tmp_path):
+def test_findings_survive_saving_and_opening(kept, tmp_path):
     file = tmp_path / "one.json"
     Saved([entry_of(kept)]).save(file)
     assert opened(file).inspections[0]["findings"][0]["kind"] == "held"
 
 
-def test_without_the_names_beside_it(kept):
+def test_a_without_question_compares_with_the_program_without_the_names(kept):
     data = inspection(kept, live=True)
     answer = Answers(kept, data).answer({"type": "without", "variables": ["h", "k"], "id": 1})
     assert answer["type"] == "without", answer
@@ -88,14 +88,14 @@ def test_without_the_names_beside_it(kept):
 
 
 @pytest.mark.parametrize("names", [None, [], "h", [1], ["nobody"]])
-def test_names_that_are_none(kept, names):
+def test_a_without_question_with_bad_names_is_an_error(kept, names):
     answer = Answers(kept, inspection(kept, live=True)).answer(
         {"type": "without", "variables": names, "id": 2}
     )
     assert answer["type"] == "error" and answer["message"]
 
 
-def test_asking_the_compiler_renews_them(kept):
+def test_asking_the_compiler_renews_the_findings(kept):
     data = inspection(kept, live=True)
     answer = Answers(kept, data).answer({"type": "ask", "id": 3})
     labels = {boundary["id"]: boundary["label"] for boundary in answer["boundaries"]}

@@ -52,7 +52,7 @@ def test_the_kernels_at_the_end_are_the_clusters(compiled):
         assert kernels[cluster["name"]] <= set(cluster["instructions"])
 
 
-def test_a_kernel_is_asked_for_it(compiled):
+def test_a_live_inspection_gets_the_formation_on_request(compiled):
     data = inspection(compiled, live=True)
     assert data["programs"][0]["hlo"]["formation"] is None
     answer = Answers(compiled, data).answer({"type": "formation", "program": 0, "id": "a"})
@@ -63,7 +63,7 @@ def test_a_kernel_is_asked_for_it(compiled):
     assert [step["name"] for step in answer["passes"]] == [step.name for step in compiled.hlo.passes]
 
 
-def test_what_is_long_is_not_kept(compiled, monkeypatch):
+def test_a_long_formation_is_not_stored(compiled, monkeypatch):
     monkeypatch.setattr(contents, "KEPT", 3)
     data = inspection(compiled)
     assert data["programs"][0]["hlo"]["formation"] is None and data["notes"] == []

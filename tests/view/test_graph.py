@@ -35,14 +35,14 @@ def bundle(snapshot, title: str = "") -> dict:
     return made
 
 
-def test_members() -> None:
+def test_a_graph_gives_nodes_inputs_outputs_and_its_lowered_forms() -> None:
     graph = Graph(samples.softmax_layer(), "y", jaxpr=lambda: "jaxpr", stablehlo=lambda: "module {}")
     assert (len(graph), len(graph.nodes), len(graph.inputs), len(graph.outputs)) == (9, 13, 4, 2)
     assert (graph.to_jaxpr(), graph.to_stablehlo()) == ("jaxpr", "module {}")
     assert Graph(samples.chain(0)), "an empty graph is still a graph"
 
 
-def test_forms_that_nobody_supplied() -> None:
+def test_a_missing_lowered_form_is_refused() -> None:
     with pytest.raises(ValueError, match="without its jaxpr"):
         Graph(samples.chain(1)).to_jaxpr()
 
@@ -55,7 +55,7 @@ def test_display_never_asks_for_the_jaxpr() -> None:
     assert repr(graph) and str(graph) and graph.to_json() and graph._repr_mimebundle_()
 
 
-def test_text() -> None:
+def test_a_graph_is_listed_as_text_and_truncated() -> None:
     lines = str(Graph(samples.softmax_layer())).splitlines()
     assert lines[0] == "9 operations pending · 3 inputs · 1 scalar · 2 outputs"
     assert lines[-1].split() == ["%7", "softmax", "f32[128,10]", "%6", "6", "ops", "→", "y"]
@@ -63,7 +63,7 @@ def test_text() -> None:
     assert str(Graph(samples.random_graph(300))).splitlines()[-2].strip().endswith("more")
 
 
-def test_bundle(engine: str) -> None:
+def test_the_mime_bundle_has_an_image_table_and_text(engine: str) -> None:
     made = bundle(samples.softmax_layer(), "y: float32[128,10]")
     image = next(attrs for tag, attrs in made["tags"].seen if tag == "img")
     prefix = "data:image/svg+xml;base64,"
@@ -78,13 +78,13 @@ def test_bundle(engine: str) -> None:
     assert data["version"] == 1 and data["boxes"][-1]["members"] == [[7, 12]]
 
 
-def test_bundle_of_what_users_write(engine: str) -> None:
+def test_user_text_is_escaped_in_the_bundle(engine: str) -> None:
     made = bundle(nasty(), NASTY)
     assert "変数" in "".join(made["tags"].words)
 
 
 @pytest.mark.parametrize("size", [0, 1])
-def test_small(engine: str, size: int) -> None:
+def test_empty_and_one_node_graphs_have_a_bundle(engine: str, size: int) -> None:
     bundle(samples.chain(size))
 
 
@@ -93,7 +93,7 @@ def test_small(engine: str, size: int) -> None:
     [samples.chain(10_000), samples.random_graph(10_000), samples.random_graph(10_000, reach=30)],
     ids=["chain", "tangle", "local"],
 )
-def test_ten_thousand_nodes(engine: str, snapshot) -> None:
+def test_ten_thousand_nodes_are_shown_within_a_second_and_size_limits(engine: str, snapshot) -> None:
     Graph(samples.chain(1))._repr_mimebundle_()  # the wasm engine takes half a second to compile, once
     assert cpu_seconds(lambda: Graph(snapshot)._repr_mimebundle_()) < 1.0
     made = bundle(snapshot)
@@ -119,7 +119,7 @@ def test_display_errors_degrade_to_text(monkeypatch: pytest.MonkeyPatch) -> None
     assert Graph(samples.chain(3))._repr_mimebundle_() == {"text/plain": "<Graph of 3 operations>"}
 
 
-def test_include_and_exclude() -> None:
+def test_include_and_exclude_select_mime_types() -> None:
     graph = Graph(samples.chain(3))
     assert set(graph._repr_mimebundle_(include={"text/plain"})) == {"text/plain"}
     assert set(graph._repr_mimebundle_(exclude={"text/html"})) == MIMES - {"text/html"}

@@ -56,7 +56,7 @@ def walk(value, path=""):
             yield from walk(inner, f"{path}[]")
 
 
-def test_every_key_is_there_and_plain(made):
+def test_the_inspection_is_plain_json_and_follows_its_schema(made):
     data = inspection(made)
     assert json.loads(json.dumps(data)) == data
     check(data, schema.Inspection)
@@ -107,11 +107,11 @@ def test_no_shape_is_left_out_of_the_front_end():
         ("list[Literal[1, 'b']]", '(1 | "b")[]'),
     ],
 )
-def test_annotations_in_typescript(annotation, written):
+def test_python_annotations_are_written_as_typescript_types(annotation, written):
     assert front_end_data.typescript(ast.parse(annotation, mode="eval").body) == written
 
 
-def test_ids_lead_somewhere(made):
+def test_every_id_refers_to_an_existing_entry(made):
     data = inspection(made)
     clusters, nodes = {c["id"] for c in data["clusters"]}, {n["id"] for n in data["nodes"]}
     assert clusters == set(range(len(data["clusters"]))) and nodes == set(range(len(data["nodes"])))
@@ -133,7 +133,7 @@ def test_ids_lead_somewhere(made):
     assert any(line["nodes"] for line in lines) and not any("metadata=" in line["text"] for line in lines)
 
 
-def test_what_is_dead_is_counted_and_the_sum_is_right(made):
+def test_coverage_counts_sum_to_all_operations(made):
     data = inspection(made)
     coverage = data["coverage"]
     assert (
@@ -144,7 +144,7 @@ def test_what_is_dead_is_counted_and_the_sum_is_right(made):
     assert [f["kind"] for f in data["fates"]].count("dead") == 1
 
 
-def test_nothing_unknown_is_a_number(made):
+def test_unknown_figures_are_null_and_not_zero(made):
     for path, value in walk(inspection(made)):
         if (
             FIGURES.search(path.rsplit(".", 1)[-1])
@@ -174,7 +174,7 @@ def test_sources_hold_the_lines(made):
     assert len(source["lines"]) < 12
 
 
-def test_neighbours_have_other_colours(made):
+def test_neighbouring_kernels_have_different_colours(made):
     data = inspection(made)
     colour = [cluster["colour"] for cluster in data["clusters"]]
     for one in data["boundaries"]:
@@ -233,13 +233,13 @@ def test_no_passes_at_hand_says_why(clean):
     assert any("passes are not at hand" in note for note in data["notes"])
 
 
-def test_nothing_pending(clean):
+def test_an_inspection_of_nothing_pending_is_empty_and_valid(clean):
     data = inspection(lazynb.compile())
     assert data["nodes"] == data["clusters"] == data["programs"] == []
     check(data, schema.Inspection)
 
 
-def test_several_programs(clean):
+def test_an_inspection_of_several_programs_lists_each(clean):
     with lazynb.lazy():
         a = jnp.sin(jnp.arange(8.0)) + 1
     with lazynb.lazy():
@@ -367,14 +367,14 @@ def test_a_loop_says_how_often_it_turns_and_what_is_in_it_how_often_it_runs(clea
     assert "while, 7 turns" in page and "16 KiB → 16 KiB × 7" in page
 
 
-def test_notes_say_a_thing_once():
+def test_repeated_notes_are_kept_once():
     notes = Notes()
     for _ in range(2):
         assert notes.attempt("Costs are missing", lambda: 1 / 0, 7) == 7
     assert notes == ["Costs are missing: ZeroDivisionError: division by zero"]
 
 
-def test_a_cell_is_shown_whole(clean):
+def test_the_source_of_a_cell_is_complete(clean):
     from lazynb import source
     from lazynb.view.inspection.sources import Sources
 

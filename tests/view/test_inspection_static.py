@@ -49,7 +49,7 @@ def page_of(text):
     return page
 
 
-def test_only_what_survives_a_sanitiser(clean):
+def test_the_static_form_uses_only_tags_that_survive_a_sanitiser(clean):
     compilation, _ = compiled()
     page = page_of(to_html(inspection(compilation), compilation.snapshot))
     assert {tag for tag, _ in page.seen} <= ALLOWED
@@ -79,7 +79,7 @@ def test_the_drawing_has_chips_and_colours(clean):
     assert "#0072B2" in fills
 
 
-def test_the_twin_in_plain_text(clean):
+def test_the_plain_text_form_has_counts_reasons_and_lines(clean):
     compilation, _ = compiled()
     text = to_text(inspection(compilation))
     assert (
@@ -88,13 +88,13 @@ def test_the_twin_in_plain_text(clean):
     assert "test_inspection.py:" in text and "<" not in text.replace("<module>", "")
 
 
-def test_a_compilation_shows_itself(clean):
+def test_a_compilation_has_an_html_and_text_bundle(clean):
     compilation, _ = compiled()
     shown = compilation._repr_mimebundle_()
     assert set(shown) == {"text/html", "text/plain"}
 
 
-def test_showing_never_raises(clean, monkeypatch):
+def test_showing_a_broken_compilation_never_raises(clean, monkeypatch):
     compilation, _ = broken("clusters", "fates", "text", "module", "operations")
     assert set(bundle(compilation)) >= {"text/plain"}
     monkeypatch.setattr("lazynb.view.inspection.show.to_html", lambda *args, **more: 1 / 0)
@@ -123,7 +123,7 @@ def evil(tmp_path):
         return compile_tensors([], {f"`{EVIL}": value for value in namespace.values()}), namespace
 
 
-def test_what_users_write_stays_text(clean, tmp_path):
+def test_user_text_is_escaped(clean, tmp_path):
     compilation, _ = evil(tmp_path)
     html = bundle(compilation, opened=("hlo", "cache", "breaks"))["text/html"]
     assert {tag for tag, _ in page_of(html).seen} <= ALLOWED
@@ -131,7 +131,7 @@ def test_what_users_write_stays_text(clean, tmp_path):
     assert EVIL in "".join(page_of(html).words)
 
 
-def test_one_file_that_works_offline(clean, tmp_path, monkeypatch):
+def test_the_saved_page_is_one_file_that_works_offline(clean, tmp_path, monkeypatch):
     code = tmp_path / "inspector.js"
     code.write_text(
         "export function mount(el, data) { el.textContent = '</script><b>' + data.title } // <!-- \n"
@@ -156,7 +156,7 @@ def test_a_page_without_the_front_end_is_the_static_form(clean, tmp_path, monkey
     assert "<script" not in text and "operations → " in text
 
 
-def test_a_page_that_cannot_be_written(clean, tmp_path):
+def test_an_unwritable_page_path_raises(clean, tmp_path):
     compilation, _ = compiled()
     with pytest.raises(FileNotFoundError, match="inspector cannot be written"):
         compilation.save_html(tmp_path / "no" / "such" / "place.html")
@@ -172,7 +172,7 @@ def test_without_a_layout_engine_the_rest_is_there(clean, monkeypatch):
     assert "No drawing:" in html and "pip install" in html and "loop fusion" in html
 
 
-def test_shapes_in_words():
+def test_shapes_are_written_without_layouts():
     assert shape("(f32[2,3]{1,0}, s32[]{:T(128)})") == "(f32[2,3], s32[])"
 
 

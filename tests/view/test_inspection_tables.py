@@ -6,14 +6,14 @@ from lazynb.execute.records import Records
 from lazynb.view.inspection.tables import LETTERS, ROWS, table
 
 
-def test_a_reason_is_whole():
+def test_a_long_reason_is_not_cut():
     why = "; ".join(f"`name_{n}` was added: cell 3, line {n}" for n in range(20))
     assert 160 < len(why) < LETTERS
     made = table(Records([why], "", lambda record: {"n": "0", "reason": record}), "executable")
     assert made["rows"] == [["0", why]]
 
 
-def test_what_never_ends_is_cut_and_counted():
+def test_very_long_cells_and_tables_are_cut_and_counted():
     made = table(Records(["x" * 5000] * (ROWS + 1), "", lambda record: {"reason": record}), "executable")
     assert len(made["rows"][0][0]) <= LETTERS and made["rows"][0][0].endswith("…")
     assert made["text"] == f"{ROWS + 1} executables, {ROWS} of them are shown"

@@ -59,7 +59,7 @@ def graph(mark: str) -> Graph:
 
 
 @pytest.mark.parametrize("mark", HOSTILE, ids=ascii)
-def test_every_form_of_a_graph(mark):
+def test_invisible_characters_are_written_out_in_every_form_of_a_graph(mark):
     shown = graph(mark)
     written = mark.encode("unicode_escape").decode()
     bundle = shown._repr_mimebundle_()
@@ -78,7 +78,7 @@ def test_every_form_of_a_graph(mark):
 
 
 @pytest.mark.parametrize("mark", HOSTILE, ids=ascii)
-def test_tables(mark):
+def test_invisible_characters_are_written_out_in_tables(mark):
     records = Records([1], "none", lambda _: {"what": f"a{mark}b"})
     for form in (
         repr(records),
@@ -88,6 +88,6 @@ def test_tables(mark):
         assert mark not in form and re.search(r"a\\+[xuU]", form)
 
 
-def test_plain_data_leaves_what_is_no_text():
+def test_plain_data_changes_only_text_values():
     data = {"a": [1, None, 2.5, True, ("x\u202e",)], "b\u202e": {"c": "d"}}
     assert plain_data(data) == {"a": [1, None, 2.5, True, ["x\\u202e"]], "b\u202e": {"c": "d"}}

@@ -28,7 +28,7 @@ def made(clean):
     del h, out
 
 
-def test_tanh_is_not_nothing(made):
+def test_transcendentals_are_counted_beside_flops(made):
     data = inspection(made)
     first, second = line_costs(data["clusters"])
     assert (first.flops, first.transcendentals) == (0.0, ROWS * COLUMNS)
@@ -37,7 +37,7 @@ def test_tanh_is_not_nothing(made):
     assert first.clusters == [0] and second.clusters == [1]
 
 
-def test_in_text_and_html(made):
+def test_line_costs_are_in_text_and_html(made):
     data = inspection(made)
     text, html = to_text(data), to_html(data, made.snapshot)
     assert "0 FLOPs + 8.2 k transc." in text and "2.1 M FLOPs" in text
@@ -55,7 +55,7 @@ def test_one_line_has_no_table_of_lines(clean):
     assert ">transcendentals<" not in to_html(data, compilation.snapshot)
 
 
-def test_a_loop_counts_as_often_as_it_turns(clean):
+def test_loop_costs_count_once_per_iteration(clean):
     x = jnp.ones((64, 64))
     with lazynb.lazy():
         out = jax.lax.fori_loop(0, 5, lambda _, v: jnp.sin(v) * 2, x)
@@ -64,7 +64,7 @@ def test_a_loop_counts_as_often_as_it_turns(clean):
     assert sum(cost.transcendentals or 0 for cost in costs) == 5 * 64 * 64
 
 
-def test_what_one_kernel_does_not_say_nobody_knows(made):
+def test_a_line_with_an_unknown_kernel_cost_is_unknown(made):
     data = inspection(made)
     data["clusters"][0]["cost"] = None
     first, second = line_costs(data["clusters"])
@@ -72,7 +72,7 @@ def test_what_one_kernel_does_not_say_nobody_knows(made):
     assert work(None) == ""
 
 
-def test_none_are_not_told():
+def test_zero_transcendentals_are_left_out_of_the_total():
     known = {"low": 5.0, "high": 5.0}
     none = {"flops": known, "transcendentals": {"low": 0.0, "high": 0.0}, "bytes": known, "unknown": []}
     assert total(none) == "All kernels, as often as they run: FLOPs 5, bytes read and written 5 B"

@@ -56,7 +56,7 @@ def found(snapshot: Snapshot, least: int = 0) -> list[Loop]:
     return loops(ops, [(at, at + 1) for at in range(len(ops))], least)
 
 
-def test_sixty_turns_are_one_box() -> None:
+def test_sixty_iterations_are_one_box() -> None:
     program = Program()
     for _ in range(60):
         program.lines(*TURN)
@@ -65,7 +65,7 @@ def test_sixty_turns_are_one_box() -> None:
     assert box.badges == ("240 ops",)
 
 
-def test_a_recorded_loop_with_what_is_before_and_after(clean) -> None:
+def test_a_recorded_loop_is_folded_between_its_surroundings(clean) -> None:
     with lazynb.lazy():
         x, w = jnp.ones((8, 8)), jnp.ones((8, 8)) * 0.5
         for _ in range(60):
@@ -83,7 +83,7 @@ def test_a_recorded_loop_with_what_is_before_and_after(clean) -> None:
         assert "× 60 {matmul, tanh, sin, add}" in graph.to_svg()
 
 
-def test_it_opens_to_its_first_turn_and_to_all() -> None:
+def test_a_loop_box_opens_to_its_first_iteration_and_the_others() -> None:
     program = Program()
     for _ in range(60):
         program.lines(*TURN)
@@ -100,7 +100,7 @@ def test_it_opens_to_its_first_turn_and_to_all() -> None:
     assert leaves(loop) == list(range(2, 242)), "in trace order, none lost"
 
 
-def test_what_is_before_and_after_stands_apart() -> None:
+def test_operations_before_and_after_a_loop_are_separate_boxes() -> None:
     program = Program()
     program.lines((1, "exp"), (2, "log"))
     for _ in range(20):
@@ -112,7 +112,7 @@ def test_what_is_before_and_after_stands_apart() -> None:
     ]  # fmt: skip
 
 
-def test_a_loop_in_a_loop() -> None:
+def test_a_nested_loop_is_folded() -> None:
     program = Program()
     for _ in range(5):
         for _ in range(4):
@@ -123,7 +123,7 @@ def test_a_loop_in_a_loop() -> None:
     assert found(program.snapshot()) == [Loop(0, 9, 5)]
 
 
-def test_a_long_loop_in_a_loop_is_folded_in_the_first_turn_too() -> None:
+def test_a_long_inner_loop_is_folded_in_the_first_outer_iteration() -> None:
     program = Program()
     for _ in range(5):
         for _ in range(10):
@@ -136,7 +136,7 @@ def test_a_long_loop_in_a_loop_is_folded_in_the_first_turn_too() -> None:
     assert others["parts"][0]["parts"][0]["label"] == "× 10 {matmul, tanh}"
 
 
-def test_two_loops_one_after_the_other() -> None:
+def test_two_consecutive_loops_are_two_boxes() -> None:
     program = Program()
     for _ in range(20):
         program.lines(*TURN)
@@ -148,21 +148,21 @@ def test_two_loops_one_after_the_other() -> None:
     ]
 
 
-def test_turns_that_differ_are_left_alone() -> None:
+def test_differing_iterations_are_not_folded() -> None:
     program, chance = Program(), random.Random(3)
     for _ in range(40):
         program.lines(*[step for step in TURN if chance.random() < 0.6])
     assert not any(box.turns > 4 for box in drawn(program.snapshot()))
 
 
-def test_every_second_turn_is_another_one() -> None:
+def test_alternating_iterations_are_folded_in_pairs() -> None:
     program = Program()
     for turn in range(20):
         program.lines((4, "matmul"), (5, "tanh") if turn % 2 else (6, "sin"))
     assert [box.label for box in drawn(program.snapshot())] == ["× 10 {matmul, sin, matmul, tanh}"]
 
 
-def test_the_same_lines_wired_otherwise_are_no_turns() -> None:
+def test_iterations_with_other_operands_are_not_folded() -> None:
     trace, chance = samples.Trace(), random.Random(7)
     values = [trace.input("a")]
     for _ in range(60):
@@ -170,7 +170,7 @@ def test_the_same_lines_wired_otherwise_are_no_turns() -> None:
     assert max((loop.turns for loop in found(trace.snapshot())), default=0) < 8
 
 
-def test_a_loop_may_keep_the_turn_before(clean) -> None:
+def test_a_loop_that_reads_the_two_former_iterations_is_folded(clean) -> None:
     """A momentum: each turn reads what the two before it gave."""
     trace = samples.Trace()
     before, now = trace.input("a"), trace.input("b")
@@ -208,7 +208,7 @@ def test_functions_called_in_a_loop_are_not_cut() -> None:
     ]  # fmt: skip
 
 
-def test_a_turn_of_one_operation_is_said_as_ever() -> None:
+def test_a_loop_of_one_operation_keeps_its_name_with_a_count() -> None:
     program = Program()
     program.lines(*[(4, "add")] * 30)
     (box,) = drawn(program.snapshot())
@@ -224,7 +224,7 @@ def test_a_label_fits_its_box() -> None:
 
 
 @pytest.mark.parametrize("period", [1, 2, 3, 4, 7])
-def test_a_turn_of_the_same_operations_over_and_over_is_found(period: int) -> None:
+def test_an_iteration_with_repeated_operations_is_found(period: int) -> None:
     program = Program()
     for _ in range(12):
         program.lines(*[(4, "sin")] * period, *[(5, "cos")] * period)
@@ -232,7 +232,7 @@ def test_a_turn_of_the_same_operations_over_and_over_is_found(period: int) -> No
     assert (loop.start, loop.period, loop.turns) == (0, 2 * period, 12)
 
 
-def test_groups_of_any_loops_hold_everything() -> None:
+def test_groups_of_random_loops_hold_every_operation() -> None:
     for seed in range(25):
         program, chance = Program(), random.Random(seed)
         for _ in range(chance.randint(1, 4)):
@@ -242,7 +242,7 @@ def test_groups_of_any_loops_hold_everything() -> None:
         assert_sound(program.snapshot())
 
 
-def test_many_operations_take_no_time() -> None:
+def test_folding_many_operations_is_quick() -> None:
     program = Program()
     for _ in range(100):
         for _ in range(24):
@@ -256,7 +256,7 @@ def test_many_operations_take_no_time() -> None:
     assert max(len(group["parts"]) for group in groups(view) if not isinstance(group, int)) <= PARTS
 
 
-def test_steps_of_a_jitted_function(clean) -> None:
+def test_repeated_calls_of_a_jitted_function_are_folded(clean) -> None:
     @jax.jit
     def step(x, w):
         return jnp.tanh(x @ w) + 1.0

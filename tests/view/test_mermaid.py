@@ -55,7 +55,7 @@ def decoded(quoted):
 
 @pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.parametrize("expand", [False, True])
-def test_it_has_what_the_view_has(name, expand):
+def test_the_mermaid_text_has_the_boxes_and_edges_of_the_view(name, expand):
     view = build(SAMPLES[name](), expand=expand)
     found = read(to_mermaid(view))
     labels = box_labels(view)
@@ -74,14 +74,14 @@ def test_it_has_what_the_view_has(name, expand):
     assert all((classes[box.id] == "dead") == box.dead for box in view.boxes)
 
 
-def test_a_users_graph():
+def test_a_graph_is_written_as_mermaid_with_lines_and_a_limit():
     text = Graph(samples.softmax_layer(), "y").to_mermaid()
     assert 'n4(["b<br>f32[10]"]):::input' in text and text.endswith("output\n")
     assert 'subgraph line0["cell 4, line 2 · y = jax.nn.softmax(x @ w + b)"]' in text
     assert len(Graph(samples.chain(300)).to_mermaid(limit=20)) < 3000
 
 
-def test_another_type_than_the_boxs_stands_on_the_edge():
+def test_a_result_type_that_differs_from_the_box_is_on_the_edge():
     trace = samples.Trace()
     x = trace.input("x")
     both = trace._add("op", "split", ((x, 0),), ("float32[4]", "int32[2]"))

@@ -40,12 +40,12 @@ def assert_acyclic(ids: list[int], edges: list[tuple[int, int]]) -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(st.integers(0, 80), st.integers(0, 10**6), st.sampled_from([None, 2, 3, 7, 20]), st.booleans())
-def test_any_graph_any_limit(size: int, seed: int, limit: int | None, expand: bool) -> None:
+def test_random_graphs_respect_any_limit(size: int, seed: int, limit: int | None, expand: bool) -> None:
     assert_sound(build(samples.random_graph(size, seed), limit=limit, expand=expand), limit)
 
 
 @pytest.mark.parametrize("reach", [None, 30])
-def test_ten_thousand_nodes(reach: int | None) -> None:
+def test_ten_thousand_nodes_are_grouped_within_a_second(reach: int | None) -> None:
     snapshot = samples.random_graph(10_000, reach=reach)
     assert cpu_seconds(lambda: build(snapshot)) < 1.0  # 0.05 to 0.25 s alone on a small machine
     view = build(snapshot)
@@ -104,7 +104,7 @@ def test_dead_operations_are_left_out_and_counted() -> None:
     assert [box.badges for box in expanded.boxes if box.dead] == [("dead",)]
 
 
-def test_when_all_is_dead_it_is_shown() -> None:
+def test_a_graph_of_dead_operations_only_shows_them() -> None:
     trace = samples.Trace()
     trace.op("sin", trace.input("x"), dead=True)
     assert len(build(trace.snapshot()).boxes) == 2
@@ -156,6 +156,6 @@ def test_many_inputs_are_joined() -> None:
     assert len(view.boxes) <= 150 and view.boxes[0].badges == ("×1,000",)
 
 
-def test_limit_below_two() -> None:
+def test_a_limit_below_two_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 2"):
         build(samples.chain(3), limit=1)

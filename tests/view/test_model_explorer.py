@@ -63,7 +63,7 @@ def attributes(node):
 @pytest.mark.parametrize(
     "make", [samples.softmax_layer, nasty, lambda: samples.chain(300), lambda: samples.random_graph(200)]
 )
-def test_it_has_the_nodes_and_edges_of_the_trace(make):
+def test_the_json_has_the_nodes_and_edges_of_the_trace(make):
     snapshot = make()
     [graph] = checked(Graph(snapshot, "y").to_model_explorer(limit=20))
     assert [node["id"] for node in graph["nodes"]] == [str(node.id) for node in snapshot.nodes]
@@ -169,7 +169,7 @@ def test_edges_of_the_optimised_module_are_its_dataflow(compilation):
 
 
 @pytest.mark.skipif(not HAS_PACKAGE, reason="ai-edge-model-explorer is not installed here")
-def test_the_package_takes_it(compilation):
+def test_the_model_explorer_package_accepts_the_json(compilation):
     from model_explorer import graph_builder
     from model_explorer.utils import convert_adapter_response
 

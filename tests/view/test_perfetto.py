@@ -111,7 +111,7 @@ def test_a_kernel_that_ends_after_the_next_began_gets_a_track_of_its_own():
     assert numbers == [1, 1, 2, 1, 3]
 
 
-def test_the_program_that_was_meant_and_the_runs_that_are_kept(monkeypatch):
+def test_only_runs_of_the_profiled_program_are_kept(monkeypatch):
     def event(op, program, start, end):
         return types.SimpleNamespace(op=op, program=(program, 1), line=4, start=start, end=end)
 
@@ -129,7 +129,7 @@ def test_the_program_that_was_meant_and_the_runs_that_are_kept(monkeypatch):
     assert kept.left_out == 1 and len(kept.runs) == 2
 
 
-def test_a_profile_without_kernels_is_said(profiled, monkeypatch):
+def test_a_profile_without_kernels_is_refused(profiled, monkeypatch):
     compilation, _ = profiled
     monkeypatch.setattr(Timeline, "of", lambda self, ops: [[]])
     with pytest.raises(NotProfiled, match="gave no times of kernels"):

@@ -97,7 +97,7 @@ def test_the_page_needs_no_network_and_no_script(tmp_path):
     assert not [name for name in page.attributes if name.startswith("on") or name == "src"]
 
 
-def test_text_of_the_program_stays_text(tmp_path):
+def test_program_text_is_escaped(tmp_path):
     page = report(LOOP, tmp_path=tmp_path, error="ValueError: <img src=x onerror=alert(1)>")
     assert 'print(float(x.sum()))  # <script>alert("&amp;")</script>' in page.text
     assert "<img src=x onerror=alert(1)>" in page.text and "--name '<b>x</b>'" in page.text

@@ -64,7 +64,7 @@ def test_a_pass_has_its_seconds_where_they_are_known(compilation, data):
     assert any(info["seconds"] is not None for info in data["programs"][0]["hlo"]["passes"])
 
 
-def test_the_text_has_a_glance_and_in_full_all(data):
+def test_the_text_has_a_summary_and_on_request_every_pass(data):
     glance, full = to_text(data), to_text(data, times=True)
     assert "Compile time: lowering " in glance and "longest passes: " in glance
     assert "lines that took longest (inferred): " in glance and "Seconds of each pass" not in glance
@@ -86,7 +86,7 @@ def test_the_html_has_the_tables(compilation, data):
     assert to_html(data, compilation.snapshot, opened=("times",)) != html
 
 
-def test_a_hit_says_whose_times_they_are(compilation):
+def test_a_cache_hit_names_the_compilation_of_its_times(compilation):
     again = inspection(lazynb.compile(some, MATRIX, MATRIX))
     times = again["programs"][0]["times"]
     assert again["programs"][0]["cache"] == "hit"
@@ -97,7 +97,7 @@ def test_a_hit_says_whose_times_they_are(compilation):
     assert summary(times).endswith("the compilation whose program the cache gave.")
 
 
-def test_what_was_not_compiled_here_says_so():
+def test_a_precompiled_program_has_no_times():
     given = inspection(read_compiled(jax.jit(some).lower(MATRIX, MATRIX).compile()))
     assert "Compile time" not in to_text(given)
     assert "Compile time. Not compiled here: the program was given compiled." in to_text(given, times=True)
@@ -112,7 +112,7 @@ def test_older_files_have_no_times(compilation, data, tmp_path):
     assert "Compile time: not known." in to_text(saved.data, times=True)
 
 
-def test_a_saved_file_keeps_them(compilation, tmp_path):
+def test_a_saved_file_keeps_its_times(compilation, tmp_path):
     from lazynb.view.inspection.saved import Saved
 
     Saved([entry_of(compilation)]).save(tmp_path / "some.json")
@@ -121,6 +121,6 @@ def test_a_saved_file_keeps_them(compilation, tmp_path):
     assert "Seconds of each pass, by XLA" not in read.text()
 
 
-def test_the_command_line_has_an_option_for_them():
+def test_the_inspect_command_has_a_times_option():
     assert parser("").parse_args(["inspect", "some.json", "--times"]).times
     assert not parser("").parse_args(["inspect", "some.json"]).times

@@ -59,7 +59,7 @@ def assert_sound(snapshot: Snapshot, limit: int = GLANCE) -> list[Part]:
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 300), st.integers(0, 10**6), st.sampled_from([2, 7, 40]))
-def test_any_graph(size: int, seed: int, limit: int) -> None:
+def test_groups_of_random_graphs_are_sound(size: int, seed: int, limit: int) -> None:
     assert_sound(samples.random_graph(size, seed), limit)
 
 
@@ -75,7 +75,7 @@ def test_groups_open_down_to_single_operations(length: int) -> None:
     [samples.chain(10_000), samples.random_graph(10_000), samples.random_graph(10_000, reach=30)],
     ids=["chain", "tangle", "local"],
 )
-def test_ten_thousand_nodes(snapshot: Snapshot) -> None:
+def test_ten_thousand_nodes_are_grouped_within_a_second(snapshot: Snapshot) -> None:
     view = build(snapshot, limit=GLANCE)
     assert cpu_seconds(lambda: groups(view)) < 1.0  # 0.1 s alone on a small machine
     assert_sound(snapshot)
@@ -150,14 +150,14 @@ def test_dead_operations_that_are_left_out_come_last() -> None:
     assert dead["parts"] == [one, two]
 
 
-def test_the_json_of_a_graph_has_them() -> None:
+def test_the_json_of_a_graph_has_the_groups() -> None:
     graph = Graph(samples.training_step())
     assert graph.to_json()["groups"] == groups(graph.view())
     few = to_json(graph.view(), nodes=10)
     assert (few["nodes"], few["groups"]) == ([], []), "no node, no group of nodes"
 
 
-def test_an_inspection_has_those_of_its_static_form(clean) -> None:
+def test_an_inspection_has_the_groups_of_its_static_form(clean) -> None:
     with lazynb.lazy():
         y = jnp.ones(8)
         for _ in range(60):

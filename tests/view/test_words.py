@@ -19,11 +19,11 @@ from lazynb.view import words
         ("key<fry>[]", "key<fry>"),
     ],
 )
-def test_short_aval(aval: str, short: str) -> None:
+def test_short_aval_abbreviates_the_dtype(aval: str, short: str) -> None:
     assert words.short_aval(aval) == short
 
 
-def test_several_types() -> None:
+def test_short_avals_counts_equal_and_further_types() -> None:
     assert words.short_avals(["int32[]"] * 3) == "3 × i32"
     assert words.short_avals(["int32[]", "bool[]", "bool[2]"]) == "i32, bool +1 more"
     assert words.short_avals([]) == ""
@@ -38,11 +38,11 @@ def test_several_types() -> None:
         ("block(3)", "block(3)"),
     ],
 )
-def test_module(scope: str, path: str) -> None:
+def test_module_strips_transformations_from_a_scope(scope: str, path: str) -> None:
     assert words.module(scope) == path
 
 
-def test_plain_leaves_text_and_takes_control_characters() -> None:
+def test_plain_keeps_text_and_escapes_control_characters() -> None:
     assert words.plain("naïve 変数 🎉\n") == "naïve 変数 🎉\n"
     assert words.plain("\x1b[31m\x00\ud800") == "\\x1b[31m\\x00\\ud800"
     assert (
@@ -52,6 +52,6 @@ def test_plain_leaves_text_and_takes_control_characters() -> None:
     assert words.plain("❤️ שלום") == "❤️ שלום", "letters are written in their own direction"
 
 
-def test_clip() -> None:
+def test_clip_shortens_text_to_one_line() -> None:
     assert words.clip("a\n  b", 10) == "a b"
     assert words.clip("abcdef", 4) == "abc…"

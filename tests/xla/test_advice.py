@@ -36,7 +36,7 @@ def start():
     return {"w": jnp.ones((8, 8)), "b": jnp.zeros(8)}, jnp.ones((4, 8))
 
 
-def test_a_step_that_takes_longer_to_record_than_to_run(clean):
+def test_a_step_that_takes_longer_to_record_than_to_run_gets_advice(clean):
     found = lazynb.explain(train, *start())
     [one] = found.advice
     assert one.record_seconds > one.run_seconds > 0
@@ -49,7 +49,7 @@ def test_a_step_that_takes_longer_to_record_than_to_run(clean):
     assert "Recording takes longer than running" in repr(found)
 
 
-def test_the_cure_it_gives_is_one(clean):
+def test_following_the_advice_leaves_no_further_advice(clean):
     """Wrapped, the step is one operation, and there is nothing left to say."""
     params, x = start()
     before = lazynb.explain(train, params, x).advice[0]
@@ -87,7 +87,7 @@ def test_a_step_that_runs_long_gets_no_advice(clean):
     assert len(lazynb.explain(heavy, jnp.ones((700, 700))).advice) == 0
 
 
-def test_a_function_that_breaks_inside_is_not_to_be_wrapped_as_it_is(clean):
+def test_advice_on_a_function_with_a_break_inside_says_to_remove_the_break(clean):
     def update(x):
         y = x - jax.grad(lambda x: jnp.sum(jnp.sin(x) * jnp.tanh(x) + jnp.exp(x) * 0.5))(x)
         float(y.sum())
@@ -115,7 +115,7 @@ class Model:
         )
 
 
-def test_what_cannot_be_shown_to_be_pure_says_why(clean):
+def test_advice_on_a_function_not_shown_to_be_pure_names_its_state(clean):
     model = Model()
 
     def run(x):
@@ -164,7 +164,7 @@ _PROGRAMS = {letter: object() for letter in "abcdefgh"}
         ("", []),
     ],
 )
-def test_steps_are_what_is_repeated(breaks, expected):
+def test_repeated_break_sequences_are_found_as_steps(breaks, expected):
     found = list(advice.steps([Fake(letter) for letter in breaks]))
     assert ["".join(one.name for time in step.times for one in time) for step in found] == expected
 
@@ -204,19 +204,19 @@ def test_calls_are_followed_through_names_wrappers_and_closures():
     assert len(Calls([3, None, int, len, "text"]).functions) == 0
 
 
-def test_who_is_called_by_others_too():
+def test_functions_called_from_elsewhere_are_shared():
     calls = Calls([outer, lambda x: helper(x)])
     assert calls.shared(outer.__code__) == {helper.__code__}
 
 
-def test_recursion_ends():
+def test_recursive_functions_are_followed_once():
     def again(x):
         return again(x) if x else 0
 
     assert Calls([again]).reached(again.__code__) == {again.__code__}
 
 
-def test_what_a_function_changes():
+def test_assignments_to_outer_variables_and_attributes_are_found():
     count = 0
     box = []
 
@@ -238,7 +238,7 @@ def test_what_a_function_changes():
 # ---- the ordinary session ----------------------------------------------------------------------------------
 
 
-def test_recordings_share_of_a_session(clean):
+def test_the_share_of_recording_in_a_session_is_measured(clean):
     assert recording_share() == RecordingShare(0, 0.0, 0.0) and recording_share().share == 0.0
     with lazynb.lazy():
         train(*start(), steps=40)

@@ -36,7 +36,7 @@ def raw(leaf):
 
 
 @pytest.mark.parametrize("function, made", PROGRAMS.values())
-def test_the_program_that_jit_compiles(function, made):
+def test_as_jit_compiles_the_program_of_jax_jit(function, made):
     args = [make() for make in made]
     jitted = jax.jit(function)
     truth = jitted.lower(*args).compile()
@@ -58,7 +58,7 @@ def test_the_program_that_jit_compiles(function, made):
 @pytest.mark.parametrize(
     "name", ["named_chain", "attention", "mlp_gradient", "cart_pole", "dropout", "own_jit"]
 )
-def test_code_whose_values_are_at_hand(name):
+def test_as_jit_over_outside_values_compiles_the_program_of_jax_jit(name):
     """As a cell: its arrays are outside, it is recorded and run as ever."""
     function, made = PROGRAMS[name].values
     args = [make() for make in made]
@@ -98,7 +98,7 @@ def test_arguments_that_were_made_lazily_are_arguments_too(name):
     assert without_names(computed.traces[0].text) == truth
 
 
-def test_numbers_among_the_arguments_are_arguments_and_what_is_closed_over_a_constant():
+def test_passed_numbers_are_arguments_and_closed_over_arrays_constants():
     table = jax.numpy.arange(8.0)
 
     def function(x, rate, turns, *, shift):
@@ -122,7 +122,7 @@ def test_numbers_among_the_arguments_are_arguments_and_what_is_closed_over_a_con
         ({}, ""),
     ],
 )
-def test_what_is_not_taken_over_is_said(options, named):
+def test_jit_options_that_are_ignored_are_noted(options, named):
     def step(x, turns):
         return x * 2 + turns
 
@@ -147,7 +147,7 @@ def test_a_constant_result_is_not_removed():
 
 
 @pytest.mark.parametrize("function, made", PROGRAMS.values())
-def test_what_lazynb_runs_has_the_kernels_of_jit(function, made):
+def test_lazily_run_programs_have_the_kernels_of_jit(function, made):
     """Where no variable holds a number and no array of the user's is made of numbers alone."""
     with lazynb.lazy():
         args = [make() for make in made]

@@ -66,7 +66,7 @@ def test_an_unknown_backend_has_boundaries_without_reasons(make, platform):
         assert one.text in (REASONS["no-rules"].text, REASONS["silent"].text)
 
 
-def test_what_holds_of_hlo_holds_on_an_unknown_backend():
+def test_loop_carried_boundaries_are_found_on_an_unknown_backend():
     module = loop_module()
     found = find_boundaries(NoRules(module), find_clusters(module), lambda result: ())
     known = find_boundaries(CpuRules(module), find_clusters(module), lambda result: ())

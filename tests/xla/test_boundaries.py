@@ -83,7 +83,7 @@ def test_hints_stand_only_where_something_can_be_done():
     }
 
 
-def test_what_the_rules_would_have_fused_is_unknown():
+def test_a_boundary_the_rules_would_have_fused_is_unknown():
     module = entry(f"%a = {ARRAY} add(%x, %y)", f"ROOT %b = {ARRAY} negate(%a)")
     [one] = [
         one
@@ -93,7 +93,7 @@ def test_what_the_rules_would_have_fused_is_unknown():
     assert one.code == "unknown" and one.hint and one.label == "rule inferred"
 
 
-def test_a_copy_that_came_after_fusion(clean):
+def test_a_copy_added_after_fusion_is_labelled_copy(clean):
     x = jnp.ones((4, 8))
     with lazynb.lazy():
         y = x.reshape(8, 4).T  # noqa: F841
@@ -102,7 +102,7 @@ def test_a_copy_that_came_after_fusion(clean):
             assert one.code in ("copy", "result")
 
 
-def test_a_module_of_another_maker():
+def test_a_module_compiled_by_jax_jit_has_known_reasons():
     compiled = jax.jit(lambda x: jax.nn.softmax(x @ x)).lower(jnp.ones((16, 16))).compile()
     module = parse(compiled.as_text())
     found = find_boundaries(CpuRules(module), find_clusters(module), lambda result: ())
@@ -191,7 +191,7 @@ def test_opened_fusions_are_one_graph():
     assert graph.nodes[3].holders == {"s", "fusion"} and graph.members["fusion"] == [3, 4]
 
 
-def test_two_that_look_alike_are_two_where_they_must_be():
+def test_equal_custom_calls_stay_two_instructions():
     call = f'{ARRAY} custom-call(%x), custom_call_target="t"'
     module = entry(
         f"%a = {call}",
@@ -268,7 +268,7 @@ def test_two_that_look_alike_are_two_where_they_must_be():
         ),
     ],
 )
-def test_rules(lines, producer, consumer, words):
+def test_each_fusion_rule_gives_its_verdict(lines, producer, consumer, words):
     found, at = rules(entry(*lines))
     assert found.verdict(at[producer], Consumer((at[consumer],))) == words
 
@@ -346,12 +346,12 @@ PART = "f32[2,16]{1,0}"
         ([f"%a = {ARRAY} negate(%x)", f"%b = {ARRAY} dynamic-update-slice(%a, %a, %i, %j)"], TWICE),
     ],
 )
-def test_reuse_and_writing_in_place(lines, words):
+def test_rules_on_reuse_and_in_place_updates_give_their_verdict(lines, words):
     found, at = rules(entry(*INDICES, *lines, f"ROOT %r = {PAIR} tuple(%b, %z)"))
     assert found.verdict(at["a"], Consumer((at["b"],))) == words
 
 
-def test_a_value_that_a_maximum_and_the_exponential_shifted_by_it_read():
+def test_a_value_read_by_a_maximum_and_its_shifted_exponential_stays_separate():
     lines = [
         f"%a = {ARRAY} negate(%x)",
         "%i = f32[] constant(0)",
@@ -370,7 +370,7 @@ def test_a_value_that_a_maximum_and_the_exponential_shifted_by_it_read():
     assert found.verdict(at["a"], Consumer((at["b"],))) == ALLOWED
 
 
-def test_the_reason_of_a_shifted_exponential(clean):
+def test_the_rules_and_the_compiler_agree_on_a_shifted_exponential(clean):
     x = jnp.ones((64, 32))
     with lazynb.lazy():
         t = x * 2.0
@@ -383,7 +383,7 @@ def test_the_reason_of_a_shifted_exponential(clean):
         assert sorted(one.code for one in boundaries if one.consumer) == wanted
 
 
-def test_code_that_would_be_written_out_at_several_places():
+def test_a_fusion_that_duplicates_code_is_refused():
     lines = [
         "%a = f32[16,16]{1,0} concatenate(%x, %y), dimensions={0}",
         "%b = f32[16,16]{1,0} negate(%a)",
@@ -395,7 +395,7 @@ def test_code_that_would_be_written_out_at_several_places():
     assert found.verdict(at["a"], Consumer([at[name] for name in "btuc"], fused=True)) == CODE
 
 
-def test_a_long_path_beside_a_short_one():
+def test_long_and_short_paths_are_checked_in_linear_time():
     """Whether a value fits into its reader is asked along all paths between them: no recursion, no
     exponential time."""
     lines = [f"%a = {ARRAY} add(%x, %y)", f"%n0 = {ARRAY} multiply(%a, %z)"]
@@ -406,18 +406,18 @@ def test_a_long_path_beside_a_short_one():
     assert found.verdict(at["a"], Consumer((at["r"],))) == ALLOWED
 
 
-def test_edges_of_a_program_without_any(clean):
+def test_a_program_of_one_kernel_has_no_edges_and_one_result_boundary(clean):
     module = entry(f"ROOT %r = {ARRAY} add(%x, %y)")
     assert find_edges(module, find_clusters(module), lambda result: ()) == []
     [one] = find_boundaries(CpuRules(module), find_clusters(module), lambda result: ("h",))
     assert (one.code, one.consumer, one.variables) == ("result", "", ("h",))
 
 
-def test_the_views_have_the_labels_that_there_are():
+def test_the_view_schema_has_the_same_labels():
     assert typing.get_args(schema.Label) == LABELS
 
 
-def test_what_a_function_returns_is_returned_and_in_nobodys_reach():
+def test_function_results_are_labelled_returned_and_not_reachable():
     def both(x):
         h = jnp.tanh(x)
         return h, jnp.exp(h * 2.0).sum(axis=1)

@@ -62,7 +62,7 @@ def test_compilations_over_budget_give_reason_and_cure():
     assert all(row.operations >= 1 and row.seconds > 0 for row in error.compilations)
 
 
-def test_kernels_are_launches():
+def test_each_launch_of_a_kernel_is_counted():
     def step(x):
         return jnp.sin(x @ x).block_until_ready()
 
@@ -84,14 +84,14 @@ def test_kernels_are_launches():
     )
 
 
-def test_no_kernels_are_counted_where_nobody_asks(monkeypatch):
+def test_kernels_are_counted_only_with_a_kernel_limit(monkeypatch):
     monkeypatch.setattr(launches, "kernels_of", lambda compiled: pytest.fail("HLO was read"))
     with lazynb.lazy(), lazynb.budget(compiles=5, breaks=5) as budget:
         float(jnp.ones(3).sum())
     assert budget.used.kernels is None
 
 
-def test_a_limit_on_kernels_that_nobody_can_check_is_an_error(monkeypatch):
+def test_a_kernel_limit_without_hlo_is_an_error(monkeypatch):
     monkeypatch.setattr(launches, "kernels_of", lambda compiled: None)
     budget = lazynb.budget(kernels=100)
     with (
@@ -118,13 +118,13 @@ def test_barriers_that_were_asked_for_are_no_breaks():
         (x + 1).block_until_ready()
 
 
-def test_what_stays_pending_is_not_counted():
+def test_operations_that_stay_pending_are_not_counted():
     with lazynb.lazy(), lazynb.budget(compiles=0, breaks=0, kernels=0):
         x = jnp.ones(3) * 2
     np.testing.assert_array_equal(x, [2, 2, 2])
 
 
-def test_what_was_there_before_costs_nothing():
+def test_executables_compiled_before_the_block_are_not_counted():
     def step():
         return float((jnp.ones(3) * 2).sum())
 
@@ -194,7 +194,7 @@ def test_an_exception_passes_through():
     assert caught.value is error and not (execution.local.observers or for_all)
 
 
-def test_it_decorates_functions_also_recursive_ones():
+def test_a_budget_decorates_functions_including_recursive_ones():
     @lazynb.lazy()
     @lazynb.budget(breaks=1)
     def total(n):
@@ -223,7 +223,7 @@ def test_negative_limits_are_refused(limit):
 
 
 @pytest.mark.parametrize("limit", [1.5, True, "3", [1]])
-def test_what_is_no_whole_number_is_refused(limit):
+def test_a_limit_that_is_no_whole_number_is_refused(limit):
     with pytest.raises(TypeError, match=r"budget\(breaks=...\) takes a whole number or None"):
         lazynb.budget(breaks=limit)
 
@@ -255,7 +255,7 @@ def test_the_error_can_be_pickled():
     assert str(again) == str(caught.value) and again.exceeded == ("compiles", "breaks", "kernels")
 
 
-def test_no_value_is_kept():
+def test_a_budget_keeps_no_array_alive():
     with lazynb.lazy(), lazynb.budget(compiles=9, breaks=9, kernels=99):
         x = jnp.ones((512, 1024)) + 1
         x.block_until_ready()
@@ -281,7 +281,7 @@ def test_explaining_survives_a_difference_that_cannot_be_worked_out(monkeypatch)
         float(jnp.ones(3).sum())
 
 
-def test_what_was_forgotten_gets_no_reason():
+def test_compilations_cleared_from_the_cache_have_no_reason():
     with lazynb.lazy(), lazynb.budget() as budget:
         for n in (3, 4):
             float(jnp.ones(n).sum())

@@ -42,7 +42,7 @@ def figures(arrays):
     return int(moved["low"]), allocated
 
 
-def test_what_is_met_exactly_passes(arrays, figures):
+def test_limits_that_are_met_exactly_pass(arrays, figures):
     moved, allocated = figures
     limits = {"bytes": 3 * moved, "peak_memory": allocated}
     with lazynb.lazy(), lazynb.budget(**limits) as budget:
@@ -71,7 +71,7 @@ def test_bytes_over_budget_name_kernels_and_lines(arrays, figures):
     assert "held by" not in text
 
 
-def test_memory_over_budget_says_who_holds_it(arrays, figures):
+def test_memory_over_budget_names_the_values_that_hold_it(arrays, figures):
     _, allocated = figures
     x, w = arrays
     with (
@@ -105,7 +105,7 @@ def test_kernels_are_those_of_the_inspector(arrays):
             layer(*arrays).block_until_ready()
 
 
-def test_a_loop_counts_each_turn():
+def test_a_loop_counts_each_iteration():
     def run(x):
         return jax.lax.scan(lambda c, _: (jnp.tanh(c @ c), None), x, None, length=7)[0].block_until_ready()
 
@@ -126,7 +126,7 @@ def within(**limits):
         turns()
 
 
-def test_what_nobody_knows_is_not_checked(monkeypatch):
+def test_a_limit_on_an_unknown_figure_raises(monkeypatch):
     with pytest.raises(LimitUnchecked, match=r"bytes=100000\) cannot be checked: how often the loop"):
         within(bytes=100_000)
     with pytest.raises(lazynb.BudgetExceeded, match="over budget: 1 compilation where 0 are allowed"):
@@ -137,7 +137,7 @@ def test_what_nobody_knows_is_not_checked(monkeypatch):
         within(peak_memory=1)
 
 
-def test_nothing_is_worked_out_where_nobody_asks(monkeypatch):
+def test_bytes_are_computed_only_with_a_byte_limit(monkeypatch):
     monkeypatch.setattr(budget_module, "FootprintCounter", lambda: pytest.fail("programs are noted"))
     with lazynb.lazy(), lazynb.budget(kernels=9, compiles=9) as budget:
         float(jnp.ones(3).sum())
@@ -154,7 +154,7 @@ def test_more_programs_than_are_kept_have_figures(monkeypatch):
     assert [bool(each.kernels) for each in caught.value.footprints.programs] == [True, False]
 
 
-def test_sizes_and_what_is_none():
+def test_sizes_are_parsed_and_other_values_refused():
     assert bytes_in("4096") == bytes_in("4 KiB") == 4096 and bytes_in("1.5 GB") == 1_500_000_000
     assert bytes_in("64MiB") == 64 << 20 and bytes_in("2kB") == 2000 and bytes_in("7 B") == 7
     assert lazynb.budget(bytes="1 KiB", peak_memory="2 MB").limits.asked() == {

@@ -37,7 +37,7 @@ def pure_callback(v):
 
 
 @pytest.mark.parametrize("function", [pallas_call, custom_linear_solve, pure_callback])
-def test_it_is_one_operation(function):
+def test_a_closed_call_is_one_operation_with_its_line(function):
     with lazynb.lazy(), dumping():
         y = jax.jit(function)(jnp.ones((8, 8)))
         graph = lazynb.graph(y)
@@ -49,7 +49,7 @@ def test_it_is_one_operation(function):
     assert made.snapshot.operations() > 1 and all(fate.kind != "lost" for fate in made.fates.values())
 
 
-def test_what_cannot_be_recorded_is_a_break_that_says_so(clean):
+def test_a_function_with_compiler_options_is_a_break(clean):
     """A function with compiler options of its own runs at once."""
     with_options = jax.jit(doubled, compiler_options={"xla_embed_ir_in_executable": True})
     before = len(lazynb.breaks())
@@ -61,7 +61,7 @@ def test_what_cannot_be_recorded_is_a_break_that_says_so(clean):
     assert jnp.array_equal(y, with_options(jnp.ones((8, 8))))
 
 
-def test_a_shard_map_shows_the_parts_inside_and_the_whole_as_its_result():
+def test_a_shard_map_shows_shard_shapes_inside_and_the_whole_shape_outside():
     """Its lines are those of the function that it maps; XLA's collective belongs to the line that asks for it."""
     mesh = jax.make_mesh((2,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = jax.sharding.PartitionSpec

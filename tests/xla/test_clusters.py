@@ -48,7 +48,7 @@ ENTRY %main (x: f32[4], k: f32[], n: s32[]) -> (f32[4], f32[2,2], s32[]) {
 """
 
 
-def test_what_runs_in_order_and_within_loops():
+def test_clusters_are_in_order_with_their_enclosing_loop():
     clusters = find_clusters(parse(TEXT))
     assert [(one.name, one.kind, one.inside) for one in clusters] == [
         ("f", "loop", ""),
@@ -103,7 +103,7 @@ def test_results_and_readers_see_through_tuples():
         ("sort(%x), to_apply=%f", "single", ""),
     ],
 )
-def test_kinds_and_libraries(line, kind, library):
+def test_the_kind_and_library_of_an_instruction_are_found(line, kind, library):
     text = (
         "HloModule m\n\n%f (p: f32[]) -> f32[] {\n  ROOT %p = f32[] parameter(0)\n}\n\nENTRY %e (x: f32[]) "
         "-> f32[] {\n"
@@ -112,7 +112,7 @@ def test_kinds_and_libraries(line, kind, library):
     assert kind_of(parse(text).by_name["y"]) == (kind, library)
 
 
-def test_loops_within_loops():
+def test_thousands_of_nested_computations_are_walked():
     """As deep as Python would not follow by calls: the walk is iterative, and a computation is entered once
     for its loop."""
     depth, lines = 3000, ["HloModule m", ""]

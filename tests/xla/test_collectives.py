@@ -37,7 +37,7 @@ HALVES = {(0, 4), (1, 5), (2, 6), (3, 7)}
         ("replica_groups=mesh['a'=8], device_ids=(0,4,1,5,2,6,3,7) {'a':(4)2}", HALVES, ("data",)),
     ],
 )
-def test_the_spellings_of_groups(text, groups, axes):
+def test_each_replica_groups_notation_gives_its_groups_and_axes(text, groups, axes):
     found = groups_of(f"%r = f32[] all-reduce(%x), {text}, to_apply=%add", 8)
     assert found == frozenset(groups) and axes_of(found, *MESH) == axes
 
@@ -52,18 +52,18 @@ def test_the_spellings_of_groups(text, groups, axes):
         "replica_groups=mesh['a'=8] {all}",
     ],
 )
-def test_what_is_written_otherwise_is_not_guessed(text):
+def test_an_unknown_replica_groups_notation_gives_none(text):
     assert groups_of(f"%r = f32[] all-reduce(%x), {text}", 8) is None
 
 
-def test_axes_are_the_fewest():
+def test_the_fewest_mesh_axes_of_a_group_are_found():
     assert axes_of(groups_along(["a", "c"], ["a", "b", "c"], [2, 1, 2]), ["a", "b", "c"], [2, 1, 2]) == (
         "a",
         "c",
     )
 
 
-def test_permutations():
+def test_the_mesh_axes_of_a_collective_permute_are_found():
     text = "%p = f32[4] collective-permute(%x), source_target_pairs={{0,4},{4,0},{1,5},{5,1}}"
     assert axes_of_pairs(pairs_of(text), *MESH) == ("data",)
     assert axes_of_pairs(pairs_of("source_target_pairs={{0,1},{1,2}}"), *MESH) == ("model",)
@@ -123,7 +123,7 @@ def said(compilation):
         (nothing_to_say, None, None),
     ],
 )
-def test_programs_on_two_devices(function, line, why):
+def test_each_collective_is_attributed_to_its_line_and_reason(function, line, why):
     x, w1, w2 = placed(None, None), placed(None, "model"), placed("model", None)
     compilation = lazynb.compile(function, x, w1, w2)
     found = compilation.collectives

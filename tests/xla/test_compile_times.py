@@ -70,7 +70,7 @@ def test_lowering_is_apart_from_compiling(compilation):
     assert 0 < times.xla <= times.compiling
 
 
-def test_the_stages_are_all_of_xla(compilation):
+def test_the_stages_sum_to_the_time_of_xla(compilation):
     [times] = compilation.compile_times
     assert sum(stage.seconds for stage in times.stages) == pytest.approx(times.xla)
     assert all(stage.seconds >= 0 for stage in times.stages)
@@ -104,7 +104,7 @@ def test_the_passes_that_changed_something_are_those_of_the_dump(compilation):
     assert 0 < times.writing < times.stage(PASSES) + times.stage(PLANNING)
 
 
-def test_the_kernels_are_those_of_which_there_is_machine_code(compilation):
+def test_the_timed_kernels_are_those_with_machine_code(compilation):
     [trace], [times] = compilation.traces, compilation.compile_times
     clusters = {cluster.name for cluster in trace.clusters}
     names = [kernel.name for kernel in times.kernels]
@@ -117,7 +117,7 @@ def test_the_kernels_are_those_of_which_there_is_machine_code(compilation):
     assert sum(kernel.seconds is not None for kernel in times.kernels) == len(lowered)
 
 
-def test_a_hit_takes_no_time_and_says_whose_times_it_shows(clean):
+def test_a_cache_hit_names_the_compilation_of_its_times(clean):
     first = lazynb.compile(softmax, MATRIX, MATRIX, KEY)
     again = lazynb.compile(softmax, MATRIX, MATRIX, KEY)
     assert (first.cache_event, again.cache_event) == ("compiled", "hit")
@@ -153,7 +153,7 @@ def test_a_program_from_the_persistent_cache_was_loaded(clean, tmp_path, monkeyp
     assert times.lowering > 0 and times.loading > 0
 
 
-def test_what_was_given_compiled_has_no_times():
+def test_a_precompiled_program_has_no_times():
     lowered = jax.jit(softmax).lower(MATRIX, MATRIX, KEY)
     [times] = read_compiled(lowered.compile()).compile_times
     assert times.why_not == "Not compiled here: the program was given compiled."
@@ -162,7 +162,7 @@ def test_what_was_given_compiled_has_no_times():
     assert times.lowering is None and times.compiling > 0 and times.source == THIS
 
 
-def test_a_profile_that_is_being_taken_is_left_alone(clean):
+def test_a_profile_in_progress_is_not_disturbed(clean):
     session = jc.new_profile()
     [times] = lazynb.compile(softmax, MATRIX, MATRIX, KEY).compile_times
     data = session.stop()
@@ -189,7 +189,7 @@ def test_other_chips_and_processes_are_not_profiled():
         assert profile.data is None and why in profile.why_not
 
 
-def test_an_old_dump_gives_its_profile_up(clean):
+def test_an_old_dump_releases_its_profile(clean):
     [trace] = lazynb.compile(softmax, MATRIX, MATRIX, KEY).traces
     dump = trace.dump
     assert dump.profile.data
@@ -220,7 +220,7 @@ def made_up(tmp_path, *files):
     return types.SimpleNamespace(files=lambda pattern: sorted(tmp_path.glob(pattern)), keep=dump)
 
 
-def test_writing_is_taken_off_by_what_it_takes_at_the_start_of_a_pipeline(tmp_path):
+def test_the_time_of_writing_dumps_is_subtracted_from_each_pass(tmp_path):
     checks = event("RunInvariantCheckers", 1.6, 1.7)
     whole = event(
         "CompileCpuExecutable",
@@ -283,7 +283,7 @@ def test_a_pipeline_in_a_pass_is_counted_once_and_texts_in_its_midst_are_its_own
     assert around.writing == pytest.approx(0.05)
 
 
-def test_what_does_not_fit_together_is_not_guessed(tmp_path):
+def test_an_inconsistent_profile_gives_no_figure(tmp_path):
     busy = event("busy", 0.5, 1.0, event("RunInvariantCheckers", 1.0, 1.0))
     pipeline = event("main (m)", 0.0, 3.0, event("RunInvariantCheckers", 0.0, 0.0), busy, module="m")
     dump = made_up(

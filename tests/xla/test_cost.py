@@ -43,14 +43,14 @@ def array(*shape, dtype=jnp.float32):
 # ---- by hand -----------------------------------------------------------------------------------------------
 
 
-def test_sum_of_two_vectors():
+def test_a_vector_sum_has_one_flop_and_twelve_bytes_an_element():
     module = compiled(lambda x, y: x + y, array(1000), array(1000))
     assert of(module) == [
         (1000, 0, 12000)
     ]  # one addition an element; two operands and a result of 4,000 bytes each
 
 
-def test_chain_in_one_kernel():
+def test_a_fused_chain_counts_its_flops_transcendentals_and_bytes():
     module = compiled(lambda x: jnp.sin(x) * 2 + x, array(1000))
     assert of(module) == [(2000, 1000, 8000)]  # multiply and add; one sine each; one operand, one result
 
@@ -73,7 +73,7 @@ def test_product_counts_a_multiply_add_as_two(shape):
     ]
 
 
-def test_library_fusion_of_a_product():
+def test_a_library_product_has_its_flops_and_bytes():
     """XLA:CPU gives a product of this size to YNNPACK; it stays a computation that the analysis can read."""
     module = compiled(lambda x, w, b: jax.nn.gelu(x @ w + b), array(256, 128), array(128, 64), array(64))
     product, activation = of(module)
@@ -82,7 +82,7 @@ def test_library_fusion_of_a_product():
     assert activation[2] == 4 * (256 * 64 + 64 + 256 * 64)
 
 
-def test_softmax_by_parts():
+def test_softmax_flops_and_transcendentals_are_those_of_its_parts():
     module = compiled(jax.nn.softmax, array(64, 100))
     assert sum(found[1] for found in of(module)) == 6400  # one exponential an element
     # maximum and sum 99 each row, minus and times an element, one quotient a row
@@ -154,13 +154,13 @@ index_vector_dim=1, slice_sizes={1,10}
     assert kernel_costs(text, ["rows"])["rows"].bytes == 4 * (70 + 7 + 70)
 
 
-def test_scatter_has_figures():
+def test_a_scatter_counts_its_additions_and_bytes():
     module = compiled(lambda x, i, v: x.at[i].add(v), array(100, 10), jnp.arange(7), array(7, 10))
     assert sum(found[0] for found in of(module)) >= 70  # one addition an element
     assert all(found[2] for found in of(module))
 
 
-def test_reduction_with_two_results():
+def test_a_reduction_with_two_results_is_counted():
     def both(x):
         return jax.lax.reduce(
             (x, -x),
@@ -201,7 +201,7 @@ def scan(x, w):
     return jax.lax.scan(body, x, None, length=7)
 
 
-def test_loop_is_one_iteration_and_says_so():
+def test_the_cost_of_a_loop_is_that_of_one_iteration_and_labelled_so():
     module = compiled(scan, array(16, 16), array(16, 16))
     (loop,) = kernels(module, "while")
     found = kernel_costs(module, [loop])[loop]
@@ -211,7 +211,7 @@ def test_loop_is_one_iteration_and_says_so():
     assert program_cost(module).source == "XLA's cost analysis, one iteration of each loop"
 
 
-def test_kernel_in_a_loop():
+def test_a_kernel_in_a_loop_has_its_number_of_executions():
     module = compiled(scan, array(16, 16), array(16, 16))
     (product,) = [
         one.name
@@ -248,7 +248,7 @@ def test_loops_in_loops_multiply():
     )
 
 
-def test_unknown_number_of_iterations():
+def test_an_unknown_trip_count_leaves_executions_unknown():
     module = compiled(
         lambda x: jax.lax.while_loop(lambda c: c.sum() < 100, lambda c: c * 1.5 + 1, x), array(100)
     )
@@ -297,13 +297,13 @@ def test_loop_around_a_custom_call_is_unknown():
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan")])
-def test_absent_figure_is_none(monkeypatch, value):
+def test_a_negative_or_nan_figure_is_none(monkeypatch, value):
     monkeypatch.setattr(jc.analysis, "cost_properties", lambda text: {"flops": value, "bytes accessed": 8.0})
     module = compiled(lambda x: x + 1, array(3))
     assert of(module) == [(None, 0, 8)]
 
 
-def test_backend_without_analysis(monkeypatch):
+def test_a_backend_without_cost_analysis_gives_no_figures(monkeypatch):
     monkeypatch.setattr(jc.analysis, "cost_properties", lambda text: None)
     (found,) = kernel_costs(*(lambda m: (m, kernels(m)))(compiled(lambda x: x + 1, array(3)))).values()
     assert found == Cost(None, None, None, "this backend has no cost analysis")
@@ -312,7 +312,7 @@ def test_backend_without_analysis(monkeypatch):
 # ---- the text ----------------------------------------------------------------------------------------------
 
 
-def test_braces_and_quotes_in_names():
+def test_braces_and_quotes_in_scope_names_are_parsed():
     def named(x):
         with jax.named_scope('he said "}{", metadata={ x=1'):
             return jnp.sin(x) + jnp.flip(x)
@@ -322,7 +322,7 @@ def test_braces_and_quotes_in_names():
     assert of(module) == [(100, 100, 800)]
 
 
-def test_nothing_is_said_about_source_tables(capfd):
+def test_xla_prints_no_message_about_stack_frames(capfd):
     """Metadata refers to the module's header, which a kernel's own module has not: XLA would complain to the
     terminal."""
     module = compiled(jax.nn.softmax, array(64, 100))
@@ -332,7 +332,7 @@ def test_nothing_is_said_about_source_tables(capfd):
     assert "stack_frame" not in "".join(capfd.readouterr())
 
 
-def test_instruction_that_waits_for_another():
+def test_control_predecessors_are_ignored_in_the_cost_of_an_instruction():
     text = """HloModule x
 
 ENTRY %e (a: f32[2], b: f32[2]) -> f32[2] {
@@ -346,7 +346,7 @@ ENTRY %e (a: f32[2], b: f32[2]) -> f32[2] {
     assert program_cost(text).flops == 2
 
 
-def test_large_constants_layouts_keys_and_predicates():
+def test_large_constants_layouts_keys_and_predicates_have_costs():
     table = np.arange(12000, dtype=np.float32).reshape(300, 40)
 
     def mixed(x, key, p):
@@ -366,14 +366,14 @@ def test_every_instruction_can_be_asked_for():
 @pytest.mark.parametrize(
     "text", ["", "garbage", "HloModule x\n", "HloModule x\n\n%a {\n  ROOT %b = f32[] constant(1)\n}\n"]
 )
-def test_text_that_is_no_module(text):
+def test_text_that_is_no_hlo_module_is_refused(text):
     with pytest.raises(ValueError, match="no HLO module"):
         kernel_costs(text, [])
     with pytest.raises(ValueError, match="no HLO module"):
         program_cost(text)
 
 
-def test_instruction_that_xla_cannot_read():
+def test_an_unknown_opcode_gives_no_figures_and_a_reason():
     text = (
         "HloModule x\n\nENTRY %e (a: f32[2]) -> f32[2] {\n  %a = f32[2]{0} parameter(0)\n"
         "  ROOT %b = f32[2]{0} frobnicate(%a)\n}\n"
@@ -382,7 +382,7 @@ def test_instruction_that_xla_cannot_read():
     assert figures(found) == (None, None, None) and "cannot read" in found.source
 
 
-def test_unknown_name():
+def test_an_unknown_kernel_name_is_a_key_error():
     with pytest.raises(KeyError):
         kernel_costs(compiled(lambda x: x + 1, array(3)), ["nothing"])
 
@@ -402,7 +402,7 @@ def test_hundreds_of_kernels_are_quick():
 # ---- private names of jaxlib -------------------------------------------------------------------------------
 
 
-def test_cost_properties():
+def test_cost_properties_gives_flops_and_bytes_or_raises():
     text = jax.jit(lambda x: x + 1).lower(array(1000)).compile().as_text()
     found = jc.cost_properties(text)
     assert found is not None and found["flops"] == 1000 and found["bytes accessed"] == 8000

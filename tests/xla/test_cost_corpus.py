@@ -28,7 +28,7 @@ def compiled(expression, shapes):
 
 
 @pytest.mark.parametrize("name", cost_programs.CASES)
-def test_operations(name):
+def test_flops_and_transcendentals_of_each_program_are_as_computed_by_hand(name):
     case = cost_programs.CASES[name]
     total = compiled(case.expression, case.shapes).total_cost
     for found, expected, more in (
@@ -44,7 +44,7 @@ def test_operations(name):
 
 
 @pytest.mark.parametrize("name", cost_programs.PARTS)
-def test_parts(name):
+def test_bytes_of_partial_reads_are_as_computed_by_hand(name):
     expression, expected = cost_programs.PARTS[name]
     found = compiled(expression, {"x": (1000, 64), "y": (1000, 64)})
     bytes_ = found.total_cost.bytes.exact
@@ -57,7 +57,7 @@ def test_the_table_is_large_enough():
     assert len(cost_programs.CASES) >= 30
 
 
-def test_what_is_not_known_is_named():
+def test_unknown_parts_of_the_cost_are_named():
     total = compiled("jax.lax.while_loop(lambda c: c[0] < 1e6, lambda c: c + 1, x)", {"x": (9,)}).total_cost
     assert total.flops.exact is None and "turns is not known" in total.unknown[0]
     total = compiled("jnp.linalg.cholesky(x @ x.T)", {"x": (9, 9)}).total_cost

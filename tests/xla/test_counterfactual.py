@@ -149,7 +149,7 @@ def test_the_joined_program_gives_what_the_parts_give(program, clean):
 
 
 @pytest.mark.parametrize("bits", [32, 64])
-def test_it_runs_under_the_configuration_of_the_recording(bits, clean):
+def test_the_joined_program_runs_under_the_recorded_x64_mode(bits, clean):
     with jax.enable_x64(bits == 64):
         x = jnp.linspace(0.0, 1.0, 7)
         observer, result = watch(lambda x: (float(x.sum()), jnp.sin(x.sum() * 2.0))[1], x)
@@ -207,7 +207,7 @@ def passes(x, breaks):
 
 
 @pytest.mark.parametrize("program", [chain, losses, training, passes], ids=lambda program: program.__name__)
-def test_it_is_the_program_that_lazynb_makes_without_the_break(program, clean):
+def test_the_joined_program_equals_the_one_without_the_break(program, clean):
     x = jnp.linspace(0.1, 0.9, 64 * 64).reshape(64, 64)
     observer, result = watch(program, x, True)
     apart = Separate(observer.breaks)
@@ -240,7 +240,7 @@ def straight(x):
     return y
 
 
-def test_figures_of_one_break(clean):
+def test_one_break_has_counts_of_programs_kernels_and_bytes(clean):
     [one] = lazynb.explain(straight, jnp.ones(1000)).counterfactuals
     assert (one.code, one.kind, one.location.text) == ("LNB202", "block", "y.block_until_ready()")
     assert (one.count, one.followed, one.joined, one.inferred) == (1, 1, 1, False)
@@ -286,7 +286,7 @@ def test_long_iterations_are_joined_up_to_a_bound(clean):
     assert one.operations <= counterfactual.JOINED and one.joined == 2
 
 
-def test_another_break_between_stays(clean):
+def test_other_breaks_between_the_joined_ones_stay(clean):
     def train(x):
         for _ in range(5):
             x = jnp.sin(x) + 0.1
@@ -318,7 +318,7 @@ def test_breaks_of_several_lines_are_also_left_out_together(clean):
     assert lazynb.explain(straight, jnp.ones(10)).together is None
 
 
-def test_what_saves_most_comes_first_and_is_clear(clean):
+def test_rows_are_sorted_by_the_time_saved(clean):
     def program(x, small):
         y = x
         for _ in range(4):
@@ -347,7 +347,7 @@ def test_a_difference_is_clear_when_the_middle_halves_lie_apart(clean):
     assert not dataclasses.replace(one, now=None).clear
 
 
-def test_a_branch_says_what_it_takes_for_granted(clean):
+def test_a_branch_break_states_its_assumption(clean):
     def program(x):
         if x.sum() > 0:
             x = x * 2
@@ -393,13 +393,13 @@ NO_FIGURES = {
 
 
 @pytest.mark.parametrize("program", NO_FIGURES, ids=lambda program: program.__name__)
-def test_why_there_are_no_figures(program, clean):
+def test_breaks_without_figures_state_the_reason(program, clean):
     found = lazynb.explain(program, jnp.ones(3)).counterfactuals
     assert any(NO_FIGURES[program] in one.problem for one in found), found
     assert all(one.saved is None and one.total is None for one in found if one.problem)
 
 
-def test_what_is_too_long_is_not_joined(clean, monkeypatch):
+def test_programs_longer_than_max_program_are_not_joined(clean, monkeypatch):
     monkeypatch.setattr(lazynb.config, "max_program", 20)
 
     def program(x):
@@ -428,7 +428,7 @@ def test_only_the_costliest_rows_are_worked_out(clean, monkeypatch):
     assert [one.problem.startswith("not worked out") for one in found] == [False, True]
 
 
-def test_patience_has_an_end(clean, monkeypatch):
+def test_breaks_beyond_the_time_limit_are_not_worked_out(clean, monkeypatch):
     monkeypatch.setattr(counterfactual, "PATIENCE", 0)
 
     found = lazynb.explain(breaks_twice, jnp.ones(())).counterfactuals
@@ -452,7 +452,7 @@ def test_a_callback_is_not_called_again(clean):
     assert len(calls) == 3
 
 
-def test_what_is_assumed_is_said_of_kinds_that_there_are():
+def test_assumptions_are_stated_only_for_existing_break_kinds():
     assert counterfactual._NEEDS.keys() <= lazynb.reasons.REASONS.keys()
 
 
@@ -472,7 +472,7 @@ def donated_inputs(run):
     return sorted(len(executable.donated) for executable in executables.order)
 
 
-def test_the_same_memory_is_taken_as_without_explaining(clean):
+def test_explaining_donates_the_same_inputs(clean):
     def plainly():
         with lazynb.lazy():
             large(jnp.ones(1 << 20)).block_until_ready()
@@ -482,7 +482,7 @@ def test_the_same_memory_is_taken_as_without_explaining(clean):
     assert donated_inputs(lambda: lazynb.explain(large, jnp.ones(1 << 20))) == alone
 
 
-def test_large_inputs_that_are_gone_are_made_up_and_said_to_be(clean):
+def test_deleted_large_inputs_are_replaced_and_reported(clean):
     def program():
         with lazynb.eager():
             x = jnp.ones(1 << 20) + 1
@@ -495,7 +495,7 @@ def test_large_inputs_that_are_gone_are_made_up_and_said_to_be(clean):
     assert "made up" in one.inputs and one.saved is not None
 
 
-def test_caches_and_logs_are_as_the_program_left_them(clean):
+def test_explaining_leaves_caches_and_logs_unchanged(clean):
     with lazynb.lazy():
         loop(jnp.ones((4, 4))).block_until_ready()
     lazynb.explain(loop, jnp.ones((4, 4)))
@@ -519,7 +519,7 @@ def test_caches_and_logs_are_as_the_program_left_them(clean):
     assert after == (before[0] + 5, before[1], before[2], before[3], before[4] + 5, before[5] + 5)
 
 
-def test_measuring_takes_turns_and_warms_up():
+def test_measuring_alternates_the_programs_after_a_warm_up():
     order = []
 
     def way(name):

@@ -58,18 +58,18 @@ def archive(dump: Dump, lines) -> None:
 
 
 @pytest.mark.parametrize("write", [page, archive])
-def test_names_are_those_of_the_fusions_that_became_of_them(write):
+def test_logged_names_are_mapped_to_the_resulting_fusions(write):
     dump = Dump()
     write(dump, LINES)
     assert read_decisions(dump) == EXPECTED
 
 
-def test_the_last_word_on_a_pair_counts():
+def test_the_last_decision_on_a_pair_is_kept():
     decisions = [Decision("a", "b", "one"), Decision("a", "c", "x"), Decision("a", "b", "two")]
     assert latest(decisions) == {("a", "b"): "two", ("a", "c"): "x"}
 
 
-def test_no_log_and_one_that_was_cut_off():
+def test_a_missing_or_truncated_log_gives_no_decisions():
     assert read_decisions(Dump()) == []
     dump = Dump()
     archive(dump, LINES)
@@ -105,12 +105,12 @@ def test_no_log_and_one_that_was_cut_off():
         ("", "other"),
     ],
 )
-def test_words_and_codes(words, code):
+def test_each_message_of_xla_has_its_reason_code(words, code):
     assert code_of(words) == code and code in REASONS
 
 
 @pytest.mark.parametrize("name", ["mlp", "sort", "kept_product", "solve", "cartpole", "scatter"])
-def test_the_log_of_a_real_program_speaks_of_its_clusters(name):
+def test_decisions_of_a_real_program_name_its_clusters(name):
     [trace] = PROGRAMS[name]().traces
     dump = Dump()
     trace._executable.compile_again(options=dump.options(decisions=True))
@@ -124,6 +124,6 @@ def test_the_log_of_a_real_program_speaks_of_its_clusters(name):
     assert pairs & set(trace.edges)
 
 
-def test_without_passes_names_stay():
+def test_without_pass_dumps_names_are_unchanged():
     [trace] = PROGRAMS["mlp"]().traces
     assert renamed([Decision("x", "y", "z")], [], trace.module, trace.clusters) == [Decision("x", "y", "z")]

@@ -26,7 +26,7 @@ def of(module, opcode):
     return next(each.name for each in entry.instructions.values() if each.opcode == opcode)
 
 
-def test_what_is_read_from_outside_is_an_argument(module):
+def test_values_read_from_outside_become_parameters(module):
     total, product = of(module, "reduce"), of(module, "multiply")
     text = excerpt(module, {total, product}, [product])
     part = parse(text)
@@ -41,19 +41,19 @@ def test_what_is_read_from_outside_is_an_argument(module):
     assert " reduce(" in optimised and " tanh(" not in optimised
 
 
-def test_a_tuple_cannot_be_an_argument(module):
+def test_a_tuple_read_from_outside_is_refused(module):
     element = of(module, "get-tuple-element")
     with pytest.raises(NoExcerpt, match="tuple"):
         excerpt(module, {element}, [element])
 
 
-def test_the_parts_are_of_one_computation(module):
+def test_instructions_of_several_computations_are_refused(module):
     inner = next(each.name for each in module if each.opcode == "sine")
     with pytest.raises(NoExcerpt, match="loops or branches"):
         excerpt(module, {inner, of(module, "reduce")}, [inner])
 
 
-def test_parts_of_results_have_names_that_an_argument_can_have():
+def test_names_of_result_parts_are_made_valid_parameter_names():
     """``%sort.1#1`` of newer releases names a part of a result; no parameter may be called so."""
     text = """HloModule m
 

@@ -28,7 +28,7 @@ def train(x, times=4):
     return x
 
 
-def test_what_it_reports(clean):
+def test_explain_reports_result_breaks_and_compilations(clean):
     found = lazynb.explain(train, jnp.ones(8), times=3)
     with lazynb.lazy():
         expected = train(jnp.ones(8), times=3)
@@ -55,7 +55,7 @@ def test_the_log_has_the_same_breaks(clean):
     assert {(one.code, one.location, one.count, one.ops, one.compiles) for one in found.breaks} == logged
 
 
-def test_breaks_of_before_are_not_its_own(clean):
+def test_earlier_breaks_are_not_reported(clean):
     with lazynb.lazy():
         train(jnp.ones(8))
     found = lazynb.explain(lambda: jnp.ones(3) + 1)
@@ -77,7 +77,7 @@ def test_the_function_runs_once_and_lazily(clean):
     assert len(calls) == 1 and calls[0] is x
 
 
-def test_what_is_left_pending_is_computed_and_that_is_no_break(clean):
+def test_results_left_pending_are_computed_without_a_break(clean):
     kept = {}
 
     def fn(x):
@@ -90,7 +90,7 @@ def test_what_is_left_pending_is_computed_and_that_is_no_break(clean):
     assert len(found.compilations) == 1
 
 
-def test_a_hit_is_no_compilation(clean):
+def test_a_cache_hit_is_not_reported_as_a_compilation(clean):
     lazynb.explain(train, jnp.ones(8))
     found = lazynb.explain(train, jnp.ones(8))
     assert len(found.compilations) == 0 and found.breaks.total == 5
@@ -112,14 +112,14 @@ def test_inside_lazy_mode_nothing_else_is_forced(clean):
     assert "some of what its breaks forced was pending before it was called" in found.notes
 
 
-def test_what_is_pending_in_other_bodies_stays_pending(clean):
+def test_values_pending_in_other_bodies_stay_pending(clean):
     with lazynb.lazy():
         other = jnp.ones(3) * 2
     lazynb.explain(lambda: jnp.ones(3) + 1)
     assert other.is_pending
 
 
-def test_explaining_within_what_is_explained(clean):
+def test_nested_explanations_each_report_their_breaks(clean):
     inner = []
 
     def fn(x):
@@ -138,7 +138,7 @@ def test_strict_mode_is_suspended(clean):
     assert not execution.local.strict
 
 
-def test_other_threads_are_not_seen(clean):
+def test_breaks_of_other_threads_are_not_reported(clean):
     def fn(x):
         def work():
             with lazynb.lazy():
@@ -177,7 +177,7 @@ def test_an_explanation_that_fails_does_not_cost_the_exception(clean, monkeypatc
         lazynb.explain(failing, jnp.ones(3))
 
 
-def test_a_program_that_cannot_run_says_so_as_ever(clean):
+def test_a_failing_callback_raises_its_error(clean):
     broken = [True]
 
     def host(a):
@@ -224,7 +224,7 @@ def test_a_generator_function_is_refused(fn, clean):
         lazynb.explain(fn, jnp.ones(3))
 
 
-def test_other_things_that_do_not_run_are_refused(clean):
+def test_async_functions_non_functions_and_transformations_are_refused(clean):
     with pytest.raises(TypeError, match="asynchronous"):
         lazynb.explain(asynchronous, jnp.ones(3))
     with pytest.raises(TypeError, match="not int"):
@@ -233,12 +233,12 @@ def test_other_things_that_do_not_run_are_refused(clean):
         jax.jit(lambda x: lazynb.explain(train, x))(jnp.ones(3))
 
 
-def test_what_returns_a_generator_says_that_nothing_ran(clean):
+def test_a_function_that_returns_a_generator_is_noted_as_not_run(clean):
     found = lazynb.explain(lambda x: generator(x), jnp.ones(3))
     assert any("returned a generator" in note for note in found.notes)
 
 
-def test_no_arrays_at_all(clean):
+def test_a_function_without_arrays_reports_that_nothing_was_recorded(clean):
     found = lazynb.explain(lambda: 3)
     assert found.result == 3 and found.runs == 0
     assert any("nothing was recorded" in note for note in found.notes)
@@ -268,7 +268,7 @@ def test_plain_data_is_json(clean):
     assert data["counterfactuals"][0]["programs"][1] in (1, None)
 
 
-def test_both_forms_say_the_same(clean):
+def test_text_and_html_name_the_same_breaks(clean):
     def fn(x):
         y = x + 1
         if y.sum() > 0 and "<b>" != "&":
@@ -308,7 +308,7 @@ def test_a_display_that_fails_degrades(clean, monkeypatch):
     assert "cannot be shown" in bundle["text/plain"] and "text/html" not in bundle
 
 
-def test_nothing_but_the_result_is_kept(clean):
+def test_an_explanation_keeps_only_the_result_alive(clean):
     seen = []
 
     def fn(x):
@@ -330,7 +330,7 @@ def test_nothing_but_the_result_is_kept(clean):
 
 
 @pytest.mark.parametrize(("bound", "value"), [("_RUNS", 10), ("_FLOWS", 40)])
-def test_many_runs_are_bounded(bound, value, clean, monkeypatch):
+def test_the_number_of_recorded_runs_is_bounded(bound, value, clean, monkeypatch):
     monkeypatch.setattr(f"lazynb.session.run_recorder.{bound}", value)
 
     def fn(x):

@@ -19,7 +19,9 @@ PROGRAMS = load()
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
-def test_a_program(program, clean, place, capsys, monkeypatch):
+def test_each_corpus_program_is_explained_with_the_breaks_of_the_log(
+    program, clean, place, capsys, monkeypatch
+):
     prepare(program, place)
     name = f"<{program.name}>"
     code, variables = compiled(program, name)

@@ -44,7 +44,7 @@ def handed_on(numbers, text, inputs=lambda name: name):
     return numbers.of(parse(text), inputs).handed_on()
 
 
-def test_what_is_in_a_kernel_is_the_same_and_what_it_hides_is_not_written():
+def test_fused_and_separate_results_match_and_fused_intermediates_are_not_written():
     numbers = Expressions()
     a, b = results(numbers, SEPARATE)
     assert handed_on(numbers, FUSED) == {b} and a != b
@@ -71,7 +71,7 @@ def test_another_expression_is_another_array(old, new):
     assert not handed_on(numbers, FUSED.replace(old, new)) & set(results(numbers, SEPARATE))
 
 
-def test_another_input_is_another_array():
+def test_an_expression_of_another_input_is_another_array():
     numbers = Expressions()
     results_ = results(numbers, SEPARATE, {"x": 0, "w": 1}.get)
     assert not handed_on(numbers, FUSED, {"x": 0, "w": 2}.get) & set(results_)
@@ -104,7 +104,7 @@ def test_a_number_that_is_an_input_is_the_constant_of_that_value():
 
 
 @pytest.mark.parametrize("line", ["dimensions={0}, to_apply=%add", "dimensions={1}, to_apply=%add"])
-def test_attributes_and_what_is_applied_are_a_part_of_it(line):
+def test_attributes_and_applied_computations_distinguish_expressions(line):
     text = """HloModule sums
 
 %add (a: f32[], b: f32[]) -> f32[] {
@@ -136,7 +136,7 @@ def test_memory_of_another_shape_is_the_same_array():
     assert results(numbers, flat) == results(numbers, SEPARATE)
 
 
-def test_parts_of_a_tuple_that_a_kernel_writes():
+def test_each_array_of_a_tuple_result_is_matched():
     text = FUSED.replace("-> f32[4] {\n  %p", "-> (f32[4], f32[4]) {\n  %p")
     text = text.replace(
         "ROOT %s = f32[4]{0} add(%t, %q)",

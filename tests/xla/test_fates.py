@@ -117,7 +117,7 @@ def values_of(compilation, jaxpr, shift: float = 0.0) -> dict[int, list[np.ndarr
     return {node: [np.asarray(one) for one in results] for node, results in known.items()}
 
 
-@pytest.mark.long
+@pytest.mark.full
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(st.lists(STEP, min_size=2, max_size=9), st.integers(1, 3))
 def test_no_wrong_claim_about_random_programs(steps, kept):
@@ -192,14 +192,14 @@ def hand(opcode: str, scope: str | None):
     return module, find_clusters(module)
 
 
-def test_without_passes_what_is_there_is_told_and_the_rest_is_lost():
+def test_without_pass_dumps_missing_operations_are_lost():
     module, clusters = hand("cosine", "n2/cos")
     found = fates([(1,), (2,), (3,)], module, clusters, None)
     assert [found[mark].kind for mark in ((1,), (2,), (3,))] == ["own kernel", "own kernel", "lost"]
     assert "not written down" in found[3,].text and found[1,].label == "rule inferred"
 
 
-def test_where_work_bears_no_mark_a_constant_is_no_proof_of_folding():
+def test_an_unmarked_constant_is_not_reported_as_folding():
     text = (
         HAND.replace("OPCODE", "cosine")
         .replace("METADATA", "")
@@ -210,7 +210,7 @@ def test_where_work_bears_no_mark_a_constant_is_no_proof_of_folding():
     assert fate.kind == "lost" and "only what arranges" in fate.text
 
 
-def test_a_module_without_any_mark():
+def test_operations_of_an_unmarked_module_are_lost():
     """As one from another program's cache entry, or made by plain ``jax.jit``."""
     text = jax.jit(lambda x: jnp.sin(x) @ x).lower(jnp.ones((4, 4))).compile().as_text()
     module = parse(text)
@@ -223,7 +223,7 @@ def test_a_module_without_any_mark():
     } == {"lost"}
 
 
-def test_a_program_without_operations():
+def test_a_program_without_operations_has_no_fates():
     module, clusters = hand("cosine", None)
     assert fates([], module, clusters, None) == {}
 
@@ -249,7 +249,7 @@ def _called_at(node):
         ("rounding_trip", "y", "made one instruction of it and another"),
     ],
 )
-def test_what_is_said(name, line, said):
+def test_each_fate_text_says_what_became_of_the_operation(name, line, said):
     compilation = PROGRAMS[name]()
     texts = [
         compilation.fates[node.id].text

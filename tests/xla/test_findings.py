@@ -40,7 +40,7 @@ def of_kind(compilation, kind: str) -> list[Finding]:
 # ---- nothing to say ----------------------------------------------------------------------------------------
 
 
-def test_one_kernel_has_none(x):
+def test_a_program_of_one_kernel_has_no_findings(x):
     with lazynb.lazy():
         out = jnp.sin(x) * 2 + 1
         compilation = lazynb.compile(out)
@@ -48,7 +48,7 @@ def test_one_kernel_has_none(x):
     assert repr(compilation.findings) == "nothing stands out" and compilation.findings.to_dicts() == []
 
 
-def test_little_is_not_worth_a_sentence(clean):
+def test_small_arrays_give_no_findings(clean):
     small = jnp.ones(100)
     with lazynb.lazy():
         h = jnp.sort(small)
@@ -57,7 +57,7 @@ def test_little_is_not_worth_a_sentence(clean):
     assert list(compilation.boundaries) and not list(compilation.findings)
 
 
-def test_nothing_pending_has_none(clean):
+def test_nothing_pending_gives_no_findings(clean):
     with lazynb.lazy():
         assert list(lazynb.compile().findings) == []
 
@@ -90,7 +90,7 @@ def test_a_library_takes_its_operands_from_memory(x, w):
     assert finding.kind == "library" and finding.bytes == BYTES and "YNNPACK" in finding.text
 
 
-def test_a_loop_counts_as_often_as_it_turns(x):
+def test_bytes_in_a_loop_count_once_per_iteration(x):
     with lazynb.lazy():
         out = jax.lax.fori_loop(0, 7, lambda _, v: jnp.sort(v) + 1, x)
         compilation = lazynb.compile(out)
@@ -101,7 +101,7 @@ def test_a_loop_counts_as_often_as_it_turns(x):
 # ---- computed in several kernels ---------------------------------------------------------------------------
 
 
-def test_what_two_kernels_compute(x):
+def test_an_operation_computed_in_two_kernels_is_a_finding(x):
     with lazynb.lazy():
         c = x * 2 + 1
         out = jnp.sort(c), jnp.cumsum(c)
@@ -114,7 +114,7 @@ def test_what_two_kernels_compute(x):
     assert names == {"multiply", "add"}
 
 
-def test_two_halves_are_not_computed_twice(x):
+def test_an_operation_split_into_two_halves_is_not_reported_as_repeated(x):
     with lazynb.lazy():
         c = x * 3 + 1
         out = jnp.sort(c[:128]), jnp.sort(c[128:])
@@ -142,7 +142,7 @@ def named(x, w, wants_h=False):
     return compilation, (h, k, out)
 
 
-def test_values_that_a_name_alone_keeps(x, w):
+def test_values_held_only_by_names_are_a_finding(x, w):
     compilation, kept = named(x, w)
     [finding] = of_kind(compilation, "held")
     assert finding.variables == ("h", "k") and finding.bytes == 2 * BYTES and finding.label == INFERRED
@@ -151,14 +151,14 @@ def test_values_that_a_name_alone_keeps(x, w):
     del kept
 
 
-def test_what_was_asked_for_is_wanted(x, w):
+def test_requested_values_are_not_reported_as_held(x, w):
     compilation, kept = named(x, w, wants_h=True)
     [finding] = of_kind(compilation, "held")
     assert finding.variables == ("k",) and "is written because its name still holds it" in finding.text
     del kept
 
 
-def test_without_the_names_it_is_not_written(x, w):
+def test_without_the_names_no_value_is_reported_as_held(x, w):
     with lazynb.lazy():
         h = jnp.tanh(x) * 2
         k = h + 1
@@ -168,7 +168,7 @@ def test_without_the_names_it_is_not_written(x, w):
     assert not of_kind(compilation, "held")
 
 
-def test_what_a_library_reads_is_written_whoever_holds_it(x, w):
+def test_a_value_read_by_a_library_is_not_reported_as_held(x, w):
     with lazynb.lazy():
         h = jnp.tanh(x)
         out = h @ w
@@ -177,7 +177,7 @@ def test_what_a_library_reads_is_written_whoever_holds_it(x, w):
     del h
 
 
-def test_a_function_returns_what_it_returns(x, w):
+def test_results_of_a_function_are_not_reported_as_held(x, w):
     def f(x, w):
         h = jnp.tanh(x) * 2
         return h, ((h + 1) @ w).sum()
@@ -185,7 +185,7 @@ def test_a_function_returns_what_it_returns(x, w):
     assert not of_kind(lazynb.compile(f, x, w), "held")
 
 
-def test_what_a_later_program_reads_is_needed(x):
+def test_a_value_read_by_a_later_program_is_not_reported_as_held(x):
     with lazynb.lazy():
         h = jnp.tanh(x) * 2
         out = h + 1
@@ -195,7 +195,7 @@ def test_what_a_later_program_reads_is_needed(x):
     assert not of_kind(compilation, "held")
 
 
-def test_compiled_without_the_name(x, w):
+def test_compiling_without_the_names_saves_the_reported_bytes(x, w):
     compilation, kept = named(x, w)
     [finding] = of_kind(compilation, "held")
     before = sum(cluster.output_bytes for cluster in compilation.clusters)
@@ -213,7 +213,7 @@ def test_compiled_without_the_name(x, w):
     assert float(kept[-1]) == pytest.approx(float(((jnp.tanh(x) * 2 + 1) @ w).sum()))
 
 
-def test_what_cannot_be_left_out(x, w):
+def test_leaving_out_unknown_or_all_names_is_refused(x, w):
     compilation, kept = named(x, w)
     with pytest.raises(NotReducible, match="called nobody"):
         compilation.without("nobody")
@@ -236,7 +236,7 @@ def buffer(name: str, shape: str, taken: int, **more) -> Buffer:
     return Buffer(name, taken, 0, 1, "temp", 0, 0, (), False, shape=shape, **more)
 
 
-def test_what_fills_up_tiles():
+def test_padding_of_tiled_arrays_is_a_finding():
     thin = buffer("a", "f32[1000,3]{1,0:T(8,128)}", 1000 * 128 * 4, variables=("points",))
     full = buffer("b", "f32[1024,128]{1,0:T(8,128)}", 1024 * 128 * 4)
     assert filling(thin) == 1000 * 125 * 4 and filling(full) == 0
@@ -252,7 +252,7 @@ def test_what_fills_up_tiles():
 # ---- the list ----------------------------------------------------------------------------------------------
 
 
-def test_ranked_and_plain(x, w):
+def test_findings_are_sorted_by_bytes_and_exported(x, w):
     compilation, kept = named(x, w)
     findings = compilation.findings
     assert [one.bytes for one in findings] == sorted((one.bytes for one in findings), reverse=True)
@@ -267,6 +267,6 @@ def test_a_headline_has_one_of_each_kind():
     assert [one.kind for one in foremost(many)] == ["held", "boundary", "again"]
 
 
-def test_names_by_commas():
+def test_names_are_joined_and_abbreviated():
     assert [few("abcde"[:count]) for count in (0, 1, 2)] == ["", "a", "a and b"]
     assert few("abcdefg") == "a, b, c, d and 3 more"

@@ -112,7 +112,7 @@ def test_each_operation_is_in_a_box_or_gone(trace):
             assert any(mark in one.at(end - 1).marks for one in formation.boxes if one.at(end - 1))
 
 
-def test_what_ends_or_begins_says_where(trace):
+def test_boxes_that_begin_or_end_name_an_existing_source_or_target(trace):
     """The box in whose place another is read, or of which it is a copy, is there at the time."""
     formation = trace.formation
     for box in formation.boxes:
@@ -129,7 +129,7 @@ def test_what_ends_or_begins_says_where(trace):
         assert stages == sorted(set(stages))
 
 
-def test_steps_add_up(trace):
+def test_added_and_removed_boxes_sum_to_the_boxes_of_each_stage(trace):
     formation = trace.formation
     standing, steps = 0, formation.steps
     for stage, step in enumerate(steps):
@@ -161,7 +161,7 @@ def compiled(fn, *arguments):
         return lazynb.compile(fn(*arguments))
 
 
-def test_a_chain_is_put_together():
+def test_a_chain_is_fused_by_the_fusion_pass():
     made = compiled(lambda x: jnp.tanh(x * 2.0) + 1.0, jnp.ones((64, 64)))
     formation = made.hlo.formation
     fused = next(stage for stage, step in enumerate(formation.steps) if step.together)
@@ -210,7 +210,7 @@ def test_calls_of_one_function_are_told_apart():
     assert names == {name: {mark} for name, mark in text.items()} and len(text) == 2
 
 
-def test_too_many_instructions(monkeypatch):
+def test_a_module_with_too_many_instructions_is_refused(monkeypatch):
     monkeypatch.setattr(module, "_MOST", 3)
     with pytest.raises(ValueError, match="too large"):
         compiled(lambda x: jnp.sin(x) + 1.0, jnp.ones(4)).hlo.formation

@@ -20,7 +20,7 @@ def said(compilation):
     return [one.text.partition("; th")[2] for one in compilation.boundaries if "input" in one.text]
 
 
-def test_the_number_and_its_line_are_named_and_as_a_constant_the_kernel_is_gone(clean, x):
+def test_a_number_input_is_named_and_as_a_constant_removes_the_kernel(clean, x):
     rate = 4.5
     with lazynb.lazy():
         held = lazynb.compile(jnp.tanh(x / rate))
@@ -35,7 +35,7 @@ def test_the_number_and_its_line_are_named_and_as_a_constant_the_kernel_is_gone(
         assert said(closed) == [] and len(closed.clusters) == len(held.clusters) - 1
 
 
-def test_of_many_numbers_that_are_one_argument_each_kernel_names_its_own(clean, x):
+def test_each_kernel_names_its_own_number_of_a_packed_argument(clean, x):
     with lazynb.lazy():
         y, rate = x, 2.5
         for _ in range(30):
@@ -49,7 +49,7 @@ def test_of_many_numbers_that_are_one_argument_each_kernel_names_its_own(clean, 
     assert named == [f"{2.5 + step}" for step in range(30)]
 
 
-def test_what_is_computed_of_an_array_too_says_nothing(clean, x):
+def test_a_scalar_computed_from_an_array_is_not_reported_as_a_number(clean, x):
     rate, array = 4.5, jnp.ones(())
     lazynb.sync()
     with lazynb.lazy():
@@ -57,7 +57,7 @@ def test_what_is_computed_of_an_array_too_says_nothing(clean, x):
     assert len(made.boundaries) > 1 and said(made) == []
 
 
-def test_what_is_computed_of_several_numbers_names_them(clean, x):
+def test_a_scalar_computed_from_several_numbers_names_each(clean, x):
     rate, other = 4.5, 2.25
     with lazynb.lazy():
         made = lazynb.compile(jnp.tanh(x / (jnp.sqrt(rate) * other)))

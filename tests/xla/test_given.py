@@ -144,7 +144,7 @@ def test_a_function_that_is_called_twice_has_operations_of_its_own_for_each_call
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_what_a_loop_runs_is_in_it(stage):
+def test_operations_in_a_loop_are_in_clusters_of_the_loop(stage):
     compilation = lazynb.compile(STAGES[stage](loop, VALUES))
     turn, after = line(loop, 2), line(loop, 5)
     places = {}
@@ -158,7 +158,7 @@ def test_what_a_loop_runs_is_in_it(stage):
     assert compilation.traces[0].costs[places["tanh", turn]].executions == 5
 
 
-def test_what_xla_simplifies_is_told_of_what_is_compiled_here():
+def test_fates_of_simplified_operations_are_known_for_a_lowered_program():
     lowered = jax.jit(simplified).lower(VALUES)
     compilation = lazynb.compile(lowered)
     kinds = {}
@@ -225,7 +225,7 @@ def test_an_exported_program_of_open_sizes_has_to_be_given_some():
     assert len(lazynb.compile(jax.jit(exported.call).lower(ROWS)).clusters) == 1
 
 
-def test_a_stage_takes_nothing_beside_it():
+def test_arguments_beside_a_lowered_program_are_refused():
     lowered = jax.jit(step).lower(WEIGHTS, ROWS)
     for call in (
         lambda: lazynb.compile(lowered, ROWS),
@@ -247,7 +247,7 @@ def test_in_lazy_mode_nothing_pending_runs(clean):
         assert x.is_pending and not lazynb.events()
 
 
-def test_results_of_a_run_are_left_alone():
+def test_compiling_a_given_program_leaves_its_results_unchanged():
     """A program that lazynb looked at still gives what it gave."""
     compiled = jax.jit(step).lower(WEIGHTS, ROWS).compile()
     before = jax.tree.map(operator.methodcaller("tolist"), compiled(WEIGHTS, ROWS))

@@ -35,7 +35,7 @@ ENTRY %main.3 (x: f32[4]) -> (f32[4], s32[4]) {
 """
 
 
-def test_instructions_and_computations():
+def test_instructions_and_computations_are_parsed():
     module = parse(TEXT)
     assert module.name == "jit_f" and module.entry == "main.3"
     assert list(module.computations) == ["fused_computation", "less", "main.3"]
@@ -55,7 +55,7 @@ def test_instructions_and_computations():
         parameter_number(multiply)
 
 
-def test_marks_are_whole_names_of_a_scope():
+def test_marks_are_read_only_from_whole_scope_names():
     module = parse(TEXT)
     assert [module.by_name[name].mark for name in ("c.1", "b.1", "m-1", "x", "i")] == [
         (3,),
@@ -74,7 +74,7 @@ def test_a_part_of_a_result_is_an_instruction():
     assert module.by_name["t"].operands == ("cc", "s#1") and module.by_name["cc"].operands == ("s#0",)
 
 
-def test_attributes():
+def test_attributes_of_an_instruction_are_read():
     module = parse(TEXT)
     assert module.by_name["cc"].attribute("custom_call_target") == "lapack_x_ffi"
     assert (
@@ -100,11 +100,11 @@ def test_attributes():
         ("()", 0, 0, 0),
     ],
 )
-def test_shapes(shape, bytes_, count, dimensions):
+def test_bytes_elements_and_rank_of_a_shape_are_computed(shape, bytes_, count, dimensions):
     assert (shape_bytes(shape), elements(shape), rank(shape)) == (bytes_, count, dimensions)
 
 
-def test_layouts_and_parts():
+def test_layouts_and_tuple_parts_are_parsed():
     assert arrays("f32[2,3]{0,1:T(8,128)}") == [("f32", (2, 3), (0, 1))]
     assert parts("(f32[2]{0}, (s32[], pred[3]{0}), /*index=2*/u8[])") == [
         "f32[2]{0}",
@@ -115,7 +115,7 @@ def test_layouts_and_parts():
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "HloModule only", "{}\n\n  %a = ", "<html>" * 9])
-def test_what_is_no_module_is_refused(text):
+def test_text_that_is_no_hlo_module_is_refused(text):
     with pytest.raises(ValueError, match="no HLO module"):
         parse(text)
 

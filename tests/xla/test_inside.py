@@ -44,14 +44,14 @@ def test_each_line_inside_has_its_fate(name):
 
 
 @pytest.mark.parametrize("name", INSIDE)
-def test_what_is_said_is_so(name):
+def test_reports_about_inner_operations_are_correct_and_complete(name):
     made = compilation(name)
     assert list(wrong(made)) == []
     coverage = inspection(made)["coverage"]
     assert coverage["lost"] == 0 and coverage["operations"] == made.operations
 
 
-def test_what_a_checkpoint_computes_again_is_said():
+def test_recomputations_of_a_checkpoint_are_reported():
     made = compilation("checkpointed")
     nodes = [node for node in made.snapshot.nodes if node.kind == "op"]
     again = [node.name for node in nodes if "it is a recomputation" in made.fates[node.id].text]
@@ -59,7 +59,7 @@ def test_what_a_checkpoint_computes_again_is_said():
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_programs(seed):
+def test_reports_about_random_nested_programs_are_correct(seed):
     assert failures(seed, inside=True) == []
 
 
@@ -72,7 +72,7 @@ def _where(choice, one, other):
 alike = jax.jit(lambda choice, one, other: lax.select(choice, one, other) * 1.0)
 
 
-def test_a_function_of_the_users_is_opened_though_a_librarys_is_alike(monkeypatch):
+def test_a_user_function_equal_to_a_library_function_is_opened(monkeypatch):
     code = _where.__wrapped__.__code__
     monkeypatch.setattr(
         "lazynb.record.inside.is_user_code", lambda one: one is not code and is_user_code(one)

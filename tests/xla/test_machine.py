@@ -28,7 +28,7 @@ def short(monkeypatch):
     machine._measured.cache_clear()
 
 
-def test_peak_is_plausible(short):
+def test_the_measured_peak_is_of_a_plausible_magnitude(short):
     peak = measured_peak()
     assert peak.flops is not None and 1e9 < peak.flops < 1e15
     assert peak.bandwidth is not None and 1e8 < peak.bandwidth < 1e14
@@ -36,14 +36,14 @@ def test_peak_is_plausible(short):
     assert jax.__version__ in peak.text and "1024" in peak.text and "4 MiB" in peak.text
 
 
-def test_measured_once_for_each_device(short):
+def test_the_peak_is_measured_once_for_each_device(short):
     assert measured_peak() is measured_peak()
     first, second = jax.devices()[:2]
     assert measured_peak(first) is measured_peak()
     assert measured_peak(second) is not measured_peak(first)
 
 
-def test_in_lazy_mode_nothing_is_recorded(short, clean):
+def test_measuring_in_lazy_mode_records_nothing(short, clean):
     with lazynb.lazy():
         pending = jnp.arange(3.0) + 1
         before = len(lazynb.events())
@@ -56,7 +56,7 @@ def test_in_lazy_mode_nothing_is_recorded(short, clean):
 
 
 @pytest.mark.parametrize("setting", ["jax_disable_jit", "jax_enable_x64", "jax_debug_nans"])
-def test_whatever_the_settings(short, setting):
+def test_the_peak_is_measured_under_any_jax_setting(short, setting):
     jax.config.update(setting, True)
     try:
         assert measured_peak().flops and getattr(jax.config, setting)
@@ -64,7 +64,7 @@ def test_whatever_the_settings(short, setting):
         jax.config.update(setting, False)
 
 
-def test_device_that_cannot(short, monkeypatch):
+def test_a_failing_measurement_leaves_its_figure_unknown(short, monkeypatch):
     def fails(device):
         raise RuntimeError("RESOURCE_EXHAUSTED")
 
@@ -76,12 +76,12 @@ def test_device_that_cannot(short, monkeypatch):
     assert measured_peak() == Machine(None, None, measured_peak().text, measured_peak().cache)
 
 
-def test_last_cache_is_a_size():
+def test_the_last_level_cache_has_a_plausible_size():
     size = machine._last_cache()
     assert size == 0 or 64 << 10 <= size <= 4 << 30
 
 
-def test_users_cache_stays_as_it_is(tmp_path):
+def test_measuring_leaves_the_persistent_cache_of_the_user_enabled(tmp_path):
     """JAX decides at its first compilation whether it has a cache: that one must not be ours."""
     code = f"""
 import os, jax, jax.numpy as jnp
@@ -101,7 +101,7 @@ print(len(os.listdir({str(tmp_path)!r})) > 0)
     assert done.stdout.split() == ["True", "0", "True"], done.stderr
 
 
-def test_no_cache_puts_everything_back():
+def test_no_cache_restores_the_cache_state_after_an_error():
     before = {name: getattr(caching._compilation_cache, name) for name in caching._CACHE_STATE}
     with pytest.raises(KeyError), jc.no_cache():
         assert caching._compilation_cache.is_cache_used(jax.devices()[0].client) is False

@@ -74,7 +74,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_agrees_with_xla(dumped, name):
+def test_memory_totals_and_peak_agree_with_xla(dumped, name):
     fn, shapes, donated = PROGRAMS[name]
     done, assignment, ranges = dumped(fn, *(array(*shape) for shape in shapes), donate_argnums=donated)
     memory = parse_memory(assignment, ranges)
@@ -110,7 +110,7 @@ def test_agrees_with_xla(dumped, name):
         assert buffer.instruction in memory.steps
 
 
-def test_sum_by_hand(dumped):
+def test_buffers_of_a_sum_are_as_computed_by_hand(dumped):
     _, assignment, ranges = dumped(lambda x, y: x + y, array(1000), array(1000))
     memory = parse_memory(assignment, ranges)
     first, second, result = memory.buffers
@@ -127,7 +127,7 @@ def test_sum_by_hand(dumped):
     assert not any(buffer.shares or buffer.donated for buffer in memory.buffers)
 
 
-def test_donated_argument(dumped):
+def test_a_donated_argument_shares_memory_with_the_result(dumped):
     _, assignment, ranges = dumped(lambda x, y: x + y, array(1000), array(1000), donate_argnums=0)
     memory = parse_memory(assignment, ranges)
     x, y, result = memory.buffers
@@ -143,7 +143,7 @@ def test_donated_argument(dumped):
     assert memory.allocated_bytes == 8000  # two arrays, not three
 
 
-def test_temporaries_share_memory(dumped):
+def test_temporaries_with_disjoint_live_ranges_share_memory(dumped):
     """Three products in a row: the second may not lie where the first lies, which it reads; the third may."""
     _, assignment, ranges = dumped(lambda x: x @ x @ x @ x @ x, array(64, 64))
     memory = parse_memory(assignment, ranges)
@@ -157,7 +157,7 @@ def test_temporaries_share_memory(dumped):
     assert memory.allocated_bytes < memory.argument_bytes + memory.output_bytes + 3 * 64 * 64 * 4
 
 
-def test_tuples_and_loop_carries(dumped):
+def test_loop_carries_and_tuple_parts_are_outputs(dumped):
     _, assignment, ranges = dumped(scan, array(16, 16), array(16, 16), donate_argnums=0)
     memory = parse_memory(assignment, ranges)
     names = by_name(memory)
@@ -173,14 +173,14 @@ def test_tuples_and_loop_carries(dumped):
     assert {buffer.kind for buffer in memory.buffers} == {"argument", "output", "temp", "constant"}
 
 
-def test_scratch_on_the_stack_is_left_out(dumped):
+def test_thread_local_scratch_is_left_out(dumped):
     _, assignment, ranges = dumped(lambda x: x.sum(0), array(100, 1000))
     memory = parse_memory(assignment, ranges)
     assert "thread-local" in assignment
     assert not any("reduce_sum" in buffer.name and buffer.bytes == 4 for buffer in memory.buffers)
 
 
-def test_peak_that_xla_misses(dumped):
+def test_a_peak_that_xla_misses_is_found(dumped):
     """XLA's line names a step at which less lives than one step earlier."""
     _, assignment, ranges = dumped(lambda x: jnp.exp(1j * x) @ jnp.ones(1000, jnp.complex64), array(1000))
     memory = parse_memory(assignment, ranges)
@@ -191,7 +191,7 @@ def test_peak_that_xla_misses(dumped):
         pytest.fail("XLA's peak is right now: say so in lazynb/xla/cost/memory.py")
 
 
-def test_both_releases_forms():
+def test_the_dump_formats_of_both_jax_releases_are_read():
     """0.12 writes the page of each allocation."""
     plain = (
         "BufferAssignment:\nallocation 0: size 8, parameter 0, shape |(f32[2], s32[])| at ShapeIndex {1}, "
@@ -247,7 +247,7 @@ def test_partial_overlap_is_sharing():
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "allocation x\n value: <\n    1:\n    a{}:x-\n"])
-def test_no_dump(text):
+def test_an_invalid_dump_gives_no_figures(text):
     memory = parse_memory(text, text)
     assert (memory.peak_bytes, memory.peak_step, memory.argument_bytes, memory.allocated_bytes) == (
         None,
@@ -259,7 +259,7 @@ def test_no_dump(text):
     assert memory.source == "not at hand: XLA's buffer assignment and live ranges of this program"
 
 
-def test_no_dump_but_totals():
+def test_without_a_dump_totals_come_from_the_memory_analysis():
     done = jax.jit(lambda x: x + 1).lower(array(1000)).compile()
     memory = parse_memory("", "", memory_stats(done))
     assert (memory.argument_bytes, memory.output_bytes, memory.temp_bytes, memory.alias_bytes) == (
@@ -274,7 +274,7 @@ def test_no_dump_but_totals():
     assert memory.source.startswith("XLA's memory analysis; not at hand: XLA's buffer")
 
 
-def test_half_a_dump(dumped):
+def test_a_dump_without_live_ranges_or_assignment_names_what_is_missing(dumped):
     _, assignment, ranges = dumped(lambda x: x + 1, array(1000))
     memory = parse_memory(assignment, "")
     assert (memory.argument_bytes, memory.peak_bytes, memory.buffers) == (4000, None, ())
@@ -290,7 +290,7 @@ def test_unknown_total_is_none():
     assert (memory.argument_bytes, memory.output_bytes, memory.temp_bytes) == (None, 8, None)
 
 
-def test_executable_without_memory_analysis():
+def test_an_executable_without_memory_analysis_has_no_memory_stats():
     class Bare:
         def memory_analysis(self):
             raise NotImplementedError
@@ -298,7 +298,7 @@ def test_executable_without_memory_analysis():
     assert memory_stats(Bare()) is None and memory_stats(None) is None
 
 
-def test_thousands_of_values():
+def test_thousands_of_values_are_read_quickly():
     """A chain in which each value takes the memory of the one before the last."""
     from timing import cpu_seconds
 

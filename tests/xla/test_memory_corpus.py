@@ -33,7 +33,7 @@ def compiled(name):
 
 
 @pytest.mark.parametrize("name", memory_programs.CASES)
-def test_memory(name):
+def test_memory_of_each_program_agrees_with_xla_and_arithmetic(name):
     case, trace = compiled(name)
     memory = trace.memory
     # The headline is what XLA allocates.
@@ -85,7 +85,7 @@ def test_the_table_is_large_enough():
     assert len(memory_programs.CASES) >= 48
 
 
-def test_softmax():
+def test_softmax_needs_only_two_columns_beside_argument_and_result():
     """What the program takes is an argument, a result in the place of the exponentials, and two columns."""
     _, trace = compiled("softmax")
     memory = trace.memory

@@ -42,7 +42,7 @@ REMOVED = {
 
 
 @pytest.mark.parametrize("name", REMOVED)
-def test_what_was_removed_is_not_said_to_be_moved(name):
+def test_removed_operations_are_not_reported_as_moved(name):
     lazynb.clear_cache()
     with lazynb.lazy():
         compilation = lazynb.compile(REMOVED[name](jnp.asarray(X)))
@@ -72,7 +72,7 @@ def trained(x):
 
 
 @pytest.mark.parametrize("program", [scattered, turned, trained])
-def test_what_was_moved_is_found(program):
+def test_moved_operations_are_reported_as_moved(program):
     lazynb.clear_cache()
     with lazynb.lazy():
         result, name, opcode = program(jnp.asarray(X))

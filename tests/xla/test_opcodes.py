@@ -72,7 +72,7 @@ def test_a_list_of_opcodes_is_found(planted):
     assert opcode_lists((PACKAGE / "xla" / "clusters.py").read_text() + "\n" + planted)
 
 
-def test_each_column_has_a_user():
+def test_each_trait_is_used():
     text = "\n".join(path.read_text() for path in FILES)
     assert {name for name in Trait.__members__ if not re.search(rf"\bTrait\.{name}\b", text)} == set()
     assert "opcodes_of(OpcodeKind." in text
@@ -82,13 +82,13 @@ def test_each_kind_and_trait_has_an_opcode():
     assert all(opcodes_of(group) for group in (*OpcodeKind, *Trait))
 
 
-def test_the_table_is_whole():
+def test_the_table_is_sorted_and_has_all_opcodes_of_xla():
     """XLA's list had 136 opcodes when it was copied; a new one is a row, in the order of names."""
     assert list(OPCODES) == sorted(OPCODES) and len(OPCODES) >= 136
     assert {"add", "all-reduce", "custom-call", "fusion", "mulhi", "scaled-dot", "while"} <= OPCODES.keys()
 
 
-def test_what_repeats_itself_agrees():
+def test_traits_that_imply_each_other_agree():
     """One fact follows from another."""
     control, free = opcodes_of(OpcodeKind.CONTROL), opcodes_of(OpcodeKind.FREE)
     assert control < opcodes_of(Trait.RUNS) and control < opcodes_of(Trait.UNFUSIBLE)

@@ -28,7 +28,7 @@ def test_the_same_module_is_paired_with_itself():
     assert match.instead == {} and match.same == {name: [name] for name in ("a", "s", "m", "x", "y")}
 
 
-def test_into_a_fusion_and_out_of_it():
+def test_instructions_are_paired_into_and_out_of_a_fusion():
     after = module("ROOT %fusion = f32[4] fusion(%x, %y), kind=kLoop, calls=%f", more=FUSED)
     assert match_instructions(BEFORE, after).same == {
         "m": ["m.1"],
@@ -40,7 +40,7 @@ def test_into_a_fusion_and_out_of_it():
     assert match_instructions(after, BEFORE).same["a.1"] == ["a"]
 
 
-def test_a_copy_in_each_of_two_places():
+def test_an_instruction_is_paired_with_both_of_its_copies():
     after = module(
         "%a = f32[4] add(%x, %y)",
         "%a.2 = f32[4] add(%x, %y)",
@@ -50,12 +50,12 @@ def test_a_copy_in_each_of_two_places():
     assert sorted(match_instructions(BEFORE, after).same["a"]) == ["a", "a.2"]
 
 
-def test_what_is_read_instead():
+def test_an_operand_that_replaces_another_is_found():
     after = module("%s = f32[4] sine(%x)", "ROOT %m = f32[4] multiply(%s, %x)")
     assert match_instructions(BEFORE, after).instead == {"a": ["x"]}
 
 
-def test_operands_that_changed_places_replace_nothing():
+def test_swapped_operands_are_not_a_replacement():
     after = module("%a = f32[4] add(%y, %x)", "%s = f32[4] sine(%a)", "ROOT %m = f32[4] multiply(%a, %s)")
     match = match_instructions(BEFORE, after)
     assert match.instead == {} and match.same["s"] == ["s"] and match.same["x"] == ["x"]
@@ -75,7 +75,7 @@ def test_copies_and_views_that_came_in_are_looked_through():
     )
 
 
-def test_a_long_chain():
+def test_a_chain_of_5000_instructions_is_paired():
     def chain(suffix: str):
         lines = [f"%n{k}{suffix} = f32[4] sine(%{f'n{k - 1}{suffix}' if k else 'x'})" for k in range(5000)]
         return module(*lines, f"ROOT %r = f32[4] negate(%n4999{suffix})")

@@ -128,12 +128,12 @@ def test_identical_modules_are_no_pass(dump):
     )
 
 
-def test_nothing_was_written(dump):
+def test_a_dump_without_files_has_no_passes(dump):
     assert read_passes(dump) == [] and before_text(dump) == ""
 
 
 @pytest.mark.parametrize("text", ["", "garbage", TEXT[:90], TEXT[:-3]])
-def test_a_file_that_was_cut_off(dump, text):
+def test_a_truncated_pass_file_is_listed_and_raises_on_reading(dump, text):
     """The pass is there, and says so when it is asked what it changed; fates are honest."""
     write(dump, "before_optimizations", TEXT)
     write(dump, "0001.simplify.after_algsimp", text)
@@ -147,7 +147,7 @@ def test_a_file_that_was_cut_off(dump, text):
     assert fate.kind == "lost" and "not to be read" in fate.text
 
 
-def test_speed(clean, monkeypatch):
+def test_passes_and_fates_of_2000_operations_are_read_quickly(clean, monkeypatch):
     """2,000 operations: parsing and comparing all passes in under 2 s, fates in under 0.3 s."""
     monkeypatch.setattr(lazynb.config, "max_program", 5000)  # one program, not the pieces of a loop
     x, w = jnp.ones((8, 8)), jnp.ones((8, 8))

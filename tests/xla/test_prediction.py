@@ -19,12 +19,12 @@ from lazynb.view.reports.prediction import Reveal
         (" 10 - 12 ", [{10, 11, 12}]),
     ],
 )
-def test_groups(text, groups):
+def test_groups_of_lines_are_parsed(text, groups):
     assert parse_groups(text) == groups
 
 
 @pytest.mark.parametrize("text", ["", "a", "1 | ", "1-", "1 2 | 2", "-3", "1 | 2 | 1-5"])
-def test_bad_groups(text):
+def test_malformed_groups_are_refused(text):
     with pytest.raises(BadPrediction):
         parse_groups(text)
 
@@ -39,7 +39,7 @@ def compiled():
         return lazynb.compile()
 
 
-def test_comparison(clean):
+def test_a_prediction_is_compared_line_by_line(clean):
     compilation = compiled()
     lines = [place.line for place in written_lines(compilation.snapshot)]
     assert [place.text for place in written_lines(compilation.snapshot)] == [
@@ -55,7 +55,7 @@ def test_comparison(clean):
     assert wrong.right == 0
 
 
-def test_a_line_without_operations(clean):
+def test_a_line_without_operations_is_refused(clean):
     with pytest.raises(BadPrediction, match="no operation was recorded on line 9999"):
         compare(compiled(), [{9999}])
 
@@ -73,7 +73,7 @@ def test_reveal_shows_text_and_escapes(clean):
     assert "<script>" not in shown and "&lt;script&gt;" in shown
 
 
-def test_nothing_to_predict(clean):
+def test_an_empty_compilation_has_nothing_to_predict(clean):
     with lazynb.lazy():
         shown = repr(Reveal(compare(lazynb.compile(), [])))
     assert "nothing to predict" in shown

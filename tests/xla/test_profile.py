@@ -43,7 +43,7 @@ def compiled(fn, *args):
 # ---- real programs -----------------------------------------------------------------------------------------
 
 
-def test_kernels_of_a_program():
+def test_each_kernel_of_a_program_is_timed():
     x = jnp.ones((300, 300))
     done, module = compiled(lambda x: (jnp.sort(jnp.sin(x)), (x @ x).sum()), x)
     found = profile(lambda: done(x), runs=4, module=module)
@@ -74,7 +74,7 @@ def test_body_of_a_loop_is_summed_over_its_iterations():
     assert sum(found[name].low for name in inside) < found[loop.name].high
 
 
-def test_loop_that_goes_on_in_other_threads():
+def test_a_loop_continued_in_other_threads_is_timed_to_its_end():
     """Its event ends with the first iteration. Only releases that compile such a loop as one function have
     another event."""
     x = jnp.ones((1000, 1000))
@@ -101,7 +101,7 @@ def test_spread_kernels_end_when_the_last_thread_is_done():
     assert times[1] > 3 * times[0]  # eight times the elements
 
 
-def test_several_programs():
+def test_each_of_several_programs_is_timed():
     x = jnp.ones((100, 100))
     first, _ = compiled(lambda x: jnp.sin(x), x)
     second, _ = compiled(lambda x: jnp.sort(x @ x), x)
@@ -111,7 +111,7 @@ def test_several_programs():
     assert "sort" not in " ".join(found.programs[0].timings)
 
 
-def test_program_that_is_meant_among_others():
+def test_the_profiled_program_is_found_among_others():
     """What makes donated inputs anew may well take longer than the program."""
 
     def small(x):
@@ -127,13 +127,13 @@ def test_program_that_is_meant_among_others():
     assert any("sort" in name for name in profile(lambda: done(make()), runs=3).timings)
 
 
-def test_run_without_a_kernel():
+def test_a_run_without_a_kernel_has_no_timings():
     found = profile(lambda: None, runs=2)
     assert found.programs == () and found.timings == {}
     assert "no times of kernels" in found.text
 
 
-def test_runs_as_often_as_said():
+def test_the_program_runs_the_requested_number_of_times():
     calls = []
     profile(lambda: calls.append(0), runs=3)
     assert len(calls) == 1 + 3 + 3  # warm up; with and without the profiler
@@ -152,7 +152,7 @@ def test_wall_is_without_the_profiler_where_that_is_quick(monkeypatch, took, wal
 # ---- when it cannot ----------------------------------------------------------------------------------------
 
 
-def test_users_own_profile_goes_on(tmp_path):
+def test_a_running_profile_of_the_user_is_kept(tmp_path):
     x = jnp.ones((100, 100))
     done, _ = compiled(lambda x: jnp.sort(x), x)
     calls = []
@@ -172,7 +172,7 @@ def test_users_own_profile_goes_on(tmp_path):
     assert issubclass(ProfilerBusy, LazynbError)
 
 
-def test_needs_no_place_to_write(monkeypatch, tmp_path):
+def test_profiling_needs_no_temporary_directory(monkeypatch, tmp_path):
     """Nothing goes through a file: a temporary directory that is missing or read-only is no matter."""
     monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
     monkeypatch.setattr("tempfile.tempdir", None)
@@ -267,7 +267,7 @@ def times(*planes, module=None):
     }
 
 
-def test_kernel_that_returns_before_it_is_done():
+def test_a_kernel_is_timed_until_its_last_thread_is_done():
     """Spread over threads: its call returns after 10 us, another thread finishes it, goes on with the next
     and notes it then."""
     assert times(
@@ -277,7 +277,7 @@ def test_kernel_that_returns_before_it_is_done():
     ) == {"copy": (50, 1), "sin": (30, 1)}
 
 
-def test_kernel_whose_end_nobody_followed():
+def test_the_noted_end_of_a_kernel_counts_without_a_following_kernel():
     assert times(plane("/host:CPU", [op("copy", 0, 10, 7)], [end("copy", 40, 7)])) == {"copy": (40, 1)}
 
 
@@ -285,7 +285,7 @@ def task(at):
     return ("ThreadpoolListener::StartRegion", at, 0, {})
 
 
-def test_kernel_whose_thread_returned_late():
+def test_a_late_thread_does_not_extend_the_time_of_its_kernel():
     """It was held up behind its share of the work: another thread went on to the next kernel, and to one
     after that."""
     assert times(
@@ -304,7 +304,7 @@ def test_kernel_whose_thread_returned_late():
     ) == {"copy": (50, 1), "sin": (30, 1), "sort": (5, 1)}
 
 
-def test_thread_that_ran_something_else_before():
+def test_another_kernel_run_first_by_the_finishing_thread_is_not_counted():
     """The finishing thread had another kernel to run first, a task of its own."""
     assert times(
         plane(
@@ -323,7 +323,7 @@ def test_thread_that_ran_something_else_before():
     ) == {"copy": (50, 1), "other": (20, 1), "sin": (30, 1)}
 
 
-def test_kernel_in_one_thread():
+def test_a_kernel_in_one_thread_is_timed_by_its_event():
     assert times(plane("/host:CPU", [op("copy", 0, 10, 7), end("copy", 9, 7), op("sin", 100, 5, 8)])) == {
         "copy": (10, 1),
         "sin": (5, 1),
@@ -350,7 +350,7 @@ ENTRY %main (x: f32[]) -> f32[] {
 """
 
 
-def test_loop_that_another_thread_goes_on_with():
+def test_a_loop_continued_by_another_thread_is_timed_to_its_end():
     host = plane(
         "/host:CPU",
         [op("loop", 0, 21, 1), op("step", 1, 19, 2)],
@@ -371,7 +371,7 @@ def test_loop_that_another_thread_goes_on_with():
     }  # until its end was noted
 
 
-def test_loop_that_runs_twice():
+def test_two_executions_of_a_loop_are_timed_separately():
     """Its first end is noted when all is over; what ran in its second execution is no part of the first."""
     host = plane(
         "/host:CPU",
@@ -395,7 +395,7 @@ def test_loop_that_runs_twice():
     }
 
 
-def test_ends_that_are_noted_too_late():
+def test_a_loop_without_a_noted_end_is_timed_to_its_last_step():
     """The program was over, and the profile too, before the last thread had noted what it finished long
     ago."""
     host = plane(
@@ -433,7 +433,7 @@ def test_branch_not_taken_has_fewer_runs():
 # ---- private names of jaxlib -------------------------------------------------------------------------------
 
 
-def test_new_profile():
+def test_a_new_profile_session_gives_kernel_events():
     session = jc.new_profile()
     jax.block_until_ready(jax.jit(jnp.sort)(jnp.ones(1000)))
     data = session.stop()

@@ -62,7 +62,7 @@ def words(found) -> str:
     )
 
 
-def test_the_table_is_whole():
+def test_every_program_has_an_expectation():
     assert PROGRAMS.keys() == EXPECTED.keys() and len(PROGRAMS) >= 28
 
 
@@ -128,7 +128,7 @@ def test_clusters_are_the_kernels_of_the_hlo(name):
 
 
 @every
-def test_nothing_is_said_that_is_not_so(name):
+def test_kernels_fates_and_boundaries_agree_with_the_hlo(name):
     """Kernels, ids, fates and boundaries against another reading of the HLO."""
     assert list(wrong(case(name).compilation)) == []
 
@@ -185,13 +185,13 @@ def test_the_compiler_says_why_for_every_pair_that_its_fusion_pass_sees(name):
 
 
 @every
-def test_what_is_cancelled_is_nowhere_computed(name):
+def test_cancelled_operations_are_not_computed(name):
     """No instruction does what it did, but those of operations that always did the same."""
     check_cancelled(case(name).trace)
 
 
 @every
-def test_what_is_folded_has_no_input(name):
+def test_folded_operations_depend_on_no_input(name):
     compilation = case(name).compilation
     nodes = {node.id: node for node in compilation.snapshot.nodes}
     for node, fate in compilation.fates.items():
@@ -204,7 +204,7 @@ def test_what_is_folded_has_no_input(name):
 
 
 @every
-def test_what_a_variable_keeps_alive_goes_with_it(name):
+def test_boundaries_kept_by_a_variable_disappear_without_it(name):
     compilation = case(name).compilation
     for boundary in list(compilation.boundaries):
         if boundary.code == "kept-alive":
@@ -223,7 +223,7 @@ def test_a_variable_is_named_and_gone_after_del():
     assert len(gone.compilation.clusters) == 1 and not [one for one in gone.inferred if one.consumer]
 
 
-def test_agreement_over_the_table(record_property):
+def test_the_rules_agree_with_the_compiler_over_the_table(record_property):
     """Counts over the table; ``pytest -s`` shows them."""
     found = Counter()
     for name in PROGRAMS:

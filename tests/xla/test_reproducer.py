@@ -118,7 +118,7 @@ def test_each_program_gives_the_same_kernels_again(run, tmp_path):
     assert not seen
 
 
-def test_donation_and_saved_inputs(run, tmp_path):
+def test_reproducers_keep_donation_and_saved_inputs(run, tmp_path):
     lowered = jax.jit(lambda a: a + 1, donate_argnums=0).lower(ones(1000))
     first = lazynb.compile(lowered).reproducer(tmp_path / "donated.py")
     assert "tf.aliasing_output" in first.read_text()
@@ -140,7 +140,7 @@ def test_donation_and_saved_inputs(run, tmp_path):
     )
 
 
-def test_several_programs_of_one_compilation(run, tmp_path):
+def test_a_reproducer_holds_several_programs(run, tmp_path):
     with lazynb.lazy():
         one = lazynb.compile(jnp.tanh(ones(8)) * 2)
         two = lazynb.compile(ones(8, 8) @ ones(8, 8))
@@ -164,7 +164,7 @@ def test_the_flags_of_an_experiment_are_in_the_file(run, tmp_path):
     assert run(tmp_path / "mixed.py")["mixed"][1] == 1
 
 
-def test_sharded(run, tmp_path):
+def test_a_sharded_program_is_reproduced(run, tmp_path):
     mesh = jax.make_mesh((2,), ("data",), axis_types=(AxisType.Auto,))
     x = jax.device_put(ones(64, 64), NamedSharding(mesh, PartitionSpec("data", None)))
     with lazynb.lazy():
@@ -174,7 +174,7 @@ def test_sharded(run, tmp_path):
     assert status == 0 and "all-reduce" in text and f"SAME: {kernels(compilation)} kernel" in text
 
 
-def test_what_differs_is_said_and_is_a_status(tmp_path, capsys):
+def test_a_difference_is_reported_with_an_exit_status(tmp_path, capsys):
     with lazynb.lazy():
         file = lazynb.compile(jnp.tanh(ones(8)) * 2).reproducer(tmp_path / "bug.py")
     text = file.read_text()
@@ -219,7 +219,7 @@ def test_the_kernels_in_a_text_are_those_that_lazynb_counts(name):
         del value
 
 
-def test_given_programs(tmp_path, capsys):
+def test_a_given_program_is_reproduced_without_inputs(tmp_path, capsys):
     lowered = jax.jit(lambda x: jnp.tanh(x @ x)).lower(jax.ShapeDtypeStruct((8, 8), "float32"))
     file = lazynb.compile(lowered).reproducer(tmp_path / "given.py")
     namespace: dict[str, object] = {"__name__": "bug", "__file__": str(file)}
@@ -231,7 +231,7 @@ def test_given_programs(tmp_path, capsys):
         lazynb.compile(lowered.compile()).reproducer(tmp_path / "compiled.py")
 
 
-def test_what_cannot_be_reproduced_is_refused(tmp_path):
+def test_empty_callback_and_other_target_programs_are_refused(tmp_path):
     file = tmp_path / "bug.py"
     with lazynb.lazy():
         nothing = lazynb.compile()

@@ -10,8 +10,8 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-@pytest.mark.long
-def test_collectives_of_programs_over_eight_devices(tmp_path):
+@pytest.mark.full
+def test_collectives_over_eight_devices_are_the_same_with_and_without_passes(tmp_path):
     """Once compiled, with XLA's passes; out of lazynb's store, without them; and so, as if they were large."""
     first, second, large = (programs(tmp_path, *options) for options in ((), (), ("--large",)))
     assert first < 3  # two of them may be one program to XLA

@@ -44,7 +44,7 @@ GRID = ("data", "model"), (2, 4)
         ("{mesh['a'=8], device_ids=([2,4]T(1,0)), [{'a'}]}", 1, (8,), P(("model", "data"))),
     ],
 )
-def test_annotations(text, rank, counts, spec):
+def test_sharding_annotations_are_parsed_into_counts_and_specs(text, rank, counts, spec):
     tiling = annotated(text, rank, 8)
     assert tiling.counts == counts and tiling.spec(*GRID) == spec
 
@@ -63,7 +63,7 @@ def test_annotations(text, rank, counts, spec):
         "{something new}",
     ],
 )
-def test_what_is_not_known_is_not_guessed(text):
+def test_an_unknown_annotation_gives_none(text):
     assert annotated(text, 2, 8) is None
 
 
@@ -73,7 +73,7 @@ def test_an_annotation_is_found_in_a_line():
     assert annotation_in('%a = f32[8] add(%b), frontend_attributes={xla.sdy.sharding="{x}"}') == []
 
 
-def test_shardings_of_jax_say_the_same():
+def test_tilings_of_jax_shardings_have_the_same_spec_and_tile():
     if len(jax.devices()) < 2:
         pytest.skip("one device")
     mesh = jax.make_mesh((2,), ("model",), axis_types=(AxisType.Auto,))
@@ -84,7 +84,7 @@ def test_shardings_of_jax_say_the_same():
     assert of_sharding(NamedSharding(mesh, P("model")), (3,)) is None and of_sharding(None, (3,)) is None
 
 
-def test_every_spec_comes_back():
+def test_every_partition_spec_round_trips_through_its_annotation():
     """Of each way to lay an array on a mesh, XLA's text gives the axes that JAX was told."""
     mesh = AbstractMesh((2, 4), ("data", "model"))
     for first, second in itertools.product(
@@ -97,7 +97,7 @@ def test_every_spec_comes_back():
         assert annotated(text, 2, 8).spec(*GRID) == P(first, second), text
 
 
-def test_drawings():
+def test_tilings_are_drawn_as_text_and_svg():
     tiling = annotated("{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}", 2, 8)
     assert text_grid(tiling)[1] == "| 0,4 | 1,5 | 2,6 | 3,7 |"
     assert svg(tiling).count("<rect") == 4 and ">2,6</text>" in svg(tiling)
@@ -149,7 +149,7 @@ def test_nothing_is_sent_where_each_device_has_its_part_already(before, after, s
     assert old.holds(new, shape) is not sent
 
 
-def test_of_an_uneven_array_the_parts_that_are_there_count():
+def test_only_existing_parts_of_an_uneven_array_are_compared():
     rows = Tiling((4, 1), tuple((n, 0) for n in range(4)))
     halves = Tiling((2, 1), ((0, 0), (0, 0), (1, 0), (1, 0)))
     assert halves.holds(rows, (8, 1)) and halves.holds(rows, (3, 1))
@@ -157,7 +157,7 @@ def test_of_an_uneven_array_the_parts_that_are_there_count():
     assert not halves.holds(rows, (6, 1))
 
 
-def test_a_program_on_two_devices():
+def test_shardings_of_a_program_on_two_devices_are_listed():
     mesh = jax.make_mesh((2,), ("model",), axis_types=(AxisType.Auto,))
     x = jax.device_put(np.ones((4, 6), np.float32), NamedSharding(mesh, P("model")))
 
@@ -180,7 +180,7 @@ def test_a_program_on_two_devices():
     assert "| 0 | 1 |" in str(found[1]) and found.to_dicts()[1]["mesh"] == "model=2"
 
 
-def test_one_device_has_none():
+def test_a_program_on_one_device_has_no_shardings():
     found = lazynb.compile(jnp.sin, jnp.ones(3)).shardings
     assert not found and "one device" in repr(found)
     assert spec_text(P("a", None)) == "P('a', None)"
@@ -209,7 +209,7 @@ def _two_rows() -> jax.Array:
     return jax.device_put(np.ones((4, 6), np.float32), NamedSharding(mesh, P("model")))
 
 
-def test_a_change_is_told_with_what_it_costs():
+def test_a_change_of_sharding_is_reported_with_its_collective():
     x = _two_rows()
     mesh = x.sharding.mesh
 
@@ -228,7 +228,7 @@ def test_a_change_is_told_with_what_it_costs():
     assert data["collectives"]["rows"][0][data["collectives"]["columns"].index("collective")] == "all-to-all"
 
 
-def test_a_change_for_which_nothing_is_sent_says_so():
+def test_a_change_of_sharding_without_communication_says_so():
     one = lazynb.compile(lambda x: jnp.sin(x), _two_rows()).shardings[0]
     none = Records[Collective]([], "")
     for is_sent, words in [
@@ -241,7 +241,7 @@ def test_a_change_for_which_nothing_is_sent_says_so():
         assert told["text"].endswith(words)
 
 
-def test_the_ways_to_lie_are_drawn_once_in_html_and_text():
+def test_each_distinct_layout_is_drawn_once_in_html_and_text():
     compilation = lazynb.compile(lambda x, y: jnp.tanh(x) * x @ y, _two_rows(), np.ones((6, 2), np.float32))
     data = inspection(compilation)
     ways = [layout["text"] for layout in data["layouts"]]

@@ -10,19 +10,19 @@ from lazynb.view.inspection.contents import inspection
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_nothing_wrong_is_said_of_random_programs(seed):
+def test_reports_about_random_programs_are_correct(seed):
     assert failures(seed) == []
 
 
 @pytest.mark.parametrize("seed", [43091, 111381, 111437, 221104, 221225, 311087])
-def test_nothing_wrong_is_said_any_more_where_it_was(seed):
+def test_reports_about_formerly_wrong_programs_are_correct(seed):
     """Of work that XLA moved or did not move, of what a slice leaves out, and of equal operations."""
     assert failures(seed) == []
 
 
-@pytest.mark.long
+@pytest.mark.full
 @pytest.mark.parametrize("start", range(10_000, 10_100, 10))
-def test_nothing_wrong_is_said_of_more_random_programs(start):
+def test_reports_about_more_random_programs_are_correct(start):
     assert {seed: found for seed in range(start, start + 10) if (found := failures(seed))} == {}
 
 
@@ -45,7 +45,7 @@ def test_lines_share_the_kernels_that_compute_both(name):
     assert len({clusters[0] for clusters in of_operation}) == len(of_operation)
 
 
-def test_what_a_loop_runs_is_numbered_within_it():
+def test_kernels_in_a_loop_are_numbered_within_it():
     compilation = SHARED["two_loops"].compiled()
     labels = [cluster["label"] for cluster in inspection(compilation)["clusters"]]
     outer = [label for label in labels if "." not in label]

@@ -93,10 +93,10 @@ def compiled(steps, kept: int):
         return lazynb.compile(wanted)
 
 
-@pytest.mark.long
+@pytest.mark.full
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(STEP, min_size=1, max_size=8), st.integers(1, 3), st.integers(0, 99))
-def test_each_statement_about_boundaries(steps, kept, chosen):
+def test_each_statement_about_boundaries_of_random_programs_is_correct(steps, kept, chosen):
     compilation = compiled(steps, kept)
     if not compilation.traces:
         return

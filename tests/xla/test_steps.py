@@ -78,7 +78,7 @@ def test_each_line_has_its_marks(name):
 
 
 @NAMES
-def test_what_is_said_is_so(name):
+def test_marks_are_correct_and_no_operation_is_lost(name):
     made = lazily(name)
     assert list(wrong_marks(made.compilation)) == []
     coverage = inspection(made.compilation)["coverage"]
@@ -86,7 +86,7 @@ def test_what_is_said_is_so(name):
 
 
 @NAMES
-def test_what_a_gradient_made_leads_to_the_line_that_asked_for_it(name):
+def test_backward_operations_name_their_line_and_the_line_of_grad(name):
     made = lazily(name)
     asked = made.lines("grad")
     for node in made.compilation.snapshot.nodes:
@@ -94,7 +94,7 @@ def test_what_a_gradient_made_leads_to_the_line_that_asked_for_it(name):
             assert node.gradient.asked.line in asked and node.gradient.line == node.place, node
 
 
-def test_what_is_added_to_a_scatter_is_not_the_scatter():
+def test_an_operand_added_to_a_scatter_keeps_its_own_fate():
     """The gradient of the logits is a sum: of the softmax, and of the labels scattered into zeros. XLA scatters
     into the softmax instead."""
     made = lazily("equinox_examples").compilation
@@ -105,7 +105,7 @@ def test_what_is_added_to_a_scatter_is_not_the_scatter():
 
 
 @pytest.mark.parametrize("name", ["checkpoint_and_scan", "inner_loops", "accumulated_over_microbatches"])
-def test_what_a_loop_runs_is_run_once_a_turn(name):
+def test_operations_in_a_loop_run_once_per_iteration(name):
     made = lazily(name)
     data = inspection(made.compilation)
     label = {cluster["id"]: cluster for cluster in data["clusters"]}
@@ -130,7 +130,7 @@ def test_what_a_loop_runs_is_run_once_a_turn(name):
 # ---- the graph of what is pending --------------------------------------------------------------------------
 
 
-def test_the_graph_of_a_pending_loss_opens_the_step_and_runs_nothing():
+def test_the_graph_of_a_pending_loss_shows_the_inside_of_the_step():
     step, args = STEPS["remat_and_scan"]()
     jax.clear_caches()
     events = len(lazynb.events())

@@ -28,11 +28,11 @@ CASES = [
 
 
 @pytest.mark.parametrize(("shape", "taken"), CASES)
-def test_bytes_with_padding(shape, taken):
+def test_padded_bytes_include_the_padding_of_tiles(shape, taken):
     assert padded_bytes(shape) == taken
 
 
-def test_how_many_times_its_size():
+def test_padding_is_the_ratio_of_padded_to_plain_size():
     assert padding("f32[100,3]{1,0:T(8,128)}") == pytest.approx(44.37, abs=0.01)
     assert padding("f32[1024,3]{1,0:T(8,128)}") == pytest.approx(42.67, abs=0.01)
     assert padding("f32[128,128]{1,0:T(8,128)}") == 1

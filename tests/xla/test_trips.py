@@ -54,12 +54,12 @@ KNOWN = {"limit": 16, "direction": "LT", "step": 1, "grow": "add", "first": "%ze
         ({"step": -1}, None),
     ],
 )
-def test_a_number_that_grows_to_a_limit_is_counted(changed, turns):
+def test_the_trip_count_of_a_counter_with_a_limit_is_computed(changed, turns):
     module = parse(MODULE.format(**{**KNOWN, **changed}))
     assert trip_count(module, module.by_name["while"]) == turns
 
 
-def test_what_xla_wrote_comes_first():
+def test_a_trip_count_written_by_xla_takes_precedence():
     text = MODULE.format(**KNOWN).replace(
         "body=%body", 'body=%body, backend_config={"known_trip_count":{"n":"7"}}'
     )

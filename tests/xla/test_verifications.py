@@ -85,12 +85,12 @@ BRIEF = {"sine_summed", "where_summed", "softmax", "two_readers_of_tanh", "produ
 """The programs that are tried in each run; the others take minutes together."""
 
 every = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in BRIEF else pytest.mark.long) for name in CASES]
+    "name", [pytest.param(name, marks=[] if name in BRIEF else pytest.mark.full) for name in CASES]
 )
 
 
 @every
-def test_the_outcome_is_what_was_written_down(name):
+def test_the_outcome_of_each_experiment_is_the_expected_one(name):
     found: dict[str, set[str]] = {}
     for one in experiments(name):
         found.setdefault(one.ends, set()).add(one.outcome)
@@ -98,7 +98,7 @@ def test_the_outcome_is_what_was_written_down(name):
 
 
 @every
-def test_the_text_of_the_recompiled_program_says_so(name):
+def test_a_verified_boundary_is_absent_only_from_the_last_recompiled_program(name):
     """Only the last program may be without the boundary, and only if the reason is verified."""
     for one in experiments(name):
         if one.after is None:
@@ -117,8 +117,8 @@ def test_no_label_is_stronger_than_its_evidence(name):
             assert (one.after.label == UNKNOWN) == one.after.text.startswith("not known")
 
 
-@pytest.mark.long
-def test_the_table_is_large_and_other_means_can_tell_most_of_it():
+@pytest.mark.full
+def test_most_experiments_can_be_checked_independently():
     tested = [one for name in CASES for one in experiments(name) if one.after is not None]
     told = [
         one
@@ -132,7 +132,7 @@ def test_the_table_is_large_and_other_means_can_tell_most_of_it():
     assert len(tested) >= 60 and len(told) > 0.75 * len(tested)
 
 
-def test_a_reason_that_was_refuted_does_not_come_back():
+def test_a_refuted_reason_does_not_return():
     """Neither when the compiler is asked before, nor when it is asked later."""
     lazynb.clear_cache()
     with lazynb.lazy():

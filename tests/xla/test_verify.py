@@ -18,7 +18,7 @@ def only(compilation, code):
     return found[0]
 
 
-def test_a_variable_that_keeps_a_value_alive(clean):
+def test_deleting_the_variable_verifies_a_kept_alive_boundary(clean):
     a, b = jnp.ones(BIG), jnp.ones(BIG)
     with lazynb.lazy():
         h = a * b
@@ -36,7 +36,7 @@ def test_a_variable_that_keeps_a_value_alive(clean):
         assert len(after.clusters) == 1
 
 
-def test_a_copy_for_one_reader(clean):
+def test_copying_for_one_reader_verifies_an_expensive_boundary(clean):
     a = jnp.ones(BIG)
     with lazynb.lazy():
         e = jnp.exp(a)
@@ -48,7 +48,7 @@ def test_a_copy_for_one_reader(clean):
         assert tried.label == "verified by recompiling" and "copy of `exponential`" in tried.verdict
 
 
-def test_without_the_library(clean):
+def test_compiling_without_ynnpack_verifies_a_library_boundary(clean):
     a = jnp.ones((128, 128))
     with lazynb.lazy():
         y = jnp.tanh(a.sum(1))  # noqa: F841
@@ -70,7 +70,7 @@ def test_a_boundary_that_stays_keeps_its_label(clean):
         assert "stays" in tried.verdict and tried.label == boundary.label
 
 
-def test_what_cannot_be_tried_says_so(clean):
+def test_an_untestable_boundary_is_refused(clean):
     a = jnp.ones(BIG)
     with lazynb.lazy():
         y = a + 1  # noqa: F841
@@ -79,7 +79,7 @@ def test_what_cannot_be_tried_says_so(clean):
             compilation.verify(only(compilation, "result"))
 
 
-def test_two_ends_in_one_recorded_operation(clean):
+def test_a_boundary_within_one_recorded_operation_is_not_testable(clean):
     @jax.jit
     def both(a):
         e = jnp.exp(a)
@@ -96,7 +96,7 @@ def test_two_ends_in_one_recorded_operation(clean):
 # ---- a compilation of several programs ---------------------------------------------------------------------
 
 
-def test_figures_of_programs_with_equal_names(clean):
+def test_kernels_of_equal_name_in_two_programs_keep_their_own_figures(clean):
     """Programs of one shape have kernels of one name: none may take the place of another."""
     a = jnp.ones(BIG)
     with lazynb.lazy():
@@ -112,7 +112,7 @@ def test_figures_of_programs_with_equal_names(clean):
         assert second.is_pending
 
 
-def test_lists_are_tables(clean):
+def test_clusters_and_boundaries_are_shown_as_tables(clean):
     a, b = jnp.ones(BIG), jnp.ones(BIG)
     with lazynb.lazy():
         h = a * b

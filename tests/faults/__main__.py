@@ -1,0 +1,192 @@
+"""The command line: see the package's docstring."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tests.faults.planting import ROOT, Copy, Fault, copied, faults
+from tests.faults.reach import Reach
+
+BUILD = ROOT / "build" / "faults"
+OUTCOMES = BUILD / "outcomes.json"
+RESULTS = Path(__file__).with_name("RESULTS.md")
+TIERS = ("smoke", "default", "full")
+"""Each has the tests of the one before it."""
+IN_C = {"lazynb/record/_fast.c": "tests/record", "lazynb/torch/_short.c": "tests/pytorch"}
+"""Where no line tells which tests run it: all tests of a folder."""
+
+
+def reach(asked: argparse.Namespace) -> int:
+    """Runs the tests of all tiers but those in a browser, and notes the lines they run."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    folder = BUILD / "reach"
+    folder.mkdir(exist_ok=True)
+    paths = [str(ROOT), str(Path(__file__).with_name("site"))]
+    environment = {**os.environ, "LAZYNB_REACH": str(folder), "PYTHONPATH": os.pathsep.join(paths)}
+    environment["LAZYNB_TIER"] = "full"
+    command = [sys.executable, "-m", "pytest", "-p", "tests.faults.reach", "-n", "2", "--dist", "loadgroup"]
+    return subprocess.run(
+        [*command, "-q", "--tb=line", *asked.arguments], cwd=ROOT, env=environment
+    ).returncode
+
+
+def members(tier: str) -> set[str]:
+    """The ids of a tier's tests."""
+    arguments, name = [], tier
+    if tier == "smoke":
+        import suite
+
+        arguments, name = suite.smoke(), "full"
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--continue-on-collection-errors"]
+    environment = {**os.environ, "LAZYNB_TIER": name}
+    listed = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True)
+    return {line for line in listed.stdout.splitlines() if line.startswith("tests/") and "::" in line}
+
+
+class Campaign:
+    """Plants faults and remembers what notices them."""
+
+    def __init__(self, asked: argparse.Namespace):
+        self._asked = asked
+        self._reach = Reach.read(BUILD / "reach")
+        self._tiers = {tier: members(tier) for tier in TIERS}
+        self._outcomes: dict[str, Any] = json.loads(OUTCOMES.read_text()) if OUTCOMES.exists() else {}
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        todo = [(number, fault) for number, fault in enumerate(faults(), 1) if self._is_asked(number, fault)]
+        with copied() as first, copied() as second:
+            free = [first, second]
+
+            def one(number: int, fault: Fault) -> None:
+                copy = free.pop()
+                try:
+                    began = time.monotonic()
+                    outcome = self._outcome(fault, copy)
+                    outcome["seconds"] = round(time.monotonic() - began)
+                    self._keep(number, outcome)
+                finally:
+                    free.append(copy)
+
+            with ThreadPoolExecutor(2) as pool:
+                for future in [pool.submit(one, *each) for each in todo]:
+                    future.result()
+
+    def _is_asked(self, number: int, fault: Fault) -> bool:
+        if self._asked.only:
+            return number in self._asked.only
+        if self._asked.folders and fault.folder not in self._asked.folders:
+            return False
+        return self._asked.again or str(number) not in self._outcomes
+
+    def _outcome(self, fault: Fault, copy: Copy) -> dict[str, Any]:
+        """By tier the test that noticed the fault, with a reason, or None."""
+        place = fault.lines((copy.root / fault.file).read_text())
+        if place is None:
+            return {"gone": True}
+        tests = self._tests(fault, place)
+        outcome: dict[str, Any] = {"reached": len(tests)}
+        with copy.with_fault(fault) as can_be:
+            if not can_be:
+                return {"gone": True}
+            had: set[str] = set()
+            for tier in TIERS[: TIERS.index(self._asked.tier) + 1]:
+                mine = [test for test in tests if test in self._tiers[tier] and test not in had]
+                had.update(mine)
+                if found := self._noticed(mine, copy):
+                    for each in TIERS[TIERS.index(tier) :]:
+                        outcome[each] = found
+                    break
+                outcome[tier] = None
+        return outcome
+
+    def _tests(self, fault: Fault, place: range) -> list[str]:
+        if not fault.is_in_c:
+            return self._reach.of(fault.file.removeprefix("lazynb/"), place)
+        tests = [test for test in self._tiers["full"] if test.startswith(IN_C[fault.file])]
+        return sorted(tests, key=lambda test: (self._reach.seconds.get(test, 1.0), test))
+
+    def _noticed(self, tests: list[str], copy: Copy) -> str | None:
+        """The test that notices, of the first that take ``--patience`` seconds together."""
+        chosen, expected = [], 0.0
+        for test in tests:
+            expected += self._reach.seconds.get(test, 1.0)
+            if chosen and expected > self._asked.patience:
+                break
+            chosen.append(test)
+        if not chosen:
+            return None
+        verdict = copy.run(chosen, 4 * min(expected, self._asked.patience) + 90)
+        return verdict.test and f"{verdict.test}{f' ({verdict.why})' if verdict.why else ''}"
+
+    def _keep(self, number: int, outcome: dict[str, Any]) -> None:
+        with self._lock:
+            self._outcomes[str(number)] = outcome
+            OUTCOMES.write_text(json.dumps(self._outcomes, indent=1))
+            print(number, json.dumps(outcome), flush=True)
+
+
+def table() -> str:
+    """The faults by folder, and each fault with the first test that noticed it."""
+    outcomes = json.loads(OUTCOMES.read_text())
+    every = faults()
+    planted, noticed = Counter[str](), {tier: Counter[str]() for tier in TIERS}
+    rows = ["| | fault | place | smoke | test | first noticed by |", "|---|---|---|---|---|---|"]
+    for number, fault in enumerate(every, 1):
+        outcome = outcomes.get(str(number), {"gone": True})
+        if outcome.get("gone"):
+            continue
+        planted[fault.folder] += 1
+        for tier in TIERS:
+            noticed[tier][fault.folder] += bool(outcome.get(tier))
+        marks = ["yes" if outcome.get(tier) else "" for tier in ("smoke", "default")]
+        by = (outcome.get("full") or "").partition(" (")[0]
+        cells = [number, fault.kind, f"{fault.file.removeprefix('lazynb/')}:{fault.line}", *marks]
+        rows.append(
+            f"| {' | '.join(map(str, cells))} | {f'`{by}`' if by else 'nothing'} |".replace("||", "| |")
+        )
+    head = ["| folder | faults | `make smoke` | `make test` | every test |", "|---|---|---|---|---|"]
+    for folder, count in planted.items():
+        head.append(f"| {folder} | {count} | {' | '.join(str(noticed[tier][folder]) for tier in TIERS)} |")
+    sums = " | ".join(str(noticed[tier].total()) for tier in TIERS)
+    head.append(f"| all | {planted.total()} | {sums} |")
+    return "\n".join([*head, "", *rows, ""])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    noting = commands.add_parser(
+        "reach", help="notes which lines each test runs; other arguments are pytest's"
+    )
+    noting.add_argument("arguments", nargs=argparse.REMAINDER)
+    running = commands.add_parser("run", help="plants the faults, and runs the tests that run their lines")
+    running.add_argument("--tier", choices=TIERS, default="full", help="up to which tests are run")
+    running.add_argument("--only", type=int, nargs="+", help="numbers of faults, from 1")
+    running.add_argument("--folders", nargs="+", help="only the faults of these folders of the package")
+    running.add_argument("--again", action="store_true", help="those too whose outcome is kept")
+    running.add_argument("--patience", type=float, default=240, help="seconds of tests for a fault and tier")
+    commands.add_parser("table", help="prints what came of it")
+    asked = parser.parse_args(arguments)
+    if asked.command == "reach":
+        return reach(asked)
+    if asked.command == "run":
+        sys.path.append(str(ROOT / "scripts"))
+        Campaign(asked).run()
+    print(table())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""Which tests run when. A test belongs to the default tier unless it is marked, here or in its file:
+
+``full``      only ``make full`` has it: one more of a kind that the default tier has already. ``full.txt`` is
+              the list of those that take seconds and run no line of lazynb that a quicker test does not run
+``browser``   it drives a browser, runs a whole notebook or builds the documentation: ``.ci/run`` and
+              ``make full`` have it. Everything in tests/ui is marked so
+
+``LAZYNB_TIER`` names the tier: ``default``, ``browser`` or ``full`` (everything). A test that is named by its
+id (``pytest tests/record/test_trie.py::test_one``) runs in any tier. Nothing else decides: the same tests run
+on every machine, Python and commit.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TIER = os.environ.get("LAZYNB_TIER") or "default"
+FULL = TIER == "full"
+LISTED = Path(__file__).with_name("full.txt")
+GROUP = re.compile(r"@[\w -]+$")  # what pytest-xdist appends to the names of the tests of a group
+
+
+def listed() -> frozenset[str]:
+    """The tests of ``full.txt``: ids, or functions, which stand for all of their cases."""
+    if not LISTED.exists():
+        return frozenset()
+    lines = (line.strip() for line in LISTED.read_text().splitlines())
+    return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
+def mark(items: Iterable[Any]) -> None:
+    """Marks the tests of ``full.txt`` and those of tests/ui."""
+    full = listed()
+    for item in items:
+        name = GROUP.sub("", item.nodeid)
+        if name in full or name.partition("[")[0] in full:
+            item.add_marker(pytest.mark.full)
+        if "ui" in item.path.parts:
+            item.add_marker(pytest.mark.browser)
+
+
+def taken(item: Any) -> bool:
+    """Whether the tier has ``item``, or the command line names it."""
+    if FULL or _is_named(item):
+        return True
+    if item.get_closest_marker("full"):
+        return False
+    return bool(item.get_closest_marker("browser")) == (TIER == "browser")
+
+
+def few(values: Iterable[Any], names: Sequence[Any]) -> list[Any]:
+    """Parameters for a corpus of which the default tier has those that are ``names``, and ``make full`` all."""
+    found = list(values)
+    unknown = [name for name in names if name not in found]
+    assert not unknown, f"not in the corpus: {unknown}"
+    return [value if value in names else pytest.param(value, marks=pytest.mark.full) for value in found]
+
+
+def _is_named(item: Any) -> bool:
+    named = [argument for argument in item.config.args if "::" in argument]
+    return any(item.nodeid.startswith(argument.removeprefix("./")) for argument in named)
