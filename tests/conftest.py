@@ -33,6 +33,7 @@ with contextlib.suppress(ImportError):
     hypothesis.settings.load_profile("lazynb")
 
 
+@pytest.hookimpl(tryfirst=True)  # the cases of a corpus are counted before `-k` leaves some out
 def pytest_collection_modifyitems(config, items):
     tiers.mark(items)
     for item in items:

@@ -4,6 +4,7 @@ one folder."""
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import re
 from collections.abc import Mapping
@@ -51,7 +52,8 @@ def layer(module: str) -> str:
     return parts[1] if len(parts) > 1 and parts[1] in ORDER else "base"
 
 
-def imported(text: str) -> set[str]:
+@functools.cache
+def imported(text: str) -> frozenset[str]:
     """What a module imports, at its top or later: names with the modules they come from. What only a type
     checker reads is never imported."""
     found = set()
@@ -60,7 +62,7 @@ def imported(text: str) -> set[str]:
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
-    return found
+    return frozenset(found)
 
 
 def _nodes(tree: ast.AST):

@@ -30,7 +30,7 @@ def run(pytester, monkeypatch):
     def run(source, *options):
         pytester.makepyfile(test_it=SLOW + source)
         plugin = () if INSTALLED else ("-p", "pytest_lazynb")
-        return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:xdist", *plugin, *options)
+        return pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:xdist", *plugin, *options)
 
     return run
 

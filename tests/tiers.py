@@ -1,7 +1,7 @@
 """Which tests run when. A test belongs to the default tier unless it is marked, here or in its file:
 
-``full``      only ``make full`` has it: one more of a kind that the default tier has already. ``full.txt`` is
-              the list of those that take seconds and run no line of lazynb that a quicker test does not run
+``full``      only ``make full`` has it: one more of a kind that the default tier has already. ``tiers.toml``
+              has the list of those that take seconds and notice no fault that a quicker test does not notice
 ``browser``   it drives a browser, runs a whole notebook or builds the documentation: ``.ci/run`` and
               ``make full`` have it. Everything in tests/ui is marked so
 
@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,24 +24,20 @@ import pytest
 
 TIER = os.environ.get("LAZYNB_TIER") or "default"
 FULL = TIER == "full"
-LISTED = Path(__file__).with_name("full.txt")
+TABLE = Path(__file__).with_name("tiers.toml")
 GROUP = re.compile(r"@[\w -]+$")  # what pytest-xdist appends to the names of the tests of a group
 
 
-def listed() -> frozenset[str]:
-    """The tests of ``full.txt``: ids, or functions, which stand for all of their cases."""
-    if not LISTED.exists():
-        return frozenset()
-    lines = (line.strip() for line in LISTED.read_text().splitlines())
-    return frozenset(line for line in lines if line and not line.startswith("#"))
-
-
 def mark(items: Iterable[Any]) -> None:
-    """Marks the tests of ``full.txt`` and those of tests/ui."""
-    full = listed()
+    """Marks the tests of ``tiers.toml`` and those of tests/ui."""
+    table = tomllib.loads(TABLE.read_text())
+    every, full, cases = table["every"], frozenset(table["full"]), Counter[str]()
     for item in items:
         name = GROUP.sub("", item.nodeid)
-        if name in full or name.partition("[")[0] in full:
+        function = name.partition("[")[0]
+        turn = cases[function] % every.get(function, 1)
+        cases[function] += 1
+        if turn or name in full or function in full:
             item.add_marker(pytest.mark.full)
         if "ui" in item.path.parts:
             item.add_marker(pytest.mark.browser)

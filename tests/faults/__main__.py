@@ -23,6 +23,7 @@ OUTCOMES = BUILD / "outcomes.json"
 RESULTS = Path(__file__).with_name("RESULTS.md")
 TIERS = ("smoke", "default", "full")
 """Each has the tests of the one before it."""
+FEW = 15.0  # seconds of tests that are tried before the others
 IN_C = {"lazynb/record/_fast.c": "tests/record", "lazynb/torch/_short.c": "tests/pytorch"}
 """Where no line tells which tests run it: all tests of a folder."""
 
@@ -104,7 +105,7 @@ class Campaign:
             for tier in TIERS[: TIERS.index(self._asked.tier) + 1]:
                 mine = [test for test in tests if test in self._tiers[tier] and test not in had]
                 had.update(mine)
-                if found := self._noticed(mine, copy):
+                if found := self._noticed(mine, fault, copy):
                     for each in TIERS[TIERS.index(tier) :]:
                         outcome[each] = found
                     break
@@ -117,18 +118,24 @@ class Campaign:
         tests = [test for test in self._tiers["full"] if test.startswith(IN_C[fault.file])]
         return sorted(tests, key=lambda test: (self._reach.seconds.get(test, 1.0), test))
 
-    def _noticed(self, tests: list[str], copy: Copy) -> str | None:
-        """The test that notices, of the first that take ``--patience`` seconds together."""
-        chosen, expected = [], 0.0
-        for test in tests:
-            expected += self._reach.seconds.get(test, 1.0)
-            if chosen and expected > self._asked.patience:
+    def _noticed(self, tests: list[str], fault: Fault, copy: Copy) -> str | None:
+        """The test that notices. Those of the fault's folder come first, and each group the quickest first, as
+        many as take ``--patience`` seconds together; a few are tried before the many."""
+        folder = f"tests/{fault.folder.partition(' ')[0].replace('torch', 'pytorch')}/"
+        seconds = {test: self._reach.seconds.get(test, 1.0) for test in tests}
+        ordered = sorted(tests, key=lambda test: (not test.startswith(folder), seconds[test], test))
+        for patience in (FEW, self._asked.patience):
+            chosen: list[str] = []
+            expected = 0.0
+            while ordered and (not chosen or expected + seconds[ordered[0]] <= patience):
+                expected += seconds[ordered[0]]
+                chosen.append(ordered.pop(0))
+            if not chosen:
                 break
-            chosen.append(test)
-        if not chosen:
-            return None
-        verdict = copy.run(chosen, 4 * min(expected, self._asked.patience) + 90)
-        return verdict.test and f"{verdict.test}{f' ({verdict.why})' if verdict.why else ''}"
+            verdict = copy.run(chosen, 4 * expected + 90)
+            if verdict.test:
+                return f"{verdict.test}{f' ({verdict.why})' if verdict.why else ''}"
+        return None
 
     def _keep(self, number: int, outcome: dict[str, Any]) -> None:
         with self._lock:

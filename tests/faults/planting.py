@@ -132,6 +132,10 @@ class Copy:
                     return Verdict(tests[0], "it hangs")
         if process.returncode in (0, 5):
             return Verdict(None)
+        if process.returncode == 4:
+            raise RuntimeError(
+                f"pytest knows a test no longer, note which lines they run anew: {output[-500:]}"
+            )
         failed = FAILED.search(output)
         if failed:
             return Verdict(failed[1])
