@@ -248,16 +248,20 @@ def test_browser():
 @pytest.mark.parametrize("case", range(5))
 def test_many(case):
     pass
+
+@pytest.mark.parametrize("case", ["a", "b"])
+def test_few(case):
+    pass
 """
 
 
 @pytest.mark.parametrize(
     ("tier", "named", "expected"),
     [
-        ("", "", {"one", "many[0]", "many[3]"}),
-        ("default", "", {"one", "many[0]", "many[3]"}),
+        ("", "", {"one", "many[0]", "many[3]", "few[b]"}),
+        ("default", "", {"one", "many[0]", "many[3]", "few[b]"}),
         ("browser", "", {"browser"}),
-        ("full", "", {"one", "full", "browser", *(f"many[{case}]" for case in range(5))}),
+        ("full", "", {"one", "full", "browser", "few[a]", "few[b]", *(f"many[{case}]" for case in range(5))}),
         ("default", "::test_full", {"full"}),
         ("default", "::test_many[1]", {"many[1]"}),
     ],
@@ -265,7 +269,9 @@ def test_many(case):
 def test_each_tier_collects_its_tests(tmp_path, tier, named, expected):
     (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
     (tmp_path / "tiers.py").write_text((ROOT / "tests" / "tiers.py").read_text())
-    (tmp_path / "tiers.toml").write_text('full = []\n[every]\n"test_file.py::test_many" = 3\n')
+    (tmp_path / "tiers.toml").write_text(
+        'full = []\n[every]\n"test_file.py::test_many" = 3\n[keep]\n"test_file.py::test_few" = ["b"]\n'
+    )
     (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\nmarkers =\n    full\n    browser\n")
     (tmp_path / "test_file.py").write_text(TIERS)
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", f"test_file.py{named}"]
@@ -328,6 +334,15 @@ def test_missing_pythons_are_skipped_with_a_reason(monkeypatch):
         "Python 3.11: skipped, no python3.11",
         "PyTorch code: skipped, pip finds none",
     ]
+
+
+def test_the_table_of_tiers_names_tests():
+    """A function that is renamed would be in the default tier again."""
+    table = tomllib.loads((ROOT / "tests" / "tiers.toml").read_text())
+    for test in [*table["full"], *table["browser"], *table["every"], *table["keep"]]:
+        path, _, name = test.partition("::")
+        function = name.partition("[")[0].rpartition("::")[2]
+        assert f"def {function}(" in (ROOT / path).read_text(), test
 
 
 def test_the_smoke_list_has_a_test_for_each_promise():

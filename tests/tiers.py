@@ -2,8 +2,8 @@
 
 ``full``      only ``make full`` has it: one more of a kind that the default tier has already. ``tiers.toml``
               has the list of those that take seconds and notice no fault that a quicker test does not notice
-``browser``   it drives a browser, runs a whole notebook or builds the documentation: ``.ci/run`` and
-              ``make full`` have it. Everything in tests/ui is marked so
+``browser``   it drives a browser, runs a whole notebook, or builds the documentation or a wheel: ``.ci/run`` and
+              ``make full`` have it. Everything in tests/ui is marked so, and what ``tiers.toml`` lists
 
 ``LAZYNB_TIER`` names the tier: ``default``, ``browser`` or ``full`` (everything). A test that is named by its
 id (``pytest tests/record/test_trie.py::test_one``) runs in any tier. Nothing else decides: the same tests run
@@ -28,18 +28,41 @@ TABLE = Path(__file__).with_name("tiers.toml")
 GROUP = re.compile(r"@[\w -]+$")  # what pytest-xdist appends to the names of the tests of a group
 
 
+class Table:
+    """What ``tiers.toml`` says of the tests.
+
+    Attributes:
+      full: ids of tests, or of functions, that only ``make full`` has.
+      browser: ids of functions that are marked ``browser``.
+      every: by the id of a function ``n``: the default tier has its first case and each n-th after it.
+      keep: by the id of a function the cases that the default tier has.
+    """
+
+    def __init__(self, text: str):
+        read = tomllib.loads(text)
+        self.full = frozenset(read.get("full", ()))
+        self.browser = frozenset(read.get("browser", ()))
+        self.every: dict[str, int] = read.get("every", {})
+        self.keep: dict[str, list[str]] = read.get("keep", {})
+        self._cases = Counter[str]()
+
+    def is_full(self, test: str) -> bool:
+        """Whether only ``make full`` has the next test, which has this id. The cases of a function are counted."""
+        function, _, case = test.partition("[")
+        turn = self._cases[function] % self.every.get(function, 1)
+        self._cases[function] += 1
+        left_out = function in self.keep and case.removesuffix("]") not in self.keep[function]
+        return bool(turn) or left_out or test in self.full or function in self.full
+
+
 def mark(items: Iterable[Any]) -> None:
     """Marks the tests of ``tiers.toml`` and those of tests/ui."""
-    table = tomllib.loads(TABLE.read_text())
-    every, full, cases = table["every"], frozenset(table["full"]), Counter[str]()
+    table = Table(TABLE.read_text())
     for item in items:
-        name = GROUP.sub("", item.nodeid)
-        function = name.partition("[")[0]
-        turn = cases[function] % every.get(function, 1)
-        cases[function] += 1
-        if turn or name in full or function in full:
+        test = GROUP.sub("", item.nodeid)
+        if table.is_full(test):
             item.add_marker(pytest.mark.full)
-        if "ui" in item.path.parts:
+        if "ui" in item.path.parts or test.partition("[")[0] in table.browser:
             item.add_marker(pytest.mark.browser)
 
 
