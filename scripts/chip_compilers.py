@@ -17,7 +17,10 @@ from environment import ROOT
 
 PLACE = ROOT / ".venvs" / "compilers"
 NAMES = ("tpu", "gpu")
-ASK = "from lazynb.targets.compilers import COMPILERS; print(COMPILERS[{!r}].version)"
+ASK = (
+    "from lazynb.targets.compilers import COMPILERS; "
+    f"print(*(COMPILERS[name].version or '' for name in {NAMES}), sep='\\n')"
+)
 
 
 def variables() -> dict[str, str]:
@@ -26,9 +29,7 @@ def variables() -> dict[str, str]:
 
 
 def put(python: Path, name: str) -> str:
-    """Installs a compiler if it is not there; what came of it, in a line."""
-    if version := _run(python, "-c", ASK.format(name)).stdout.strip():
-        return f"{version} is there"
+    """Installs a compiler; what came of it, in a line."""
     done = _run(python, "-m", "lazynb", "targets", "install", name)
     if done.returncode:
         why = (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -42,8 +43,10 @@ def _run(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def main(arguments: list[str]) -> int:
-    for name in NAMES:
-        print(put(Path(arguments[0]), name), flush=True)
+    python = Path(arguments[0])
+    there = _run(python, "-c", ASK).stdout.split("\n")
+    for name, version in zip(NAMES, [*there, "", ""], strict=False):
+        print(f"{version} is there" if version else put(python, name), flush=True)
     return 0
 
 

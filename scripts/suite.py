@@ -207,7 +207,7 @@ def smoke() -> list[str]:
 def perform(run: Run, pythons: Pythons) -> Outcome:
     """Makes the environment of a run and runs pytest in it, its output passed through."""
     inside = pythons.environment(run.version)
-    jax = _output(inside, "import jax; print(jax.__version__)")
+    jax = _output(inside, "from importlib.metadata import version; print(version('jax'))")
     pure = ", without the accelerator" if run.variables.get("LAZYNB_PURE") else ""
     title = f"{run.title}: Python {run.version}, JAX {jax}{pure}"
     print(f"== {title}", flush=True)

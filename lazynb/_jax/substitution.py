@@ -175,13 +175,14 @@ class AmbientPatches:
         if not self._complete:
             return False
         if self._guards is None:
-            self._guards = Guards(self._replaced, self.rest)
             self._unresting = [
                 (vars(owner), name, ours[name], plain[name])
                 for owner, ours, plain in self._replaced
                 if isinstance(owner, types.ModuleType) and not is_jax_module(owner)
                 for name in ours
             ]
+            # Last, because it says that both are there: an interrupt may come between the two.
+            self._guards = Guards(self._replaced, self.rest)
         self._complete = self._guards.raise_()
         for names, name, ours, plain in self._unresting:
             if names.get(name) is ours:

@@ -631,9 +631,11 @@ class ExecutableCache:
 
     def clear(self) -> None:
         """Forgets all executables and recorded traces."""
+        self._freed += len(self.order)
         for executable in tuple(self.order):
             self._forget(executable)
         self.order.clear()
         self.trie.clear()
         self.hits = self.misses = 0
-        self._give_back()
+        if self._freed:
+            self._give_back()

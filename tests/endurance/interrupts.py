@@ -118,6 +118,7 @@ class Interrupter:
                 return None
         elif not filename.startswith(self.package):
             return None
+        frame.f_trace = self._step  # 3.13 counts the instructions of a frame that has a hook already
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self._step
 

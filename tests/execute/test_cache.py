@@ -114,7 +114,7 @@ SCRIPT = """
 import jax, jax.numpy as jnp, lazynb
 with lazynb.lazy():
     x = jnp.arange(12.0).reshape(3, 4)
-    print(float((jnp.tanh(x @ x.T) * SCALE).sum()))
+    print(float((jnp.tanh(x @ x.T) * float("SCALE")).sum()))
 print([event.cache for event in lazynb.events()], jax.config.jax_compilation_cache_dir)
 """
 
