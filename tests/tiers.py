@@ -32,7 +32,7 @@ class Table:
     """What ``tiers.toml`` says of the tests.
 
     Attributes:
-      full: ids of tests, or of functions, that only ``make full`` has.
+      full: ids of tests, of functions or of files that only ``make full`` has.
       browser: ids of functions that are marked ``browser``.
       every: by the id of a function ``n``: the default tier has its first case and each n-th after it.
       keep: by the id of a function the cases that the default tier has.
@@ -52,7 +52,8 @@ class Table:
         turn = self._cases[function] % self.every.get(function, 1)
         self._cases[function] += 1
         left_out = function in self.keep and case.removesuffix("]") not in self.keep[function]
-        return bool(turn) or left_out or test in self.full or function in self.full
+        named = {test, function, test.partition("::")[0]} & self.full
+        return bool(turn or left_out or named)
 
 
 def mark(items: Iterable[Any]) -> None:

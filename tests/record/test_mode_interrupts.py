@@ -112,6 +112,26 @@ def test_an_interrupt_at_any_instruction_restores_the_mode(body, rests, least):
     assert_own()
 
 
+def test_an_interrupt_as_the_substitutes_first_come_to_rest_leaves_none_in_numpy(monkeypatch):
+    """NumPy's names do not rest: which they are is noted the first time."""
+    interrupter, function = Interrupter(lazynb.__file__), type(patches)._lie_down.__qualname__
+    for at in range(1, 10_000, 5):
+        blocks.put_back()
+        monkeypatch.setattr(patches, "_guards", None)
+        monkeypatch.setattr(patches, "_unresting", [])
+        try:
+            with interrupter.armed(Aim("_jax/substitution.py", function, at)) as shot:
+                lazy()
+        except KeyboardInterrupt:
+            pass
+        lazy()
+        assert not changed(), (at, shot)
+        blocks.put_back()  # with the guards of this turn
+        if shot.fired is None:
+            break
+    assert at > 50
+
+
 def test_the_mode_is_restored_while_the_interrupt_is_handled():
     """Its traceback keeps the body's manager alive."""
 
