@@ -1,7 +1,7 @@
 """Which tests run when. A test belongs to the default tier unless it is marked, here or in its file:
 
 ``full``      only ``make full`` has it: one more of a kind that the default tier has already. ``tiers.toml``
-              has the list of those that take seconds and notice no fault that a quicker test does not notice
+              has the list of those that take seconds and run no line of lazynb that a quicker test does not run
 ``browser``   it drives a browser, runs a whole notebook, or builds the documentation or a wheel: ``.ci/run`` and
               ``make full`` have it. Everything in tests/ui is marked so, and what ``tiers.toml`` lists
 

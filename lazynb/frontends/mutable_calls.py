@@ -375,7 +375,8 @@ def _expand_dims(a: MutableArray, axis: Any) -> Any:
 
 
 def _atleast(rank: int) -> Callable[..., Any]:
-    function = {1: np.atleast_1d, 2: np.atleast_2d, 3: np.atleast_3d}[rank]
+    functions: dict[int, Any] = {1: np.atleast_1d, 2: np.atleast_2d, 3: np.atleast_3d}
+    function = functions[rank]
 
     def raised(a: Any) -> Any:
         if not isinstance(a, MutableArray):

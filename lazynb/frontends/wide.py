@@ -67,7 +67,7 @@ def widened(value: Any) -> Any:
     """
     if isinstance(value, jax.Array):
         return value.astype(INTEGERS)
-    whole = INTEGERS.type(value) if value.__class__ is int else np.asarray(value).astype(INTEGERS)
+    whole: Any = INTEGERS.type(value) if value.__class__ is int else np.asarray(value).astype(INTEGERS)
     low = whole.astype(np.int32)
     if np.array_equal(low, whole):
         return jnp.asarray(low).astype(INTEGERS)

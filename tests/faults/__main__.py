@@ -20,7 +20,6 @@ from tests.faults.reach import Reach
 
 BUILD = ROOT / "build" / "faults"
 OUTCOMES = BUILD / "outcomes.json"
-RESULTS = Path(__file__).with_name("RESULTS.md")
 TIERS = ("smoke", "default", "full")
 """Each has the tests of the one before it."""
 FEW = 15.0  # seconds of tests that are tried before the others

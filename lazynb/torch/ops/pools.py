@@ -46,7 +46,8 @@ def _windows(size: int, out: int) -> tuple[np.ndarray, np.ndarray]:
     """The places in each of ``out`` windows of an adaptive pool, and which of them belong to it."""
     starts = np.arange(out) * size // out
     ends = -(-(np.arange(1, out + 1) * size) // out)
-    places = starts[:, None] + np.arange(int((ends - starts).max(initial=1)))
+    lengths: Any = ends - starts
+    places = starts[:, None] + np.arange(int(lengths.max(initial=1)))
     return np.minimum(places, size - 1), places < ends[:, None]
 
 

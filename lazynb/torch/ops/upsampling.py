@@ -125,7 +125,7 @@ def _seen_from_input(taps: Taps, kept: int) -> Taps:
     used = weights != 0
     order = np.argsort(of[used], kind="stable")
     of, results, weights = of[used][order], results[used][order], weights[used][order]
-    counts = np.bincount(of, minlength=kept)
+    counts: Any = np.bincount(of, minlength=kept)
     places = np.arange(of.size) - np.repeat(np.cumsum(counts) - counts, counts)
     index = np.zeros((kept, max(int(counts.max(initial=0)), 1)), np.int64)
     back = np.zeros(index.shape)
