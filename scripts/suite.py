@@ -167,9 +167,8 @@ class Pythons:
 
 def runs(command: str, pythons: Pythons, arguments: Sequence[str]) -> tuple[list[Run], list[str]]:
     """What ``command`` runs, and what it skips, with the reason, a line each."""
-    skipped = [f"Python {version}: skipped, {why}" for version, why in pythons.missing.items()]
-    if command not in BOTH:
-        skipped = []
+    missing = pythons.missing if command in BOTH else {}
+    skipped = [f"Python {version}: skipped, {why}" for version, why in missing.items()]
     if command == "smoke":
         return [Run(pythons.newest, "smoke", [*smoke(), *arguments])], skipped
     tier = {"LAZYNB_TIER": command if command in ("browser", "full") else "default"}
@@ -217,8 +216,7 @@ def perform(run: Run, pythons: Pythons) -> Outcome:
     status, closing = _pass_through(
         [*command, *run.arguments], {**run.variables, **chip_compilers.variables()}
     )
-    made = pythons.seconds.pop(run.version, 0.0)
-    pythons.seconds[run.version] = 0.0
+    made, pythons.seconds[run.version] = pythons.seconds[run.version], 0.0
     return Outcome(title, status, closing, made, time.monotonic() - began)
 
 

@@ -47,7 +47,7 @@ def members(tier: str) -> set[str]:
     if tier == "smoke":
         import suite
 
-        arguments, name = suite.smoke(), "full"
+        arguments, name = suite.smoke(), "default"
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--continue-on-collection-errors"]
     environment = {**os.environ, "LAZYNB_TIER": name}
     listed = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True)
@@ -104,7 +104,7 @@ class Campaign:
             for tier in TIERS[: TIERS.index(self._asked.tier) + 1]:
                 mine = [test for test in tests if test in self._tiers[tier] and test not in had]
                 had.update(mine)
-                if found := self._noticed(mine, fault, copy):
+                if found := self._noticed(mine, fault, copy, "full" if tier == "full" else "default"):
                     for each in TIERS[TIERS.index(tier) :]:
                         outcome[each] = found
                     break
@@ -117,7 +117,7 @@ class Campaign:
         tests = [test for test in self._tiers["full"] if test.startswith(IN_C[fault.file])]
         return sorted(tests, key=lambda test: (self._reach.seconds.get(test, 1.0), test))
 
-    def _noticed(self, tests: list[str], fault: Fault, copy: Copy) -> str | None:
+    def _noticed(self, tests: list[str], fault: Fault, copy: Copy, tier: str) -> str | None:
         """The test that notices. Those of the fault's folder come first, and each group the quickest first, as
         many as take ``--patience`` seconds together; a few are tried before the many."""
         folder = f"tests/{fault.folder.partition(' ')[0].replace('torch', 'pytorch')}/"
@@ -131,7 +131,7 @@ class Campaign:
                 chosen.append(ordered.pop(0))
             if not chosen:
                 break
-            verdict = copy.run(chosen, 4 * expected + 90)
+            verdict = copy.run(chosen, 4 * expected + 90, tier)
             if verdict.test:
                 return f"{verdict.test}{f' ({verdict.why})' if verdict.why else ''}"
         return None

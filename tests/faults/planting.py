@@ -107,8 +107,9 @@ class Copy:
     def _build(self) -> bool:
         return subprocess.run([self._python, "-c", BUILD], cwd=self.root, capture_output=True).returncode == 0
 
-    def run(self, tests: Sequence[str], seconds: float) -> Verdict:
-        """Runs these tests until one fails, one after the other; killed after ``seconds``."""
+    def run(self, tests: Sequence[str], seconds: float, tier: str) -> Verdict:
+        """Runs these tests until one fails, one after the other; killed after ``seconds``. In ``tier``, which says
+        how many samples a test has."""
         with tempfile.TemporaryDirectory(prefix="lazynb-faults-") as folder:
             listed = Path(folder, "tests.txt")
             listed.write_text("\n".join(tests))
@@ -117,7 +118,7 @@ class Copy:
             with subprocess.Popen(
                 command,
                 cwd=self.root,
-                env=self._environment(),
+                env=self._environment(tier),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -141,10 +142,11 @@ class Copy:
             return Verdict(failed[1])
         return Verdict(tests[0], f"exit status {process.returncode}: {output.strip()[-200:]}")
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self, tier: str) -> dict[str, str]:
         environment = {**os.environ, "PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": ""}
         environment.setdefault("LAZYNB_COMPILERS", str(ROOT / ".venvs" / "compilers"))
         environment.pop("LAZYNB_REACH", None)
+        environment["LAZYNB_TIER"] = tier
         return environment
 
 

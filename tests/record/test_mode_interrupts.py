@@ -69,6 +69,7 @@ def interrupted(body, number):
         nonlocal count
         if frame.f_code in OURS or frame.f_globals.get("__name__", "") not in MODULES:
             return tracer if frame.f_code in OURS else None
+        frame.f_trace = tracer  # 3.13 counts the instructions of a frame that has a hook already
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if event == "opcode":
             count += 1
