@@ -93,3 +93,13 @@ def test_forgetting_leaves_the_users_jitted_functions_compiled(clean, monkeypatc
     lazynb.clear_cache()
     own(np.ones(3, np.float32))
     assert len(traced) == 1 and own._cache_size() == 1
+
+
+def test_clearing_an_empty_cache_does_not_walk_through_the_heap(clean, monkeypatch):
+    walks = []
+    monkeypatch.setattr("lazynb.execute.executable.give_back", lambda: walks.append(1))
+    lazynb.clear_cache()
+    assert walks == []
+    program(1)
+    lazynb.clear_cache()
+    assert walks == [1]
