@@ -29,7 +29,8 @@ def build(target: Path) -> int:
     sources = target.parent / f"{target.name}-sources"
     for folder in (sources, target):
         shutil.rmtree(folder, ignore_errors=True)
-    with Progress("writing the reference") as progress, contextlib.redirect_stdout(progress):
+    # On the standard output, so that nothing but warnings comes on the other.
+    with Progress("writing the reference", sys.stdout) as progress, contextlib.redirect_stdout(progress):
         return _built(sources, target, sphinx)
 
 

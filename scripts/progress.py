@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
 from types import TracebackType
+from typing import TextIO
 
 EVERY = 10.0
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
 class Progress:
-    """Within ``with Progress() as progress:`` the text ``progress.step`` is printed every ten seconds, with
-    the seconds since the beginning. It is a stream, too: of what is written the last line is the step.
+    """Within ``with Progress() as progress:`` the text ``progress.step`` is printed to ``file`` (the standard
+    error stream) every ten seconds, with the seconds since the beginning. It is a stream, too: of what is
+    written the last line is the step.
     """
 
-    def __init__(self, step: str = "", every: float = EVERY):
-        self.step, self._every = step, every
+    def __init__(self, step: str = "", file: TextIO | None = None, every: float = EVERY):
+        self.step, self._every, self._file = step, every, file or sys.stderr
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._tell, daemon=True)
 
@@ -32,7 +36,8 @@ class Progress:
         self._thread.join()
 
     def write(self, text: str) -> int:
-        if lines := [line.strip() for line in text.replace("\r", "\n").split("\n") if line.strip()]:
+        lines = [line.strip() for line in COLOUR.sub("", text).replace("\r", "\n").split("\n")]
+        if lines := [line for line in lines if line]:
             self.step = lines[-1]
         return len(text)
 
@@ -44,4 +49,4 @@ class Progress:
 
     def _tell(self) -> None:
         while not self._ended.wait(self._every):
-            print(f"  {time.monotonic() - self.began:3.0f} s: {self.step}", file=sys.stderr, flush=True)
+            print(f"  {time.monotonic() - self.began:3.0f} s: {self.step}", file=self._file, flush=True)

@@ -18,13 +18,16 @@ from typing import Any
 from tests.faults.planting import ROOT, Copy, Fault, copied, faults
 from tests.faults.reach import Reach
 
+sys.path.append(str(ROOT / "scripts"))
+import suite
+
 BUILD = ROOT / "build" / "faults"
 OUTCOMES = BUILD / "outcomes.json"
 TIERS = ("smoke", "default", "full")
 """Each has the tests of the one before it."""
 FEW = 15.0  # seconds of tests that are tried before the others
-IN_C = {"lazynb/record/_fast.c": "tests/record", "lazynb/torch/_short.c": "tests/pytorch"}
-"""Where no line tells which tests run it: all tests of a folder."""
+UNNOTED = {"lazynb/record/_fast.c": "tests/record/", "lazynb/torch/": suite.PYTORCH + "/"}
+"""Where no line tells which tests run it (C, and a Python without `sys.monitoring`): all tests of a folder."""
 
 
 def reach(asked: argparse.Namespace) -> int:
@@ -41,17 +44,18 @@ def reach(asked: argparse.Namespace) -> int:
     ).returncode
 
 
-def members(tier: str) -> set[str]:
-    """The ids of a tier's tests."""
-    arguments, name = [], tier
-    if tier == "smoke":
-        import suite
-
-        arguments, name = suite.smoke(), "default"
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--continue-on-collection-errors"]
-    environment = {**os.environ, "LAZYNB_TIER": name}
-    listed = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True)
-    return {line for line in listed.stdout.splitlines() if line.startswith("tests/") and "::" in line}
+def members(tier: str, pytorch: str | None) -> set[str]:
+    """The ids of a tier's tests; those of PyTorch code as the Python ``pytorch`` collects them."""
+    environment = {**os.environ, "LAZYNB_TIER": "default" if tier == "smoke" else tier}
+    collected = [[sys.executable, *(suite.smoke() if tier == "smoke" else [])]]
+    if pytorch and tier != "smoke":
+        collected.append([pytorch, suite.PYTORCH])
+    found: set[str] = set()
+    for python, *arguments in collected:
+        command = [python, "-m", "pytest", "--collect-only", "-q", *arguments]
+        listed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        found.update(line for line in listed.stdout.splitlines() if line.startswith("tests/") and "::" in line)
+    return found
 
 
 class Campaign:
@@ -60,7 +64,10 @@ class Campaign:
     def __init__(self, asked: argparse.Namespace):
         self._asked = asked
         self._reach = Reach.read(BUILD / "reach")
-        self._tiers = {tier: members(tier) for tier in TIERS}
+        pythons = suite.Pythons()
+        version, _ = pythons.with_pytorch()
+        self._pytorch = str(pythons.environment(version)) if version else None
+        self._tiers = {tier: members(tier, self._pytorch) for tier in TIERS}
         self._outcomes: dict[str, Any] = json.loads(OUTCOMES.read_text()) if OUTCOMES.exists() else {}
         self._lock = threading.Lock()
 
@@ -73,8 +80,8 @@ class Campaign:
                 copy = free.pop()
                 try:
                     began = time.monotonic()
-                    outcome = self._outcome(fault, copy)
-                    outcome["seconds"] = round(time.monotonic() - began)
+                    outcome = self._outcome(fault, copy, self._outcomes.get(str(number), {}))
+                    outcome["seconds"] = round(time.monotonic() - began + outcome.get("seconds", 0))
                     self._keep(number, outcome)
                 finally:
                     free.append(copy)
@@ -88,22 +95,27 @@ class Campaign:
             return number in self._asked.only
         if self._asked.folders and fault.folder not in self._asked.folders:
             return False
-        return self._asked.again or str(number) not in self._outcomes
+        kept = self._outcomes.get(str(number), {})
+        return self._asked.again or not ("gone" in kept or self._asked.tier in kept)
 
-    def _outcome(self, fault: Fault, copy: Copy) -> dict[str, Any]:
-        """By tier the test that noticed the fault, with a reason, or None."""
+    def _outcome(self, fault: Fault, copy: Copy, kept: dict[str, Any]) -> dict[str, Any]:
+        """By tier the test that noticed the fault, with a reason, or None. ``kept``: of the tiers before."""
         place = fault.lines((copy.root / fault.file).read_text())
-        if place is None:
+        python = self._pytorch if fault.folder.startswith("torch") else sys.executable
+        if place is None or python is None:
             return {"gone": True}
         tests = self._tests(fault, place)
-        outcome: dict[str, Any] = {"reached": len(tests)}
-        with copy.with_fault(fault) as can_be:
+        outcome: dict[str, Any] = {} if self._asked.again else kept
+        outcome["reached"] = len(tests)
+        with copy.with_fault(fault, python) as can_be:
             if not can_be:
                 return {"gone": True}
             had: set[str] = set()
             for tier in TIERS[: TIERS.index(self._asked.tier) + 1]:
                 mine = [test for test in tests if test in self._tiers[tier] and test not in had]
                 had.update(mine)
+                if tier in outcome:
+                    continue
                 if found := self._noticed(mine, fault, copy, "full" if tier == "full" else "default"):
                     for each in TIERS[TIERS.index(tier) :]:
                         outcome[each] = found
@@ -112,17 +124,21 @@ class Campaign:
         return outcome
 
     def _tests(self, fault: Fault, place: range) -> list[str]:
-        if not fault.is_in_c:
+        folders = [folder for start, folder in UNNOTED.items() if fault.file.startswith(start)]
+        if not folders:
             return self._reach.of(fault.file.removeprefix("lazynb/"), place)
-        tests = [test for test in self._tiers["full"] if test.startswith(IN_C[fault.file])]
+        tests = [test for test in self._tiers["full"] if test.startswith(folders[0])]
         return sorted(tests, key=lambda test: (self._reach.seconds.get(test, 1.0), test))
 
     def _noticed(self, tests: list[str], fault: Fault, copy: Copy, tier: str) -> str | None:
-        """The test that notices. Those of the fault's folder come first, and each group the quickest first, as
-        many as take ``--patience`` seconds together; a few are tried before the many."""
+        """The test that notices. Those of the module's own file come first, then its folder's, and each group
+        the quickest first, as many as take ``--patience`` seconds together; a few are tried before the many."""
         folder = f"tests/{fault.folder.partition(' ')[0].replace('torch', 'pytorch')}/"
+        own = f"/test_{Path(fault.file).stem}.py::"
         seconds = {test: self._reach.seconds.get(test, 1.0) for test in tests}
-        ordered = sorted(tests, key=lambda test: (not test.startswith(folder), seconds[test], test))
+        ordered = sorted(
+            tests, key=lambda test: (own not in test, not test.startswith(folder), seconds[test], test)
+        )
         for patience in (FEW, self._asked.patience):
             chosen: list[str] = []
             expected = 0.0
@@ -131,7 +147,8 @@ class Campaign:
                 chosen.append(ordered.pop(0))
             if not chosen:
                 break
-            verdict = copy.run(chosen, 4 * expected + 90, tier)
+            python = self._pytorch if folder == suite.PYTORCH + "/" else sys.executable
+            verdict = copy.run(python or "", chosen, 4 * expected + 90, tier)
             if verdict.test:
                 return f"{verdict.test}{f' ({verdict.why})' if verdict.why else ''}"
         return None
@@ -188,7 +205,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.command == "reach":
         return reach(asked)
     if asked.command == "run":
-        sys.path.append(str(ROOT / "scripts"))
         Campaign(asked).run()
     print(table())
     return 0

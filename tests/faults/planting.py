@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -88,32 +87,32 @@ class Verdict:
 class Copy:
     """A copy of the project in which faults are planted and tests are run."""
 
-    def __init__(self, root: Path, python: str = sys.executable):
-        self.root, self._python = root, python
+    def __init__(self, root: Path):
+        self.root = root
 
     @contextmanager
-    def with_fault(self, fault: Fault) -> Iterator[bool]:
+    def with_fault(self, fault: Fault, python: str) -> Iterator[bool]:
         """The fault is there within the block. Yields whether it can be: C may not compile."""
         file = self.root / fault.file
         text = file.read_text()
         file.write_text(fault.planted(text))
         try:
-            yield not fault.is_in_c or self._build()
+            yield not fault.is_in_c or self._build(python)
         finally:
             file.write_text(text)
             if fault.is_in_c:
-                self._build()
+                self._build(python)
 
-    def _build(self) -> bool:
-        return subprocess.run([self._python, "-c", BUILD], cwd=self.root, capture_output=True).returncode == 0
+    def _build(self, python: str) -> bool:
+        return subprocess.run([python, "-c", BUILD], cwd=self.root, capture_output=True).returncode == 0
 
-    def run(self, tests: Sequence[str], seconds: float, tier: str) -> Verdict:
+    def run(self, python: str, tests: Sequence[str], seconds: float, tier: str) -> Verdict:
         """Runs these tests until one fails, one after the other; killed after ``seconds``. In ``tier``, which says
         how many samples a test has."""
         with tempfile.TemporaryDirectory(prefix="lazynb-faults-") as folder:
             listed = Path(folder, "tests.txt")
             listed.write_text("\n".join(tests))
-            command = [self._python, "-m", "pytest", "-x", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
+            command = [python, "-m", "pytest", "-x", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
             command += ["-p", "no:rerunfailures", f"--basetemp={folder}/tmp", f"@{listed}"]
             with subprocess.Popen(
                 command,
@@ -151,9 +150,9 @@ class Copy:
 
 
 @contextmanager
-def copied(python: str = sys.executable) -> Iterator[Copy]:
+def copied() -> Iterator[Copy]:
     """A copy of the project's files, which goes at the end."""
     with tempfile.TemporaryDirectory(prefix="lazynb-faults-") as folder:
         root = Path(folder, "lazynb")
         shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
-        yield Copy(root, python)
+        yield Copy(root)
