@@ -47,6 +47,9 @@ COMMANDS = ("smoke", "test", "test-all", "browser", "full")
 BOTH = ("test-all", "full")  # these run on the newest and on the oldest Python
 NO_TESTS = 5  # pytest's exit status
 PYTORCH = "tests/pytorch"
+VALUES_ONLY = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+"""Where values matter and machine code does not: LLVM takes a third of the time of large models, and passes over
+HLO stay what they are."""
 SMOKE = ROOT / "tests" / "smoke.toml"
 
 
@@ -187,7 +190,8 @@ def runs(command: str, pythons: Pythons, arguments: Sequence[str]) -> tuple[list
         else:
             others = [one for one in arguments if one not in paths]
             there = [*(about_pytorch or [PYTORCH]), *others]
-            found.append(Run(version, f"{command}, PyTorch code", there, {**tier, **pure_variables(False)}))
+            variables = {**tier, **pure_variables(False), "XLA_FLAGS": VALUES_ONLY}
+            found.append(Run(version, f"{command}, PyTorch code", there, variables))
     return found, skipped
 
 

@@ -23,6 +23,7 @@ import suite
 
 BUILD = ROOT / "build" / "faults"
 OUTCOMES = BUILD / "outcomes.json"
+UNFIT = BUILD / "fail_without_a_fault.txt"
 TIERS = ("smoke", "default", "full")
 """Each has the tests of the one before it."""
 FEW = 15.0  # seconds of tests that are tried before the others
@@ -54,7 +55,9 @@ def members(tier: str, pytorch: str | None) -> set[str]:
     for python, *arguments in collected:
         command = [python, "-m", "pytest", "--collect-only", "-q", *arguments]
         listed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-        found.update(line for line in listed.stdout.splitlines() if line.startswith("tests/") and "::" in line)
+        found.update(
+            line for line in listed.stdout.splitlines() if line.startswith("tests/") and "::" in line
+        )
     return found
 
 
@@ -69,6 +72,7 @@ class Campaign:
         self._pytorch = str(pythons.environment(version)) if version else None
         self._tiers = {tier: members(tier, self._pytorch) for tier in TIERS}
         self._outcomes: dict[str, Any] = json.loads(OUTCOMES.read_text()) if OUTCOMES.exists() else {}
+        self._unfit = set(UNFIT.read_text().splitlines()) if UNFIT.exists() else set[str]()
         self._lock = threading.Lock()
 
     def run(self) -> None:
@@ -89,6 +93,25 @@ class Campaign:
             with ThreadPoolExecutor(2) as pool:
                 for future in [pool.submit(one, *each) for each in todo]:
                     future.result()
+            self._control(first)
+
+    def _control(self, copy: Copy) -> None:
+        """Runs the tests that noticed without a fault. Of one that fails then the outcomes are forgotten."""
+        by_number = {number: set(map(_test, one.values())) for number, one in self._outcomes.items()}
+        noticed = {test for tests in by_number.values() for test in tests if "::" in test}
+        about_pytorch = {test for test in noticed if test.startswith(suite.PYTORCH)}
+        for python, tests in (
+            (sys.executable, noticed - about_pytorch),
+            (self._pytorch or "", about_pytorch),
+        ):
+            while tests and (failed := copy.run(python, sorted(tests), 3600, "full").test):
+                print(f"{failed} fails without a fault: what it noticed is forgotten", flush=True)
+                tests.remove(failed)
+                self._unfit.add(failed)
+                UNFIT.write_text("\n".join(sorted(self._unfit)))
+                for number in [number for number, tests_of in by_number.items() if failed in tests_of]:
+                    self._outcomes.pop(number, None)
+        OUTCOMES.write_text(json.dumps(self._outcomes, indent=1))
 
     def _is_asked(self, number: int, fault: Fault) -> bool:
         if self._asked.only:
@@ -104,7 +127,7 @@ class Campaign:
         python = self._pytorch if fault.folder.startswith("torch") else sys.executable
         if place is None or python is None:
             return {"gone": True}
-        tests = self._tests(fault, place)
+        tests = [test for test in self._tests(fault, place) if test not in self._unfit]
         outcome: dict[str, Any] = {} if self._asked.again else kept
         outcome["reached"] = len(tests)
         with copy.with_fault(fault, python) as can_be:
@@ -124,11 +147,11 @@ class Campaign:
         return outcome
 
     def _tests(self, fault: Fault, place: range) -> list[str]:
+        """The tests that run the fault's lines. Where none is known to, those of a folder."""
         folders = [folder for start, folder in UNNOTED.items() if fault.file.startswith(start)]
-        if not folders:
-            return self._reach.of(fault.file.removeprefix("lazynb/"), place)
-        tests = [test for test in self._tiers["full"] if test.startswith(folders[0])]
-        return sorted(tests, key=lambda test: (self._reach.seconds.get(test, 1.0), test))
+        reaching = [] if folders else self._reach.of(fault.file.removeprefix("lazynb/"), place)
+        folder = folders[0] if folders else f"tests/{fault.folder}/"
+        return reaching or [test for test in self._tiers["full"] if test.startswith(folder)]
 
     def _noticed(self, tests: list[str], fault: Fault, copy: Copy, tier: str) -> str | None:
         """The test that notices. Those of the module's own file come first, then its folder's, and each group
@@ -148,9 +171,9 @@ class Campaign:
             if not chosen:
                 break
             python = self._pytorch if folder == suite.PYTORCH + "/" else sys.executable
-            verdict = copy.run(python or "", chosen, 4 * expected + 90, tier)
+            verdict = copy.run(python or "", chosen, 6 * expected + 180, tier)
             if verdict.test:
-                return f"{verdict.test}{f' ({verdict.why})' if verdict.why else ''}"
+                return "\t".join(filter(None, (verdict.test, verdict.why)))
         return None
 
     def _keep(self, number: int, outcome: dict[str, Any]) -> None:
@@ -158,6 +181,11 @@ class Campaign:
             self._outcomes[str(number)] = outcome
             OUTCOMES.write_text(json.dumps(self._outcomes, indent=1))
             print(number, json.dumps(outcome), flush=True)
+
+
+def _test(found: Any) -> str:
+    """The test of a tier's outcome, without the reason."""
+    return str(found).partition("\t")[0]
 
 
 def table() -> str:
@@ -174,7 +202,7 @@ def table() -> str:
         for tier in TIERS:
             noticed[tier][fault.folder] += bool(outcome.get(tier))
         marks = ["yes" if outcome.get(tier) else "" for tier in ("smoke", "default")]
-        by = (outcome.get("full") or "").partition(" (")[0]
+        by = _test(outcome.get("full") or "")
         cells = [number, fault.kind, f"{fault.file.removeprefix('lazynb/')}:{fault.line}", *marks]
         rows.append(
             f"| {' | '.join(map(str, cells))} | {f'`{by}`' if by else 'nothing'} |".replace("||", "| |")

@@ -16,7 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FAULTS = Path(__file__).with_name("faults.toml")
 LEFT_OUT = (".git", ".venv*", "build", "node_modules", "__pycache__", ".*_cache", ".hypothesis", "dist")
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
+BEGUN = re.compile(r"^(tests/\S+\.py::.*?)(?: (?:PASSED|SKIPPED|XFAIL)\b.*)?$", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py(?:::[^\[\s]+(?:\[.*?\])?)?)(?: - .*)?$", re.MULTILINE)
 BUILD = "import hatch_build, pathlib, sys, tempfile\nroot = pathlib.Path('.').resolve()\n"
 BUILD += "folder = pathlib.Path(tempfile.mkdtemp())\n"
 BUILD += (
@@ -112,7 +113,7 @@ class Copy:
         with tempfile.TemporaryDirectory(prefix="lazynb-faults-") as folder:
             listed = Path(folder, "tests.txt")
             listed.write_text("\n".join(tests))
-            command = [python, "-m", "pytest", "-x", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
+            command = [python, "-m", "pytest", "-x", "-v", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
             command += ["-p", "no:rerunfailures", f"--basetemp={folder}/tmp", f"@{listed}"]
             with subprocess.Popen(
                 command,
@@ -128,8 +129,8 @@ class Copy:
                     output, _ = process.communicate(timeout=seconds)
                 except subprocess.TimeoutExpired:
                     os.killpg(process.pid, 9)
-                    process.communicate()
-                    return Verdict(tests[0], "it hangs")
+                    begun = BEGUN.findall(process.communicate()[0])
+                    return Verdict(begun[-1].strip() if begun else tests[0], "it hangs")
         if process.returncode in (0, 5):
             return Verdict(None)
         if process.returncode == 4:
