@@ -35,7 +35,7 @@ class Table:
       full: ids of tests, of functions or of files that only ``make full`` has.
       browser: ids of functions that are marked ``browser``.
       every: by the id of a function ``n``: the default tier has its first case and each n-th after it.
-      keep: by the id of a function the cases that the default tier has.
+      keep: by the id of a function the cases that the default tier has; those of ``every`` too, if it is there.
     """
 
     def __init__(self, text: str):
@@ -51,9 +51,11 @@ class Table:
         function, _, case = test.partition("[")
         turn = self._cases[function] % self.every.get(function, 1)
         self._cases[function] += 1
-        left_out = function in self.keep and case.removesuffix("]") not in self.keep[function]
-        named = {test, function, test.partition("::")[0]} & self.full
-        return bool(turn or left_out or named)
+        if case.removesuffix("]") in self.keep.get(function, ()):
+            return False
+        if function in self.every:
+            return bool(turn)
+        return function in self.keep or bool({test, function, test.partition("::")[0]} & self.full)
 
 
 def mark(items: Iterable[Any]) -> None:
