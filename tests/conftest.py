@@ -37,6 +37,18 @@ with contextlib.suppress(ImportError):
     hypothesis.settings.load_profile("lazynb")
 
 
+def pytest_xdist_make_scheduler(config, log):
+    """The tests of a file run in one process, which makes once what they share: fixtures, compiled programs."""
+    from xdist.scheduler import LoadGroupScheduling
+
+    class ByFile(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            group = super()._split_scope(nodeid)
+            return nodeid.partition("::")[0] if group == nodeid else group
+
+    return ByFile(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
 @pytest.hookimpl(tryfirst=True)  # the cases of a corpus are counted before `-k` leaves some out
 def pytest_collection_modifyitems(config, items):
     tiers.mark(items)

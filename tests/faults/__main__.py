@@ -27,8 +27,18 @@ UNFIT = BUILD / "fail_without_a_fault.txt"
 TIERS = ("smoke", "default", "full")
 """Each has the tests of the one before it."""
 FEW = 15.0  # seconds of tests that are tried before the others
-UNNOTED = {"lazynb/record/_fast.c": "tests/record/", "lazynb/torch/": suite.PYTORCH + "/"}
-"""Where no line tells which tests run it (C, and a Python without `sys.monitoring`): all tests of a folder."""
+UNNOTED = {
+    "lazynb/record/_fast.c": (
+        "tests/record/test_accelerator",
+        "tests/execute/test_hand_over",
+        "tests/record/",
+        "tests/execute/",
+    ),
+    "lazynb/torch/_short.c": (f"{suite.PYTORCH}/test_short", f"{suite.PYTORCH}/"),
+    "lazynb/torch/": (f"{suite.PYTORCH}/",),
+}
+"""Where no line tells which tests run it (C, and a Python without `sys.monitoring`): whose tests do, the first come
+first."""
 
 
 def reach(asked: argparse.Namespace) -> int:
@@ -70,7 +80,10 @@ class Campaign:
         pythons = suite.Pythons()
         version, _ = pythons.with_pytorch()
         self._pytorch = str(pythons.environment(version)) if version else None
-        self._tiers = {tier: members(tier, self._pytorch) for tier in TIERS}
+        with ThreadPoolExecutor(2) as pool:
+            collected = pool.map(lambda tier: members(tier, self._pytorch), (*TIERS, "browser"))
+        *tiers, in_a_browser = collected
+        self._tiers = {tier: tests - in_a_browser for tier, tests in zip(TIERS, tiers, strict=True)}
         self._outcomes: dict[str, Any] = json.loads(OUTCOMES.read_text()) if OUTCOMES.exists() else {}
         self._unfit = set(UNFIT.read_text().splitlines()) if UNFIT.exists() else set[str]()
         self._lock = threading.Lock()
@@ -148,20 +161,23 @@ class Campaign:
 
     def _tests(self, fault: Fault, place: range) -> list[str]:
         """The tests that run the fault's lines. Where none is known to, those of a folder."""
-        folders = [folder for start, folder in UNNOTED.items() if fault.file.startswith(start)]
-        reaching = [] if folders else self._reach.of(fault.file.removeprefix("lazynb/"), place)
-        folder = folders[0] if folders else f"tests/{fault.folder}/"
-        return reaching or [test for test in self._tiers["full"] if test.startswith(folder)]
+        reaching = self._reach.of(fault.file.removeprefix("lazynb/"), place)
+        starts = _starts(fault)
+        return reaching or [test for test in self._tiers["full"] if test.startswith(starts)]
 
     def _noticed(self, tests: list[str], fault: Fault, copy: Copy, tier: str) -> str | None:
         """The test that notices. Those of the module's own file come first, then its folder's, and each group
         the quickest first, as many as take ``--patience`` seconds together; a few are tried before the many."""
-        folder = f"tests/{fault.folder.partition(' ')[0].replace('torch', 'pytorch')}/"
         own = f"/test_{Path(fault.file).stem}.py::"
+        starts = _starts(fault)
         seconds = {test: self._reach.seconds.get(test, 1.0) for test in tests}
-        ordered = sorted(
-            tests, key=lambda test: (own not in test, not test.startswith(folder), seconds[test], test)
-        )
+
+        def rank(test: str) -> int:
+            return (
+                -1 if own in test else next((n for n, one in enumerate(starts) if test.startswith(one)), 99)
+            )
+
+        ordered = sorted(tests, key=lambda test: (rank(test), seconds[test], test))
         for patience in (FEW, self._asked.patience):
             chosen: list[str] = []
             expected = 0.0
@@ -170,8 +186,8 @@ class Campaign:
                 chosen.append(ordered.pop(0))
             if not chosen:
                 break
-            python = self._pytorch if folder == suite.PYTORCH + "/" else sys.executable
-            verdict = copy.run(python or "", chosen, 6 * expected + 180, tier)
+            python = self._pytorch if starts[-1].startswith(suite.PYTORCH) else sys.executable
+            verdict = copy.run(python or "", chosen, 4 * expected + 120, tier)
             if verdict.test:
                 return "\t".join(filter(None, (verdict.test, verdict.why)))
         return None
@@ -183,9 +199,30 @@ class Campaign:
             print(number, json.dumps(outcome), flush=True)
 
 
+def _starts(fault: Fault) -> tuple[str, ...]:
+    """How the names of the tests begin that a fault's tests are sought among first."""
+    return next(
+        (starts for file, starts in UNNOTED.items() if fault.file.startswith(file)),
+        (f"tests/{fault.folder}/",),
+    )
+
+
 def _test(found: Any) -> str:
     """The test of a tier's outcome, without the reason."""
     return str(found).partition("\t")[0]
+
+
+HEAD = """# Which tests notice a planted fault
+
+Each fault of `faults.toml` was planted alone. Of the tests that run its lines the quickest ran until one failed: first
+those of `make smoke`, then the others of `make test`, then those that only `make full` has, each group as long as
+`--patience` says. For C, and for PyTorch code, whose Python does not tell which lines a test runs, these are all tests of
+a folder. So "nothing" means that none of the tests that were tried failed; the fault may also change nothing that
+can be observed. A test that fails without a fault notices none.
+
+`make faults ARGS=reach`, `make faults ARGS=run`, then `make faults ARGS=table` print what follows.
+
+"""
 
 
 def table() -> str:
@@ -212,7 +249,7 @@ def table() -> str:
         head.append(f"| {folder} | {count} | {' | '.join(str(noticed[tier][folder]) for tier in TIERS)} |")
     sums = " | ".join(str(noticed[tier].total()) for tier in TIERS)
     head.append(f"| all | {planted.total()} | {sums} |")
-    return "\n".join([*head, "", *rows, ""])
+    return HEAD + "\n".join([*head, "", *rows])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
