@@ -24,6 +24,7 @@ import suite
 BUILD = ROOT / "build" / "faults"
 OUTCOMES = BUILD / "outcomes.json"
 UNFIT = BUILD / "fail_without_a_fault.txt"
+MINUTES = ("tests/ui/", "tests/course/")  # a browser or a whole notebook
 TIERS = ("smoke", "default", "full")
 """Each has the tests of the one before it."""
 FEW = 15.0  # seconds of tests that are tried before the others
@@ -81,9 +82,9 @@ class Campaign:
         version, _ = pythons.with_pytorch()
         self._pytorch = str(pythons.environment(version)) if version else None
         with ThreadPoolExecutor(2) as pool:
-            collected = pool.map(lambda tier: members(tier, self._pytorch), (*TIERS, "browser"))
-        *tiers, in_a_browser = collected
-        self._tiers = {tier: tests - in_a_browser for tier, tests in zip(TIERS, tiers, strict=True)}
+            collected = list(pool.map(lambda tier: members(tier, self._pytorch), (*TIERS, "browser")))
+        left_out = collected.pop() | {test for test in collected[-1] if test.startswith(MINUTES)}
+        self._tiers = {tier: tests - left_out for tier, tests in zip(TIERS, collected, strict=True)}
         self._outcomes: dict[str, Any] = json.loads(OUTCOMES.read_text()) if OUTCOMES.exists() else {}
         self._unfit = set(UNFIT.read_text().splitlines()) if UNFIT.exists() else set[str]()
         self._lock = threading.Lock()

@@ -192,7 +192,7 @@ def test_an_interrupt_reaches_all(kernel):
 
 
 def test_ipyparallels_magics_run_on_the_same_processes(kernel):
-    said = text_of(kernel.run("%%px\nprint('by px', float(y))"), "display_data")
+    said = text_of(kernel.run("%%px\nprint('by px', float((x * 2).sum()))"), "display_data")
     assert "[stdout:0] by px 56.0" in said and "[stdout:1] by px 56.0" in said
 
 
