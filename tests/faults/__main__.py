@@ -24,7 +24,8 @@ import suite
 BUILD = ROOT / "build" / "faults"
 OUTCOMES = BUILD / "outcomes.json"
 UNFIT = BUILD / "fail_without_a_fault.txt"
-MINUTES = ("tests/ui/", "tests/course/")  # a browser or a whole notebook
+MINUTES = ("tests/ui/", "tests/course/", "tests/notebook/test_cluster_kernel.py")
+"""Left out: a browser, a whole notebook, tests that need those before them in their file."""
 TIERS = ("smoke", "default", "full")
 """Each has the tests of the one before it."""
 FEW = 15.0  # seconds of tests that are tried before the others

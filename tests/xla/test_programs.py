@@ -167,6 +167,9 @@ def test_the_rules_agree_with_the_compiler(name):
             GENERAL.get(said.code),
         )
         assert inferred.code == said.code, (inferred, said.said)
+        if said.said:
+            trace = case(name).trace
+            assert family(trace.rules.words(trace.edges[said.producer, said.consumer])) == family(said.said)
 
 
 @every
