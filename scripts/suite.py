@@ -48,8 +48,8 @@ BOTH = ("test-all", "full")  # these run on the newest and on the oldest Python
 NO_TESTS = 5  # pytest's exit status
 PYTORCH = "tests/pytorch"
 VALUES_ONLY = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-"""Where values matter and machine code does not: LLVM takes a third of the time of large models, and passes over
-HLO stay what they are."""
+"""Where values matter and machine code does not: LLVM takes a third of the time of large models. Passes
+over HLO stay what they are."""
 SMOKE = ROOT / "tests" / "smoke.toml"
 
 
