@@ -21,10 +21,11 @@ FRAMES = """async () => {
       await new Promise((drawn) => requestAnimationFrame(drawn));
       frames += 1;
     }
-    return frames / ((performance.now() - began) / 1000);
+    return { frames, rate: frames / ((performance.now() - began) / 1000) };
   };
-  await drag(12);
-  return await drag(120);
+  const first = await drag(12);
+  const { frames, rate } = await drag(120);
+  return { frames: first.frames + frames, rate, steps: 22 };
 }"""
 
 
@@ -303,29 +304,26 @@ def test_the_formation_does_not_overflow_at_any_width(show, width):
         assert box["x"] >= 0 and box["x"] + box["width"] <= width
 
 
-def test_dragging_the_slider_takes_under_a_thirtieth_of_a_second_a_frame(show):
-    """300 operations at 30 frames a second: the page's thread is at work for less than a thirtieth of a second for
-    each, whatever others do at the time. How many frames come depends on them, and is only printed."""
+def test_dragging_the_slider_does_not_lay_the_page_out_for_each_box(show):
+    """300 operations, first as large as they can be read, then all in sight. A frame lays the page out once, and a
+    step of the slider twice more; reading a size after each write would do it 300 times a step. The milliseconds
+    depend on the machine, and are only printed."""
     page = show(chain(300))
     passes(page)
+    assert page.locator(".lz-formed-box:not([hidden])").count() == 300
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    for view in ("as large as they can be read", "all in sight"):
+        before = metrics(session)
+        drawn = page.evaluate(FRAMES)
+        after = metrics(session)
+        work = 1000 * (after["TaskDuration"] - before["TaskDuration"]) / drawn["frames"]
+        print(f"\n{view}: {drawn['rate']:.0f} frames a second, {work:.0f} ms of work for each")
+        assert 0 < after["LayoutCount"] - before["LayoutCount"] < drawn["frames"] + 3 * drawn["steps"]
+        page.get_by_role("button", name="Fit into the window (0)").click()
 
-    def at_work() -> float:
-        metrics = session.send("Performance.getMetrics")["metrics"]
-        return next(one["value"] for one in metrics if one["name"] == "TaskDuration")
 
-    before = at_work()
-    rate = page.evaluate(FRAMES)
-    work = (at_work() - before) / 132
-    print(
-        f"\n300 operations: {rate:.0f} frames a second while dragged, {1000 * work:.0f} ms of work for each"
-    )
-    assert page.locator(".lz-formed-box:not([hidden])").count() == 300
-    assert work < 1 / 30
-    before = at_work()
-    page.get_by_role("button", name="Fit into the window (0)").click()
-    rate = page.evaluate(FRAMES)
-    work = (at_work() - before) / 132
-    print(f"all of them in sight: {rate:.0f} frames a second, {1000 * work:.0f} ms of work")
-    assert work < 1 / 30
+def metrics(session) -> dict[str, float]:
+    """What Chromium counts of the page's own thread."""
+    found = session.send("Performance.getMetrics")["metrics"]
+    return {one["name"]: one["value"] for one in found}
