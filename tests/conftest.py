@@ -65,6 +65,13 @@ def pytest_collection_modifyitems(config, items):
     items[:] = had[True]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nothing_pending():
+    """What tests of another file left pending is no part of the programs of this one."""
+    with contextlib.suppress(Exception):
+        lazynb.sync()
+
+
 @pytest.fixture
 def clean():
     """No executables, events or breaks from other tests; nothing pending."""
