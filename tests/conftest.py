@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -63,6 +64,12 @@ def pytest_collection_modifyitems(config, items):
         had[tiers.taken(item)].append(item)
     config.hook.pytest_deselected(items=had[False])
     items[:] = had[True]
+
+
+def pytest_collection_finish():
+    """What importing made stays: a collection in a test looks at what the tests make, not at JAX's million objects."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)
