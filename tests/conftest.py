@@ -74,7 +74,8 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_pending():
-    """What tests of another file left pending is no part of the programs of this one."""
+    """Runs what tests of another file left pending, which would be part of the first program of this one. What fails
+    then was theirs."""
     with contextlib.suppress(Exception):
         lazynb.sync()
 

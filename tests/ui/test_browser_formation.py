@@ -10,22 +10,17 @@ from reading import CONTRAST, tab, things
 
 FRAMES = """async () => {
   const slider = document.querySelector(".lz-formation .lz-slider");
-  const drag = async (steps) => {
-    const began = performance.now();
-    let frames = 0;
-    for (let step = 0; step < steps; step += 1) {
-      if (step % 6 === 0) {
-        slider.value = String((step / 6) % (Number(slider.max) + 1));
-        slider.dispatchEvent(new Event("input"));
-      }
-      await new Promise((drawn) => requestAnimationFrame(drawn));
-      frames += 1;
+  const began = performance.now();
+  let steps = 0, frames = 0;
+  for (; frames < 132; frames += 1) {
+    if (frames % 6 === 0) {
+      slider.value = String(steps % (Number(slider.max) + 1));
+      slider.dispatchEvent(new Event("input"));
+      steps += 1;
     }
-    return { frames, rate: frames / ((performance.now() - began) / 1000) };
-  };
-  const first = await drag(12);
-  const { frames, rate } = await drag(120);
-  return { frames: first.frames + frames, rate, steps: 22 };
+    await new Promise((drawn) => requestAnimationFrame(drawn));
+  }
+  return { steps, frames, rate: frames / ((performance.now() - began) / 1000) };
 }"""
 
 
