@@ -16,7 +16,7 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -76,14 +76,6 @@ def taken(item: Any) -> bool:
     if item.get_closest_marker("full"):
         return False
     return bool(item.get_closest_marker("browser")) == (TIER == "browser")
-
-
-def few(values: Iterable[Any], names: Sequence[Any]) -> list[Any]:
-    """Parameters for a corpus of which the default tier has those that are ``names``, and ``make full`` all."""
-    found = list(values)
-    unknown = [name for name in names if name not in found]
-    assert not unknown, f"not in the corpus: {unknown}"
-    return [value if value in names else pytest.param(value, marks=pytest.mark.full) for value in found]
 
 
 def _is_named(item: Any) -> bool:

@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 import lazynb
+from lazynb.torch.dispatch.demands import Within, holds
 
 
 def number(device, *values):
@@ -259,3 +260,11 @@ def test_integer_factors_are_truncated_and_resized_views_keep_their_memory():
         got = program("jax")
     for a, b in zip(got, wanted, strict=True):
         torch.testing.assert_close(a.cpu(), b)
+
+
+def test_known_numbers_that_are_allowed_need_no_check(device):
+    demand = Within(0, 3, lambda found: IndexError(f"{int(found)} at {found.place}"), ignored=-100)
+    for where in ("cpu", device):
+        assert holds(torch.tensor([0, 2, -100], device=where), demand)
+    with pytest.raises(IndexError, match="3 at 1"):
+        holds(torch.tensor([0, 3]), demand)

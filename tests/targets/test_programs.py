@@ -6,7 +6,6 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import pytest
-import tiers
 from xla import plain_hlo
 from xla.random_programs import inputs_of, random_program, values
 from xla.statements import Reading
@@ -17,7 +16,12 @@ from lazynb.xla.evidence import COMPILER
 from lazynb.xla.reading import Reading as Dumped
 from targets.programs import PROGRAMS
 
-TARGETS = tiers.few(("v5e", "v5p", "a100", "h100"), ("v5e", "h100"))
+TARGETS = [
+    "v5e",
+    pytest.param("v5p", marks=pytest.mark.full),
+    pytest.param("a100", marks=pytest.mark.full),
+    "h100",
+]
 RUNS = {"own kernel", "fused", "library", "transfer"}
 
 
