@@ -350,6 +350,20 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
         print(*sums)
         """,
     ),
+    "callback": (
+        """
+        out = jnp.arange(4.0)
+        result = jax.ShapeDtypeStruct((4,), jnp.float32)
+        for step in range(3):
+            out = jax.pure_callback(lambda v: v + np.float32(step), result, out * 2)
+        """,
+        """
+        out = jnp.arange(4.0)
+        result = jax.ShapeDtypeStruct((4,), jnp.float32)
+        for step in range(3):
+            out = jax.pure_callback(lambda v, step: v + np.float32(step), result, out * 2, step)
+        """,
+    ),
     "unrecordable": (
         """
         x = jnp.arange(4.0)

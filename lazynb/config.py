@@ -30,9 +30,10 @@ class Config:
       max_recorded: number of operations in the trie of recorded traces, for all traces together.
       max_pending: number of operations that may be pending. If there are more, they run (a trace break of
         kind ``limit``), so that a loop that never looks at its result cannot fill the memory.
-      max_program: number of operations in one program. XLA's compile time grows faster than the length of a
-        chain that it can fuse (1,000 sines compile in 3 s, 10,000 in 170 s, on 2 cores), so a longer trace
-        becomes several programs. They run one after the other, and none of them runs sooner.
+      max_program: number of operations in one program, with those inside of jitted functions. XLA's compile
+        time grows faster than the length of a chain that it can fuse (1,000 sines compile in 3 s, 10,000 in
+        170 s, on 2 cores), so a longer trace becomes several programs. They run one after the other, and none
+        of them runs sooner.
       min_donated: size in bytes from which an input that the user can no longer reach gives its memory to a
         result. Smaller arrays are not worth an executable of their own.
       substitute_names: while a thread is lazy, put functions that remember what they recorded in the place of

@@ -232,6 +232,13 @@ _TABLE = (
         in_loop=True,
     ),
     Reason(
+        "LNB315",
+        "callback",
+        "a Python function that is called back reads what can change, so it is called where the call stands",
+        "give it what it reads as an operand",
+        shares_memory=True,
+    ),
+    Reason(
         "LNB302",
         "unrecordable",
         "an operation that cannot be recorded",

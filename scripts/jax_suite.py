@@ -59,7 +59,7 @@ def sources(place: str | None, version: str) -> Path:
         return folder
     if not place:
         return _fetched(folder, version)
-    tag = _newest_tag(_git(folder, "tag", "--list", "jax-v*").split(), version)
+    tag = _newest_tag(git(folder, "tag", "--list", "jax-v*").split(), version)
     target = BUILD / f"sources-{tag}"
     if not (target / "tests" / "lax_test.py").exists():
         _unpack(folder, tag, target)
@@ -70,8 +70,8 @@ def _fetched(folder: Path, version: str) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     options = ("--quiet", "--depth", "1", "--filter=blob:none", "--sparse", "--branch", f"jax-v{version}")
-    _git(folder.parent, "clone", *options, ORIGIN, str(folder))
-    _git(folder, "sparse-checkout", "set", "tests")
+    git(folder.parent, "clone", *options, ORIGIN, str(folder))
+    git(folder, "sparse-checkout", "set", "tests")
     return folder
 
 
@@ -83,7 +83,12 @@ def _unpack(repository: Path, tag: str, target: Path) -> None:
     subprocess.run(["tar", "x", "-C", target], input=archive.stdout, check=True)
 
 
-def _git(folder: Path, *command: str) -> str:
+def git(folder: Path, *command: str) -> str:
+    """What git says in ``folder``.
+
+    Raises:
+      NoSources: it fails, or there is no git.
+    """
     environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
     try:
         done = subprocess.run(
@@ -132,16 +137,13 @@ class Table:
     def reason(self, test: str) -> str | None:
         """Why ``test`` may fail, None if nothing says so. A pattern is a file, a class and a test, or the
         beginning of one and an asterisk."""
-        fitting = (
-            why
-            for pattern, why in self.reasons.items()
-            if fnmatch.fnmatchcase(test, f"tests/{_escaped(pattern)}")
-        )
+        fitting = (why for pattern, why in self.reasons.items() if fits(test, f"tests/{pattern}"))
         return next(fitting, None)
 
 
-def _escaped(pattern: str) -> str:
-    return pattern.replace("[", "[[]")  # of fnmatch's characters only the asterisk is meant
+def fits(test: str, pattern: str) -> bool:
+    """Whether ``pattern`` is ``test``; an asterisk in it stands for anything."""
+    return fnmatch.fnmatchcase(test, pattern.replace("[", "[[]"))
 
 
 # ---- running a file ----------------------------------------------------------------------------------------
@@ -150,13 +152,20 @@ def _escaped(pattern: str) -> str:
 @dataclass
 class Settings:
     """How tests are run: where they are, how many cases of each, how many of a file, where results are kept,
-    and on how many virtual devices of the CPU (JAX's own choice where it is None)."""
+    on how many virtual devices of the CPU (JAX's own choice where it is None), the path of a file, and
+    pytest's options."""
 
     folder: Path
     results: Path
     cases: int
     most: int
     devices: int | None = None
+    path: str = "tests/{}.py"
+    options: Sequence[str] = ("-c", "pyproject.toml")
+
+    def kept(self, file: str, ending: str) -> Path:
+        """The file with what is known of the tests of ``file``."""
+        return self.results / f"{file.replace('/', '.')}.{ending}"
 
 
 Results = dict[str, dict[str, Any]]
@@ -165,7 +174,7 @@ Results = dict[str, dict[str, Any]]
 def run(settings: Settings, file: str, lazily: bool, only: Sequence[str] | None) -> Results:
     """What became of each test of ``file``; those of ``only`` where that is given. A test that ends its
     process, or never ends, is one that failed, and the rest are run in a process of their own."""
-    log = settings.results / f"{file}.{'lazy' if lazily else 'eager'}.jsonl"
+    log = settings.kept(file, f"{'lazy' if lazily else 'eager'}.jsonl")
     log.unlink(missing_ok=True)
     left = None if only is None else list(only)
     while left is None or left:
@@ -189,7 +198,7 @@ def run(settings: Settings, file: str, lazily: bool, only: Sequence[str] | None)
 
 
 def _process(settings: Settings, file: str, lazily: bool, only: Sequence[str] | None, log: Path) -> int:
-    chosen = settings.results / f"{file}.only"
+    chosen = settings.kept(file, "only")
     paths = [str(ROOT), str(PLUGIN), os.environ.get("PYTHONPATH", "")]
     environment = {
         **os.environ,
@@ -211,8 +220,7 @@ def _process(settings: Settings, file: str, lazily: bool, only: Sequence[str] | 
         sys.executable,
         "-m",
         "pytest",
-        "-c",
-        "pyproject.toml",
+        *settings.options,
         "--rootdir",
         ".",
         "-q",
@@ -221,7 +229,7 @@ def _process(settings: Settings, file: str, lazily: bool, only: Sequence[str] | 
         "no:cacheprovider",
         "-p",
         "suite_plugin",
-        f"tests/{file}.py",
+        settings.path.format(file),
     ]
     with log.with_suffix(".txt").open("a") as output:
         process = subprocess.Popen(
@@ -250,7 +258,7 @@ def _read(log: Path) -> tuple[Results, str | None]:
 
 def eagerly(settings: Settings, file: str) -> list[str]:
     """The tests of ``file`` that pass eagerly, from an earlier run where there was one."""
-    kept = settings.results / f"{file}.passing.json"
+    kept = settings.kept(file, "passing.json")
     if kept.exists():
         return json.loads(kept.read_text())
     found = run(settings, file, False, None)
@@ -278,9 +286,9 @@ class Outcome:
         return f"{self.file}: {self.eager} pass eagerly, {lazily} ({self.seconds:.0f} s)"
 
 
-def judge(table: Table, file: str, passing: Sequence[str], lazily: Results, seconds: float) -> Outcome:
-    """What the lazy run of ``file`` says, given what passes eagerly. A test that is skipped lazily, or
-    missing, fails."""
+def judge(table: Any, file: str, passing: Sequence[str], lazily: Results, seconds: float) -> Outcome:
+    """What the lazy run of ``file`` says, given what passes eagerly, and what has a reason in ``table``. A
+    test that is skipped lazily, or missing, fails."""
     missing = {"outcome": "missing", "error": "is not run lazily"}
     failing = {
         test: found.get("error") or found["outcome"]
@@ -292,14 +300,14 @@ def judge(table: Table, file: str, passing: Sequence[str], lazily: Results, seco
     )
 
 
-def summary(outcomes: Sequence[Outcome]) -> str:
-    """All files in a line."""
+def summary(outcomes: Sequence[Outcome], table: str = TABLE.name) -> str:
+    """All files in a line; reasons stand in ``table``."""
     eager, failing = sum(one.eager for one in outcomes), sum(len(one.failing) for one in outcomes)
     share = 100 * (1 - failing / eager) if eager else 0.0
     return (
         f"{len(outcomes)} files: {eager} tests pass eagerly, {eager - failing} of them lazily ({share:.2f} "
         "%); "
-        f"{sum(len(one.unlisted) for one in outcomes)} failures are not in {TABLE.name}"
+        f"{sum(len(one.unlisted) for one in outcomes)} failures are not in {table}"
     )
 
 

@@ -57,6 +57,7 @@ from lazynb._jax.arrays import (
     numpy_array_p as numpy_array_p,
     one_spelling as one_spelling,
     plain_array as plain_array,
+    rows as rows,
     stage as stage,
     stand_in as stand_in,
     strongly_typed as strongly_typed,
@@ -64,11 +65,7 @@ from lazynb._jax.arrays import (
     uncommitted_sharding as uncommitted_sharding,
     weak_scalar as weak_scalar,
 )
-from lazynb._jax.assembling import (
-    core_without_tracers as core_without_tracers,
-    register_array_class as register_array_class,
-    register_part_type as register_part_type,
-)
+from lazynb._jax.assembling import register_part_type as register_part_type
 from lazynb._jax.autodiff import (
     GradAccum as GradAccum,
     LinearizeTrace as LinearizeTrace,
@@ -92,6 +89,7 @@ from lazynb._jax.building import (
     constants as constants,
     depending as depending,
     eqn_context as eqn_context,
+    equations_in as equations_in,
     forwarded as forwarded,
     independent as independent,
     is_jaxpr as is_jaxpr,
@@ -124,6 +122,7 @@ from lazynb._jax.config import (
     default_device as default_device,
     explicit_64_bits as explicit_64_bits,
     explicit_mesh_in_force as explicit_mesh_in_force,
+    folds_constants as folds_constants,
     guards_transfers as guards_transfers,
     has_several_devices as has_several_devices,
     in_mode as in_mode,
@@ -226,6 +225,7 @@ from lazynb._jax.primitives import (
     abstract_sizes as abstract_sizes,
     can_be_lowered as can_be_lowered,
     conversion as conversion,
+    function_called_back as function_called_back,
     hands_on as hands_on,
     inner_placement as inner_placement,
     lower_alone as lower_alone,
@@ -237,16 +237,16 @@ from lazynb._jax.primitives import (
     takes_the_argument as takes_the_argument,
 )
 from lazynb._jax.registration import (
-    DeviceGet as DeviceGet,
-    device_get as device_get,
     is_container as is_container,
     register_argument_type as register_argument_type,
+    register_array_type as register_array_type,
     register_constant_type as register_constant_type,
     register_container_type as register_container_type,
+    register_evaluated_type as register_evaluated_type,
+    register_lifted_type as register_lifted_type,
     register_own_files as register_own_files,
     register_placed_type as register_placed_type,
     register_source as register_source,
-    register_tracer_type as register_tracer_type,
     uncontained as uncontained,
 )
 from lazynb._jax.running import (
@@ -272,15 +272,17 @@ from lazynb._jax.substitution import (
     attributed as attributed,
     concretisation as concretisation,
     constant_taken as constant_taken,
+    constants_by_id as constants_by_id,
     filling as filling,
     index_parser as index_parser,
     indexed as indexed,
     is_gathered_from as is_gathered_from,
-    readable_errors as readable_errors,
-    refusal_of_static as refusal_of_static,
+    is_linear as is_linear,
     refusing_constants as refusing_constants,
+    unknown_exponents as unknown_exponents,
 )
 from lazynb._jax.tracing import (
+    JaxprTrace as JaxprTrace,
     Trace as Trace,
     Tracer as Tracer,
     ambient as ambient,

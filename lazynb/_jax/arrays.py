@@ -287,6 +287,12 @@ def strongly_typed(value: Any) -> Any:
 array_operators: dict[str, Callable[..., Any]] = dict(_array_methods._array_operators)
 """The functions behind an array's operators, by name without underscores (``add``, ``radd``)."""
 
+
+def rows(value: Any) -> Any:
+    """What iterating over an array gives while it is traced."""
+    return ShapedArray._iter(value)  # type: ignore[misc]  # JAX sets it
+
+
 array_methods: dict[str, Any] = {
     name: method
     for name, method in _array_methods._array_methods.items()

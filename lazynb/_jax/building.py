@@ -104,6 +104,19 @@ def jaxprs_in(params: dict[str, Any]) -> list[Any]:
     return [jaxpr for value in params.values() for jaxpr in jaxprs_of(value)]
 
 
+def equations_in(params: dict[str, Any]) -> int:
+    """The number of equations in the jaxprs among the parameters of a primitive, and in those inside them."""
+    return sum(_size(jaxpr, {}) for jaxpr in jaxprs_in(params))
+
+
+def _size(jaxpr: Any, known: dict[int, int]) -> int:
+    size = known.get(id(jaxpr))
+    if size is None:
+        inside = [inner for eqn in jaxpr.eqns for inner in jaxprs_in(eqn.params)]
+        size = known[id(jaxpr)] = len(jaxpr.eqns) + sum(_size(inner, known) for inner in inside)
+    return size
+
+
 def constants(jaxpr: Any) -> Sequence[Any]:
     """The values of the constants of a jaxpr; empty if it is not closed."""
     return getattr(jaxpr, "consts", ())

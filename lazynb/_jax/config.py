@@ -23,8 +23,12 @@ _AXIS_ENV = type(_core.axis_env_state.value)
 def raw_context() -> tuple[Any, ...]:
     """What JAX's configuration contributes to a trace: a new tuple at each call.
 
-    JAX's own has the abstract mesh alone, but a program also runs on the devices of the mesh.
+    JAX's own has the abstract mesh alone, but a program also runs on the devices of the mesh. Nothing is
+    recorded while operations run where they stand (:func:`folds_constants`), so that setting is left out.
     """
+    if folds_constants():
+        with _config.eager_constant_folding(False):
+            return (_device_context.value, *_config.trace_context())
     return (_device_context.value, *_config.trace_context())
 
 
@@ -55,15 +59,22 @@ def placement_context() -> tuple[Any, ...]:
 
 
 def must_run_eagerly() -> bool:
-    """Whether a debugging mode looks at the result of each operation (checks of NaN and of reused keys) or at
-    what it moves to the device (transfer guards), or forbids operations."""
+    """Whether each operation is to run where it stands: the code asks for it (``ensure_compile_time_eval``),
+    or a debugging mode looks at its result (checks of NaN and of reused keys) or at what it moves to the
+    device (transfer guards), or forbids operations."""
     return bool(
-        _config.debug_nans.value
+        folds_constants()
+        or _config.debug_nans.value
         or _config.debug_infs.value
         or _config.debug_key_reuse.value
         or _config.no_execution.value
         or guards_transfers()
     )
+
+
+def folds_constants() -> bool:
+    """Whether the code asks for operations to run where they stand (``ensure_compile_time_eval``)."""
+    return bool(_config.eager_constant_folding.value)
 
 
 def guards_transfers() -> bool:
@@ -141,6 +152,7 @@ def snapshot_config() -> dict[Any, Any]:
     found = {state: state.value for state in _states() if state in _RECORDED or state.name in traced}
     # JAX asks the mesh that it finds in a thread whether it is empty, where one was set at all. None is none.
     found.update({state: empty for state, empty in _NO_MESH.items() if found[state] is None})
+    found[_config.eager_constant_folding] = False  # as in :func:`raw_context`
     return found
 
 

@@ -1,11 +1,8 @@
-"""The registration of a lazy tensor's type with JAX: for arguments, constants and ``device_get``."""
+"""The registration of a lazy tensor's type with JAX: for operations, arguments and constants."""
 
 from __future__ import annotations
 
 import functools
-import inspect
-import threading
-import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,15 +17,46 @@ from jax._src import (
     traceback_util as _traceback_util,
 )
 from jax._src.interpreters import mlir as _mlir, partial_eval as _partial_eval, pxla as _pxla
+from jax._src.numpy import array_methods as _array_methods
 
 from lazynb._jax.building import ClosedJaxpr, Jaxpr
 from lazynb._jax.tracing import Tracer
 
 
-def register_tracer_type(cls: type) -> None:
-    """Tells JAX the type of a ``cls``, so that it does not look through the bases each time that it asks."""
+def register_array_type(cls: type, canonical: Callable[[Any], Any]) -> None:
+    """Tells JAX that ``cls``, a subclass of ``jax.Array`` whose values have an ``aval``, is one of arrays.
+
+    Gives it the operators, methods and properties that JAX gives its own class.
+
+    Arguments:
+      canonical: JAX calls it with each value that enters an operation, before it reads the current trace, and
+        goes on with what it returns.
+    """
     _core.pytype_aval_mappings[cls] = lambda x: x.aval
-    _dtypes.register_canonicalize_value_handler(cls, None)
+    _dtypes.register_canonicalize_value_handler(cls, canonical)
+    own = set(vars(cls))
+    _array_methods._set_array_base_attributes(cls, exclude=own)
+    _array_methods._set_array_attributes(cls)
+
+
+def register_evaluated_type(cls: type, concrete: Callable[[Any, str], Any]) -> None:
+    """Lets operations that run at once, and ``jax.device_get``, take values of ``cls``.
+
+    Arguments:
+      concrete: gives the array that is the value, for ``(value, function)``; ``function`` is the name of
+        JAX's function, empty for an operation.
+    """
+
+    def process_primitive(trace: Any, primitive: Any, args: Any, params: Any) -> Any:
+        args = [concrete(arg, "") if arg.__class__ is cls else arg for arg in args]
+        return plain(trace, primitive, args, params)
+
+    def device_get(leaf: Any) -> Any:
+        return plain_get(concrete(leaf, "jax.device_get") if leaf.__class__ is cls else leaf)
+
+    plain, plain_get = _core.EvalTrace.process_primitive, _api._device_get
+    _core.EvalTrace.process_primitive = functools.wraps(plain)(process_primitive)
+    _api._device_get = functools.wraps(plain_get)(device_get)
 
 
 _containers: dict[type, Callable[[Any], Any]] = {}
@@ -64,77 +92,6 @@ def uncontained(value: Any) -> Any:
     return value if array is None else array(value)
 
 
-class DeviceGet:
-    """Lets ``jax.device_get`` return the value of a lazy tensor.
-
-    JAX returns tracers as they are, but a lazy tensor outlives lazy mode. JAX's own function is replaced only
-    while ``jax.device_get`` is about to read a lazy tensor.
-    """
-
-    def __init__(self) -> None:
-        self._plain = _api._device_get
-        self._caller = inspect.unwrap(_api.device_get).__code__
-        # By thread that is between the two halves of ``jax.device_get``, a token that stands for the call.
-        self._reading: dict[int, object] = {}
-        self._ours: Any = None
-
-    def register(self, is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]) -> None:
-        """Sets the functions that recognise a lazy tensor and that compute its value."""
-
-        def device_get(leaf: Any) -> Any:
-            self.done()  # JAX has hold of this function already
-            return self._plain(concrete(leaf) if is_lazy(leaf) else leaf)
-
-        self._ours = device_get
-
-    def announced(self, caller: types.FrameType) -> None:
-        """Notes that ``caller`` asked a lazy tensor to come to the host. This is the first half of
-        ``jax.device_get``, if that called."""
-        frames = (
-            caller,
-            caller.f_back,
-            caller.f_back and caller.f_back.f_back,
-        )  # 0.12 has two functions in between
-        for frame in frames:
-            if frame is not None and frame.f_code is self._caller and _Reading.NAME not in frame.f_locals:
-                reading = _Reading(self)
-                self._reading[reading.thread] = reading.token
-                if _api._device_get is self._plain:
-                    _api._device_get = self._ours
-                frame.f_locals[_Reading.NAME] = reading
-
-    def done(self) -> None:
-        """Notes that this thread has left ``jax.device_get``."""
-        if self._reading or _api._device_get is not self._plain:
-            self.ended(threading.get_ident())
-
-    def ended(self, thread: int, token: object = None) -> None:
-        """Notes that ``thread`` has left ``jax.device_get``, or the call of it that ``token`` stands for."""
-        if self._reading and (token is None or self._reading.get(thread) is token):
-            self._reading.pop(thread, None)
-        if not self._reading and _api._device_get is self._ours:
-            _api._device_get = self._plain
-
-
-class _Reading:
-    """A call of ``jax.device_get``.
-
-    It is a variable of the call's frame and dies with it, even if the first half raises.
-    """
-
-    NAME = "_lazynb_reading"
-
-    def __init__(self, owner: DeviceGet):
-        self._owner = owner
-        self.thread, self.token = threading.get_ident(), object()
-
-    def __del__(self) -> None:
-        self._owner.ended(self.thread, self.token)
-
-
-device_get = DeviceGet()
-
-
 def register_argument_type(cls: type, concrete: Callable[[Any], Any]) -> None:
     """Lets executables take arguments of type ``cls``. The value of one is ``concrete(argument)``."""
 
@@ -145,11 +102,23 @@ def register_argument_type(cls: type, concrete: Callable[[Any], Any]) -> None:
 
 
 def register_constant_type(cls: type, concrete: Callable[[Any], Any]) -> None:
-    """Lets programs close over values of ``cls``, a class of tracers that outlive the trace.
+    """Lets the programs of functions that close over values of ``cls`` be lowered, with their values."""
 
-    A function that is traced ahead of time has them as constants, like arrays, and its lowering asks for
-    ``concrete(constant)``. JAX makes leading arguments of the tracers that a jitted function closes over, but
-    no caller of the compiled function gives these.
+    def constant(value: Any, aval: Any) -> Any:
+        return _mlir.ir_constant(concrete(value), aval=aval)
+
+    _mlir.register_constant_handler(cls, constant)
+
+
+def register_lifted_type(cls: type, value: Callable[[Any], Any]) -> None:
+    """Tells JAX that a ``cls``, a class of tracers, stands for a value, which operations get as an operand.
+
+    Programs may close over such values. A function that is traced ahead of time has them as constants, like
+    arrays. JAX makes leading arguments of the tracers that a jitted function closes over, but no caller of
+    the compiled function gives these.
+
+    Arguments:
+      value: gives what an instance stands for.
     """
 
     def init(
@@ -161,20 +130,19 @@ def register_constant_type(cls: type, concrete: Callable[[Any], Any]) -> None:
         consts: Sequence[Any],
         *more: Any,
     ) -> None:
-        if consts and not any(isinstance(const, Tracer) and not isinstance(const, cls) for const in consts):
-            types, params, consts = types[len(consts) :], _closing_over(consts, params), []
+        if consts and all(isinstance(const, cls) or not isinstance(const, Tracer) for const in consts):
+            values = [value(const) if isinstance(const, cls) else const for const in consts]
+            types, params, consts = types[len(consts) :], _closing_over(values, params), []
         plain(traced, types, params, in_tree, out_tree, consts, *more)
 
-    def constant(value: Any, aval: Any) -> Any:
-        return _mlir.ir_constant(concrete(value), aval=aval)
-
+    _core.pytype_aval_mappings[cls] = lambda x: x.aval
+    _dtypes.register_canonicalize_value_handler(cls, value)
     plain = _stages.Traced.__init__
     _stages.Traced.__init__ = functools.wraps(plain)(init)
-    _mlir.register_constant_handler(cls, constant)
 
 
 def register_placed_type(cls: type, placed: Callable[[Any], Any]) -> None:
-    """Tells a function that is lowered ahead of time where its arguments of ``cls``, a class of tracers, are.
+    """Tells a function that is lowered ahead of time where its arguments of ``cls`` are, which runs nothing.
 
     Arguments:
       placed: gives, of an argument, a concrete array in the same place, or the sharding to which the argument
@@ -182,10 +150,11 @@ def register_placed_type(cls: type, placed: Callable[[Any], Any]) -> None:
     """
 
     def type_of(argument: Any) -> Any:
-        where = placed(argument) if isinstance(argument, cls) else None
+        if not isinstance(argument, cls):
+            return plain(argument)
+        where = placed(argument)
         if where is None or isinstance(where, jax.sharding.Sharding):
-            found = plain(argument)
-            return found if where is None else _pjit.create_meta_ty(argument.aval, where, None, True, False)
+            return _pjit.create_meta_ty(argument.aval, where, None, True, False)
         return plain(where)
 
     plain = _pjit.convert_to_metaty
@@ -193,15 +162,15 @@ def register_placed_type(cls: type, placed: Callable[[Any], Any]) -> None:
 
 
 def register_source(cls: type, where: Callable[[Any], Any]) -> None:
-    """Tells ``device_put`` under ``jax.grad`` where a value of ``cls``, a class of tracers, comes from: its
-    gradient goes back there, and is committed.
+    """Tells ``device_put`` under ``jax.grad`` where a value of ``cls`` comes from: its gradient goes back
+    there, and is committed.
 
     Arguments:
       where: gives the sharding of the value.
     """
 
     def source(src: Any, x: Any, *more: Any) -> Any:
-        if src is None and isinstance(x, Tracer) and not isinstance(x, cls):
+        if src is None and isinstance(x, Tracer):
             value = x.to_concrete_value()
             if isinstance(value, cls):
                 return where(value)

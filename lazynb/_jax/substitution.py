@@ -10,8 +10,6 @@ import jax
 import jax.extend.core as _extend_core
 from jax._src import (
     core as _core,
-    custom_derivatives as _custom_derivatives,
-    error_check as _error_check,
     hijax as _hijax,
     pmap as _pmap,
     sharding_impls as _sharding_impls,
@@ -19,11 +17,10 @@ from jax._src import (
 )
 from jax._src.interpreters import partial_eval as _partial_eval
 from jax._src.lax import lax as _lax_internal
-from jax._src.numpy import indexing as _indexing
+from jax._src.numpy import indexing as _indexing, ufuncs as _ufuncs
 from jax._src.random import stateful_rng as _stateful_rng
 from jax._src.state import indexing as _state_indexing
 
-from lazynb._jax.assembling import core_without_tracers
 from lazynb._jax.resting import LEEWAY, Guards, Rest, is_jax_module
 from lazynb._jax.tracing import Tracer, at_top_level, current_trace, eval_trace, is_eval, set_current_trace
 
@@ -73,12 +70,6 @@ def _level(is_lazy: Callable[[Any], bool]) -> Callable[..., Any]:
 # Meshes; a seed for ``stateful_rng``; whether an index fits a reference (0.10 does not ask); pmap, which
 # names the shardings of its results only there.
 _ASKING_FOR_THE_TOP_LEVEL = (_sharding_impls, _stateful_rng, _state_indexing, _pmap)
-
-
-def readable_errors(cls: type) -> tuple[Any, dict[str, Any]]:
-    """Module and substitutes that let ``raise_if_error`` look at an error code of type ``cls``, which it
-    takes for a traced one."""
-    return _error_check, {"core": core_without_tracers(cls)}
 
 
 _INHERITED = object()
@@ -231,13 +222,21 @@ if not hasattr(_stages.Traced, "with_consts_as_arg"):  # 0.12 makes arguments of
 attributed: list[tuple[Any, str]] = [(_lax_internal, "composite")]
 """Owners and names of what makes functions whose keyword arguments may be arrays, but not tracers."""
 
-refusal_of_static: tuple[Any, str] = (_custom_derivatives, "_check_for_tracers")
-"""Module and name of the function that raises if an argument of a custom_vjp function that is not
-differentiated holds a tracer."""
-
 constant_taken: tuple[Any, str] = (_partial_eval.DynamicJaxprTrace, "new_const")
 """Class and name of the method that makes a constant of a jaxpr out of a value that the traced function
 closes over. It takes ``(trace, value, ...)``."""
+
+
+def constants_by_id(trace: Any) -> Any:
+    """The tracers of the constants that such a trace has taken, by the ids of their values."""
+    return trace.frame.constid_to_tracer
+
+
+def is_linear(trace: Any) -> bool:
+    """Whether such a trace builds the linear part of a function that is differentiated. Its constants, which
+    are residuals, become no operands."""
+    return bool(trace.frame.auto_dce)
+
 
 indexed: tuple[Any, str] = (_indexing.NDIndexer, "is_sharded")
 """Class and name of the function that says whether an array is on several devices, for indexing."""
@@ -245,6 +244,15 @@ indexed: tuple[Any, str] = (_indexing.NDIndexer, "is_sharded")
 index_parser: tuple[Any, str] = (_indexing, "_parse_indices")
 """Module and name of the function that looks at the types of the parts of an index, a sequence. It takes
 ``(parts, shape)``."""
+
+
+def unknown_exponents(is_known: Callable[[Any], bool]) -> tuple[Any, dict[str, Any]]:
+    """Module and substitutes by which ``jnp.power`` takes an exponent for traced if ``is_known`` says no."""
+    view = types.ModuleType(_core.__name__)
+    view.__dict__.update(_core.__dict__)
+    view.is_concrete = lambda x: _core.is_concrete(x) and is_known(x)  # type: ignore[attr-defined]
+    return _ufuncs, {"core": view}
+
 
 _REPLICATED_IS_SLICED = "is_fully_replicated" in _indexing.NDIndexer.is_sharded.__code__.co_names
 

@@ -7,11 +7,13 @@ import types
 from typing import Any
 
 from jax._src import core as _core, source_info_util as _source_info_util
+from jax._src.interpreters import partial_eval as _partial_eval
 
 from lazynb._jax.names import PUBLIC_MODULES
 
 Trace = _core.Trace
 Tracer = _core.Tracer
+JaxprTrace = _partial_eval.DynamicJaxprTrace
 
 check_bool_conversion = _core.check_bool_conversion
 check_scalar_conversion = _core.check_scalar_conversion

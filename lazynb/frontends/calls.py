@@ -17,7 +17,6 @@ from lazynb.frontends import functions, mutable_calls, namespace as namespace, u
 from lazynb.frontends.leaves import Numpy, arrays_in, leaves, map_leaves, values_in
 from lazynb.frontends.listed import array_of as array_of
 from lazynb.frontends.mutable import wrap
-from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace
 
 _PLAIN = (np.ndarray, np.memmap)
@@ -96,8 +95,7 @@ def _refuse_tracers(tree: Any) -> None:
     NumPy has no derivatives and no random keys.
     """
     for leaf in arrays_in(tree):
-        is_tracer = isinstance(leaf, jc.Tracer) and leaf.__class__ is not LazyTensor
-        if is_tracer or not isinstance(leaf.dtype, np.dtype):
+        if isinstance(leaf, jc.Tracer) or not isinstance(leaf.dtype, np.dtype):
             np.asarray(leaf)
 
 

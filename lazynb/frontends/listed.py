@@ -12,7 +12,6 @@ import numpy as np
 from lazynb import _jax as jc
 from lazynb.frontends.leaves import holds, leaves, map_leaves, unplaced
 from lazynb.frontends.mutable import MutableArray, wrap
-from lazynb.record.tensor import LazyTensor
 
 _MOST = 256  # elements, as slices in ``np.apply_along_axis``: each is an operation of its own
 _OPTIONS = frozenset(("dtype", "copy"))
@@ -44,7 +43,7 @@ def array_of(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _can_be_taken(element: Any) -> bool:
-    if isinstance(element, jc.Tracer) and element.__class__ is not LazyTensor:
+    if isinstance(element, jc.Tracer):
         return False
     if isinstance(element, jax.Array):
         return isinstance(element.dtype, np.dtype)

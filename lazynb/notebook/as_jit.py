@@ -15,6 +15,7 @@ from lazynb import _jax as jc
 from lazynb.execute.flush import tensors_in
 from lazynb.execute.observers import Broke
 from lazynb.reasons import REASONS
+from lazynb.record.tensor import LazyTensor
 from lazynb.session.liveness import listed
 from lazynb.units import size
 from lazynb.view.words import clip
@@ -48,7 +49,7 @@ class JitForm:
     def is_made_within(self, array: Any) -> bool:
         """Whether the cell made ``array``: it was not there before, nor does it hold what an array of NumPy's
         held that was."""
-        if isinstance(array, jax.core.Tracer):
+        if isinstance(array, LazyTensor):  # pending in another trace
             return False
         if isinstance(array, np.ndarray):
             return not any(one() is array for one in self._host)

@@ -6,7 +6,16 @@ The import of this module registers them, once in a process.
 from __future__ import annotations
 
 from lazynb import _jax as jc
-from lazynb.record import array_creation, break_cause, constants, conversion, handing, indexed, listed
+from lazynb.record import (
+    array_creation,
+    break_cause,
+    closed_over,
+    conversion,
+    exponents,
+    handing,
+    indexed,
+    listed,
+)
 from lazynb.record.blocks import patches
 from lazynb.record.fast import called, functions, linearize, operators, shapes, transpose
 from lazynb.record.tensor import LazyTensor
@@ -27,12 +36,12 @@ for _owner, _names in [
 for _owner, _names in [
     *break_cause.substitutes(LazyTensor),
     *array_creation.substitutes(),
-    *constants.substitutes(),
+    *closed_over.substitutes(),
     *conversion.substitutes(),
+    *exponents.substitutes(),
     *handing.substitutes(),
     *indexed.substitutes(),
     *listed.substitutes(),
-    jc.readable_errors(LazyTensor),
     *jc.counted_changes(),
 ]:
     patches.substitute(_owner, _names)

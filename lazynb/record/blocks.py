@@ -337,7 +337,6 @@ class Blocks:
 
     def _follow(self) -> list[Block]:
         """Substitutes names, and sets up this thread's recorder. Returns the open blocks of this thread."""
-        jc.device_get.done()
         self.substitute()
         jc.changes.count += 1  # changes are not counted while no thread is lazy
         return self._judge(_here.thread)

@@ -1,24 +1,51 @@
-"""Constants in the jaxprs of an operation: a pending one gets its value before the operation is recorded.
+"""Lazy tensors in jaxprs: operands where JAX can make one, otherwise constants.
 
-A function with a custom derivative may close over an array. In ``scan`` or ``cond`` under ``jax.grad`` JAX
-makes it a constant of a jaxpr that is a parameter of the operation, and not an input. Some of JAX's functions
-(``lax.composite``) trace their argument and refuse it if it closes over a tracer. A pending array is a
-tracer, so these functions get its value too.
+JAX makes a constant of an array that a function closes over, and a program depends on the values of its
+constants. It makes an operand of a tracer. So a lazy tensor enters a jaxpr as a tracer, see :class:`Lifted`.
+
+Some constants stay. A function with a custom derivative may close over an array: in ``scan`` or ``cond``
+under ``jax.grad`` JAX makes it a constant of a jaxpr that is a parameter of the operation. Such a constant
+gets its value before the operation is recorded.
 """
 
 from __future__ import annotations
 
-import functools
-import threading
 import weakref
-from collections.abc import Callable
 from typing import Any
 
-import jax
-
 from lazynb import _jax as jc
-from lazynb.record.stand_in import stand_in
 from lazynb.record.tensor import LazyTensor
+
+
+class Lifted(jc.Tracer):
+    """A lazy tensor, as a tracer, while JAX traces a function that closes over it.
+
+    As an operand it is the tensor again.
+    """
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: LazyTensor):
+        super().__init__(tensor._trace, tensor.aval)
+        self.tensor = tensor
+
+    def full_lower(self) -> LazyTensor:
+        # JAX lowers the operands of a jitted function that runs at once.
+        return self.tensor
+
+
+def tensor_of(value: Any) -> Any:
+    """The lazy tensor that ``value`` stands for; any other value is given as it is."""
+    return value.tensor if value.__class__ is Lifted else value
+
+
+jc.register_lifted_type(Lifted, tensor_of)
+jc.register_constant_type(
+    Lifted, lambda lifted: lifted.tensor._force("static", "a constant of what is compiled")
+)
+
+
+# ---- constants that stay -----------------------------------------------------------------------------------
 
 _holders: dict[Any, bool] = {}  # by primitive, whether its parameters hold jaxprs
 # By jaxpr, the jaxpr to use in its place. None means the same one, because it must not keep itself alive.
@@ -70,81 +97,10 @@ def _settle_jaxpr(jaxpr: Any, name: str) -> Any:
             eqns.append(eqn.replace(params=params))
             changed = True
     for const in jc.constants(jaxpr):
+        const = tensor_of(const)
         if isinstance(const, LazyTensor):
             consts.append(const._force("static", f"a constant of {name}"))
             changed = True
         else:
             consts.append(const)
     return jc.with_content(jaxpr, eqns, consts) if changed else jaxpr
-
-
-# ---- functions that must not close over a tracer -----------------------------------------------------------
-
-
-class _Here(threading.local):
-    refusing = False  # whether one of JAX's functions that refuse tracers is running in this thread
-
-
-_here = _Here()
-
-
-def _refusing(plain: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(plain)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        before, _here.refusing = _here.refusing, True
-        try:
-            return plain(*args, **kwargs)
-        finally:
-            _here.refusing = before
-
-    return call
-
-
-def _taken(plain: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(plain)
-    def new_const(trace: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
-        if _here.refusing and isinstance(value, LazyTensor):
-            value = value._force("static", "a constant of a function that may close over no tracer")
-        return plain(trace, value, *args, **kwargs)
-
-    return new_const
-
-
-def _attributed(plain: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(plain)
-    def decorate(*given: Any, **more: Any) -> Any:
-        call = plain(*given, **more)
-
-        @functools.wraps(call)
-        def attributed(*args: Any, **attributes: Any) -> Any:
-            return call(*args, **jax.tree.map(_attribute, attributes))
-
-        return attributed
-
-    return decorate
-
-
-def _attribute(leaf: Any) -> Any:
-    return leaf._force("static", "an attribute of a composite") if isinstance(leaf, LazyTensor) else leaf
-
-
-def _checked(plain: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(plain)
-    def check(argument: Any) -> Any:
-        """Calls JAX's check without the pending arrays: like any array, they need not be differentiated."""
-        return plain([leaf for leaf in jax.tree.leaves(argument) if not isinstance(leaf, LazyTensor)])
-
-    return check
-
-
-def substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """The substitutes for JAX's own functions while some thread is lazy."""
-    (owner, name), (module, check) = jc.constant_taken, jc.refusal_of_static
-    composite = jax.lax.composite
-    return [
-        (owner, {name: _taken(getattr(owner, name))}),
-        (module, {check: _checked(getattr(module, check))}),
-        (jax.lax, {"composite": stand_in(_attributed(composite), composite, jax.lax, "composite")}),
-        *[(owner, {name: _attributed(getattr(owner, name))}) for owner, name in jc.attributed],
-        *[(owner, {name: _refusing(getattr(owner, name))}) for owner, name in jc.refusing_constants],
-    ]

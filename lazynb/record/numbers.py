@@ -83,7 +83,7 @@ def number_step(trie: Trie, parent: State, aval: Any, value: Any, place: tuple[s
         state = parent.children.get((aval, constant))
         if state is not None:
             return state
-        if _is_constant(parent, aval, constant, place):
+        if is_constant(parent, aval, constant, place):
             return trie.extend(parent, (aval, constant), None, (), (aval,), None)
     state = parent.children.get((aval, HOST)) or trie.extend(parent, (aval, HOST), None, (), (aval,), None)
     if place is not None and state.twin is None:
@@ -91,7 +91,7 @@ def number_step(trie: Trie, parent: State, aval: Any, value: Any, place: tuple[s
     return state
 
 
-def _is_constant(parent: State, aval: Any, constant: Constant, place: Hashable) -> bool:
+def is_constant(parent: State, aval: Any, constant: Constant, place: Hashable) -> bool:
     """Whether a number that is written at ``place`` is a constant after ``parent``, which is noted there.
 
     It is one until a second value is seen at the place, also if another number before it has become an input

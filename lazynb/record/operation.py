@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lazynb import _jax as jc
+from lazynb.record.callbacks import called_back, what_changes
 from lazynb.record.inside import opened, positioned
 from lazynb.record.structure import params_structure
 
@@ -19,11 +20,14 @@ class Operation:
       params: its parameters (those of the first of the equal operations).
       context: the context that JAX stores with an equation (mesh, compute type, ...).
       name: see :func:`operation_name`.
+      weight: the number of operations that it stands for in a program: those inside of a jitted function or
+        a loop, if they are more than a few.
       devices: those to which it commits its results, whatever its operands; None if these decide.
     """
 
     __slots__ = (
         "__weakref__",
+        "_changing",
         "_nameless",
         "_outside",
         "_positioned",
@@ -32,6 +36,7 @@ class Operation:
         "name",
         "params",
         "primitive",
+        "weight",
     )
 
     def __init__(self, primitive: Any, params: dict[str, Any], devices: tuple[Any, ...] | None = None):
@@ -40,7 +45,10 @@ class Operation:
         self.devices = devices
         self.context = jc.eqn_context()
         self.name = operation_name(primitive, params)
+        inside = jc.equations_in(params)
+        self.weight = inside if inside > _FEW else 1
         self._outside: frozenset[str] | None = None
+        self._changing: str | None = None
         self._nameless: Operation | None = None
         self._positioned: dict[str, Any] | None = None
 
@@ -96,9 +104,20 @@ class Operation:
         """Whether it calls a Python function when it runs."""
         return any(map(_is_callback, self.outside))
 
+    @property
+    def changing(self) -> str:
+        """What a function that it calls back reads that can change, in words; empty if none does."""
+        if self._changing is None:
+            functions = called_back(self.primitive, self.params) if self.calls_back else ()
+            self._changing = next(filter(None, map(what_changes, functions)), "")
+        return self._changing
+
     def __repr__(self) -> str:
         return f"Operation({self.name})"
 
+
+_FEW = 16
+"""Operations of a jitted function of JAX's own (``jax.nn.softmax``), which counts as one."""
 
 _nameless: weakref.WeakValueDictionary[Any, Operation] = weakref.WeakValueDictionary()
 

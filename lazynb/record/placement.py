@@ -83,7 +83,7 @@ def take_in(args: Sequence[Any], shardings: Sequence[Any]) -> bool:
 
 
 def _is_committed(arg: Any) -> bool:
-    if isinstance(arg, jc.Tracer) and arg.__class__ is not LazyTensor:
+    if isinstance(arg, jc.Tracer):
         return False
     return isinstance(arg, jax.Array) and jc.is_committed(arg)
 

@@ -17,6 +17,7 @@ import numpy as np
 from jax.experimental.layout import Format
 
 from lazynb import _jax as jc
+from lazynb._jax.names import INTERPRETERS_FOLDER
 from lazynb.cpython import HAS_BUFFER_METHODS, offer_memory
 from lazynb.reasons import REASONS
 from lazynb.record.break_cause import asked
@@ -81,16 +82,30 @@ class Deleted:
 _KNOWN_OF_DELETED = ("committed", "format", "is_fully_addressable", "is_fully_replicated", "sharding")
 
 
-class LazyTensor(jc.Tracer):
-    """A tensor with the interface of ``jax.Array`` whose value is computed when Python needs it.
+class LazyTensor(jax.Array):
+    """A ``jax.Array`` whose value is computed when Python needs it.
 
-    To ``isinstance`` and to JAX, Flax, Optax and Equinox it is a ``jax.Array``. Operations on it are recorded
-    while lazy mode is on. ``repr``, rich display, ``shape``, ``dtype``, ``dir`` and tab completion never run
-    anything; ``float(x)``, ``bool(x)``, ``print(x)``, ``np.asarray(x)`` and the like give what eager JAX
-    gives and are trace breaks.
+    It is no tracer: it has a value. Operations on it are recorded while lazy mode is on. ``repr``, rich
+    display, ``shape``, ``dtype``, ``dir`` and tab completion never run anything; ``float(x)``, ``bool(x)``,
+    ``print(x)``, ``np.asarray(x)`` and the like give what eager JAX gives and are trace breaks.
     """
 
-    __slots__ = ("_code", "_edge", "_lasti", "_pending", "_scope", "_slot", "_value")
+    __slots__ = (
+        "__weakref__",
+        "_code",
+        "_edge",
+        "_lasti",
+        "_pending",
+        "_scope",
+        "_slot",
+        "_trace",
+        "_value",
+        "aval",
+    )
+
+    # The recorder, and the type (a ``ShapedArray``).
+    _trace: Any
+    aval: Any
 
     # While the tensor is pending: the trace and the slot in it. For the first result of a call also the end
     # of the call (a State or an Edge) and the user's line (an Origin, or the parts of one).
@@ -165,21 +180,6 @@ class LazyTensor(jc.Tracer):
         """Whether the value is not computed yet."""
         return self._value is None
 
-    def to_concrete_value(self) -> LazyTensor:
-        # JAX calls ``is_concrete`` in astype, asarray, full, ...: the concrete value here would force hidden
-        # flushes. Code that needs a number then calls __bool__, __float__, __index__ or __array__.
-        return self
-
-    def full_lower(self) -> Any:
-        # JAX lowers the arguments of an operation that it runs at once. Only then is the value needed.
-        # Tracers of grad and vmap also pass the call on to the value that they wrap, while nothing runs.
-        caller = sys._getframe(1)
-        if caller.f_code.co_name == "full_lower" and caller.f_back is not None:
-            caller = caller.f_back
-        if caller.f_code.co_name != "full_lower" and jc.is_eval(jc.current_trace()):
-            return self._force("eager")
-        return self
-
     # ---- conversions: the checks come first, so that a failed one runs nothing -----------------------------
 
     def __bool__(self) -> bool:
@@ -209,7 +209,15 @@ class LazyTensor(jc.Tracer):
         # Eager JAX takes the rows of an array over several devices from the host.
         if jc.is_cut_along_first(self.aval):
             return iter(self._force("unrecordable", "iteration along an axis on several devices"))
-        return super().__iter__()  # type: ignore[misc]  # JAX's
+        return iter(jc.rows(self))
+
+    def __reversed__(self) -> Any:
+        return iter(self[::-1]) if self.ndim else iter(self)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of unsized object")  # JAX's words
+        return int(self.shape[0])
 
     def tolist(self) -> Any:
         return self._force("tolist").tolist()
@@ -233,11 +241,11 @@ class LazyTensor(jc.Tracer):
         # ``np.ma`` makes its arrays so of what NumPy's functions give.
         if inspect.isclass(dtype) and issubclass(dtype, np.ndarray):
             return np.array(self._force("asarray", f"a view as {dtype.__name__}")).view(dtype)
-        return super().view(dtype=dtype, type=type)
+        return jc.array_methods["view"](self, dtype=dtype, type=type)
 
     def __contains__(self, item: Any) -> bool:
         # JAX's own method checks the types and compares. Python then needs the truth value of the result.
-        result: Any = super().__contains__(item)  # type: ignore[misc]  # JAX sets it by name
+        result: Any = jc.array_operators["contains"](self, item)
         if isinstance(result, LazyTensor):
             result = result._force("contains")
         return bool(result)
@@ -271,7 +279,11 @@ class LazyTensor(jc.Tracer):
     # ---- text ----------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        return repr(self) if looking.active else str(self._force("print"))
+        if looking.active or INTERPRETERS_FOLDER in sys._getframe(1).f_code.co_filename:
+            return repr(
+                self
+            )  # a tracer of JAX's writes what it holds: JAX names functions by their arguments
+        return str(self._force("print"))
 
     def __format__(self, spec: str) -> str:
         return repr(self) if looking.active else format(self._force("format"), spec)
@@ -295,7 +307,13 @@ class LazyTensor(jc.Tracer):
             return {"text/plain": repr(self)}
         return runtime().display(self)
 
-    # ---- attributes that a jax.Array has and a tracer has not ----------------------------------------------
+    # ---- attributes ----------------------------------------------------------------------------------------
+
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+    ndim = property(lambda self: self.aval.ndim)
+    size = property(lambda self: self.aval.size)
+    weak_type = property(lambda self: self.aval.weak_type)
 
     @property
     def sharding(self) -> Any:
@@ -416,7 +434,6 @@ class LazyTensor(jc.Tracer):
         return self
 
     def copy_to_host_async(self) -> None:
-        jc.device_get.announced(sys._getframe(1))
         if self._value is not None:  # only a hint: a pending value cannot be copied yet
             self._force("block").copy_to_host_async()
 
@@ -444,13 +461,10 @@ class LazyTensor(jc.Tracer):
     def __getattr__(self, name: str) -> Any:
         # Attributes that only the concrete array has (``_arrays``, ``_npy_value``,
         # ``__cuda_array_interface__``, ...). A name that no array has never runs anything.
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            # dir() reads __dict__, and copy reads other special names.
-            special = name.startswith("__") and name != "__cuda_array_interface__"
-            if special or not jc.concrete_array_has(self.aval, name):
-                raise jc.array_attribute_error(self.aval, name) from None
+        # dir() reads __dict__, and copy reads other special names.
+        special = name.startswith("__") and name != "__cuda_array_interface__"
+        if special or not jc.concrete_array_has(self.aval, name):
+            raise jc.array_attribute_error(self.aval, name)
         devices = self._known_devices()
         if devices is not None and name in _ASKED_OF_ANY:
             getattr(jc.stand_in(devices[0]), name)
@@ -463,19 +477,29 @@ class LazyTensor(jc.Tracer):
 # has not.
 _ASKED_OF_ANY = ("__cuda_array_interface__", "device_buffer", "device_buffers")
 
-jc.register_tracer_type(LazyTensor)
 offer_memory(LazyTensor, exported)
-jc.device_get.register(
-    lambda leaf: isinstance(leaf, LazyTensor), lambda leaf: leaf._force("asarray", "jax.device_get")
-)
-jc.register_argument_type(LazyTensor, lambda argument: argument._force("compiled"))
+
+
+def _entering(tensor: LazyTensor) -> LazyTensor:
+    """Makes the recorder current if an interrupt left none. JAX calls it with each operand."""
+    if jc.ambient.value is None:
+        tensor._trace.make_current()
+    return tensor
+
+
+def _evaluated(tensor: LazyTensor, function: str) -> Any:
+    return tensor._force("asarray", function) if function else tensor._force("eager")
+
+
+jc.register_array_type(LazyTensor, _entering)
+jc.register_evaluated_type(LazyTensor, _evaluated)
+jc.register_argument_type(LazyTensor, lambda argument: argument._force("eager"))
 jc.register_part_type(
     LazyTensor, lambda part: part._force("device_put", "an array that is put together of others")
 )
 jc.register_mapped_type(
     LazyTensor, lambda value: value._force("unrecordable", "a shard_map that closes over it")
 )
-jc.register_array_class(LazyTensor)
 jc.register_constant_type(
     LazyTensor, lambda constant: constant._force("static", "a constant of what is compiled")
 )

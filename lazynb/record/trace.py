@@ -18,12 +18,13 @@ import numpy as np
 from lazynb import _jax as jc
 from lazynb.config import config
 from lazynb.landmarks import landmarks
+from lazynb.record import powers
 from lazynb.record.capacity import SURELY_THERE, lacks, size_of
 from lazynb.record.constants import settled
 from lazynb.record.differentiated import Differentiated
 from lazynb.record.fast.jitted import donated, gives_twice, lift_constants
 from lazynb.record.loops.division import Division
-from lazynb.record.loops.growth import has_grown, has_room, is_full
+from lazynb.record.loops.growth import CUT, has_grown, has_room, is_full
 from lazynb.record.mapped import call_mapped
 from lazynb.record.numbers import scalar_input
 from lazynb.record.operation import Operation, OperationTable, operation_name
@@ -37,7 +38,7 @@ from lazynb.record.tensor import Deleted, LazyTensor
 from lazynb.record.told import told_sharding
 from lazynb.record.trie import Root, State, Trie
 from lazynb.record.written import place_of
-from lazynb.source import CallCounter, Origin, nearest_landmark, user_frame
+from lazynb.source import CallCounter, Origin, Spot, nearest_landmark, user_frame
 
 trie = Trie()
 
@@ -76,7 +77,8 @@ class _Elsewhere(Exception):
 
 
 class _Unrecordable(Exception):
-    """The operation must run at once; the argument is the kind of trace break."""
+    """The operation must run at once; the arguments are the kind of trace break, and its detail if it is not
+    the operation's name."""
 
 
 class _Context:
@@ -166,15 +168,9 @@ class LazyTrace(jc.Trace):
 
     # ---- JAX's side ----------------------------------------------------------------------------------------
 
-    def is_valid(self) -> bool:
-        # ``Primitive.bind`` calls this for each operand, directly before it reads the current trace.
-        if jc.ambient.value is None:
-            self.make_current()
-        return super().is_valid()
-
     def stage_value(self, val: Any) -> Any:
         # ``jnp.array(...)`` and ``jax.random.key(seed)`` lift constants here.
-        if isinstance(val, jc.Tracer):
+        if val.__class__ is LazyTensor or isinstance(val, jc.Tracer):
             return val
         value = val if isinstance(val, jax.Array) else jc.stage(val)
         if self.stray:
@@ -190,7 +186,8 @@ class LazyTrace(jc.Trace):
 
     def process_primitive(self, primitive: Any, tracers: Sequence[Any], params: dict[str, Any], /) -> Any:
         if jc.must_run_eagerly() or self.stray:
-            return self._run_eagerly(primitive, tracers, params, "eager" if self.stray else "unrecordable")
+            asked = self.stray or jc.folds_constants()
+            return self._run_eagerly(primitive, tracers, params, "eager" if asked else "unrecordable")
         if primitive.name == "device_put":
             return self._device_put(primitive, tracers, params)
         if primitive.name == "sharding_constraint":
@@ -198,6 +195,9 @@ class LazyTrace(jc.Trace):
         if primitive.name == "convert_element_type" and changes_nothing(tracers[0], params):
             self._unmoved = tracers[0] if params["sharding"] is not None else None
             return tracers[0]
+        if primitive.name == "integer_pow" and powers.has_varied(self.open().state, tracers[0], params["y"]):
+            with jc.set_current_trace(self):
+                return powers.integer_pow(tracers[0], np.int32(params["y"]))
         if primitive.name in jc.JIT_PRIMITIVES:
             if not self._can_take(tracers, params):
                 return self._run_eagerly(primitive, tracers, params, "unrecordable")
@@ -211,7 +211,7 @@ class LazyTrace(jc.Trace):
             if mesh is not None:
                 results = self._on_mesh(results, mesh)
         except _Unrecordable as unrecordable:
-            return self._run_eagerly(primitive, tracers, params, unrecordable.args[0])
+            return self._arrays_of(self._run_eagerly(primitive, tracers, params, *unrecordable.args))
         self.give_away(tracers, params.get("donated_invars", ()), results)
         return results if primitive.multiple_results else results[0]
 
@@ -297,6 +297,8 @@ class LazyTrace(jc.Trace):
             if devices is not None and any(committed_devices(arg, self) for arg in args):
                 devices = None
             operation = operations.find(primitive, params, self._context.now(), devices)
+            if operation.changing:
+                raise _Unrecordable("callback", f"{operation.name} reads {operation.changing}")
             if self.full is not None:  # the call that filled it goes on
                 if self.full[0] is self.pending and has_room(self.pending):
                     self.full = None
@@ -307,6 +309,8 @@ class LazyTrace(jc.Trace):
                 pending = self._before_callback(pending)
             inside = params if primitive.name in jc.CALLING else None
             origin = self.origin_of(sys._getframe(2), inside)
+            if operation in pending.state.heavy:
+                pending = self._before_another(pending, origin)
             while True:
                 try:
                     state = self._step(pending, operation, args)
@@ -317,7 +321,7 @@ class LazyTrace(jc.Trace):
                 if pending.tip is state.parent:  # otherwise a finalizer recorded an operation in between
                     break
             pending.commit(state, tensors, origin)
-            if state.operations >= pending.limit or state.operations >= config.max_program:
+            if state.operations >= pending.limit or state.weight >= config.max_program:
                 self.look_at(pending, sys._getframe(2))
         self._run_sealed_if_many()
         return tensors
@@ -336,6 +340,8 @@ class LazyTrace(jc.Trace):
         """
         with self.lock:
             pending = self.home(args)
+            if operation in pending.state.heavy:
+                pending = self._before_another(pending, self.origin_of(frame, inside))
             while True:
                 state = self._step_again(pending, operation, args)
                 if state is None:
@@ -344,7 +350,7 @@ class LazyTrace(jc.Trace):
                 if pending.tip is state.parent:
                     break
             pending.commit(state, tensors, self.origin_of(frame, inside))
-            if state.operations >= pending.limit or state.operations >= config.max_program:
+            if state.operations >= pending.limit or state.weight >= config.max_program:
                 self.look_at(pending, frame)
         self._run_sealed_if_many()
         return tensors
@@ -586,6 +592,12 @@ class LazyTrace(jc.Trace):
         pending.calls_back = True
         return pending
 
+    def _before_another(self, pending: Pending, origin: Origin) -> Pending:
+        """A trace that begins with an operation that weighs much and that ``pending`` has already."""
+        following = self._turn_to()
+        following.cut_by = (CUT, Spot(origin.code, origin.lasti, None, None))
+        return following
+
     def seal(self) -> Pending:
         """Starts a new trace. The present one stays pending and never depends on the new one."""
         if self.pending is not None:
@@ -707,14 +719,23 @@ class LazyTrace(jc.Trace):
     def _concrete(self, arg: Any, kind: str, detail: str) -> Any:
         return arg._force(kind, detail) if isinstance(arg, LazyTensor) else arg
 
-    def _run_eagerly(self, primitive: Any, args: Sequence[Any], params: dict[str, Any], kind: str) -> Any:
+    def _run_eagerly(
+        self, primitive: Any, args: Sequence[Any], params: dict[str, Any], kind: str, detail: str = ""
+    ) -> Any:
         """Runs the pending operations that it needs, then the operation, so that effects keep their order."""
-        detail = "" if primitive.name == kind else operation_name(primitive, params)
+        if not detail and primitive.name != kind:
+            detail = operation_name(primitive, params)
         values = [self._concrete(arg, kind, detail) for arg in args]
         if Hooks.at_once is not None:
             Hooks.at_once(primitive, values, params)
         with jc.set_current_trace(jc.eval_trace):
             return primitive.bind(*values, **params)
+
+    def _arrays_of(self, results: Any) -> Any:
+        """``results`` with tensors for arrays: what a lazy thread makes is of one type."""
+        if isinstance(results, list | tuple):
+            return [self._arrays_of(result) for result in results]
+        return self._known(results) if type(results) is jc.ArrayImpl else results
 
     def _device_put(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Moves values: one that exists at once, which is asynchronous anyway.

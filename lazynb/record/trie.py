@@ -61,6 +61,11 @@ MAX_EDGES = 256
 """The number of edges that a state keeps. A number that enters by its value has an edge for each value."""
 
 
+HEAVY = 500
+"""Weight of an operation that begins a program of its own when it comes again: a step of training under
+``jax.jit``. One that holds several of them takes XLA as many times as long, and saves one launch each."""
+
+
 class State:
     """One step of a recorded trace: an input or an operation.
 
@@ -86,6 +91,8 @@ class State:
       recent: the last of them that was made, for the accelerator: the edge and the parts of its key. None if
         the edges have changed since.
       arrivals: states from which an edge leads here.
+      weight: of the operations of the path, see :class:`lazynb.record.operation.Operation`.
+      heavy: those of them that weigh much (:data:`HEAVY`).
       numbers: the constants that were seen here, by the place at which they are written; None at a place
         where a second value was seen, which is an input from then on. None if there are none.
       twin: a reference to the state that would be here had no number become an input; None if there is none.
@@ -104,6 +111,7 @@ class State:
         "executables",
         "fingerprint",
         "first",
+        "heavy",
         "inputs",
         "key",
         "large",
@@ -116,6 +124,7 @@ class State:
         "recent",
         "slots",
         "twin",
+        "weight",
     )
 
     first: int
@@ -155,6 +164,12 @@ class State:
         self.depth = parent.depth + 1 if parent is not None else 0
         self.operations = (parent.operations if parent is not None else 0) + (operation is not None)
         self.inputs = self.depth - self.operations
+        self.weight: int = parent.weight if parent is not None else 0
+        self.heavy: frozenset[Operation] = parent.heavy if parent is not None else frozenset()
+        if operation is not None:
+            self.weight += operation.weight
+            if operation.weight >= HEAVY:
+                self.heavy |= {operation}
 
     @property
     def is_host_scalar(self) -> bool:

@@ -11,6 +11,7 @@ from lazynb import _jax as jc
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.describe import Description
 from lazynb.record.snapshot.opened import Made
+from lazynb.record.tensor import LazyTensor
 from lazynb.record.trie import HOST, Root, State
 
 Value = tuple[int, int]
@@ -105,7 +106,7 @@ def outside(given: Any) -> Taken:
 
 
 def _type(value: Any) -> Any:
-    if isinstance(value, jax.core.Tracer):  # another trace computes it
+    if isinstance(value, LazyTensor):  # another trace computes it
         return jax.ShapeDtypeStruct(value.shape, value.dtype, weak_type=jc.typeof(value).weak_type)
     return jc.abstract(value)
 

@@ -247,6 +247,7 @@ CURES: dict[str, dict[str, Cure]] = {
             "    np.multiply(x + 0, step, out=out[step])",
         ),
     },
+    "callback": {"give it what it reads as an operand": EXAMPLE},
     "delete": {"delete inputs after lazynb.sync()": EXAMPLE},
     "hosts_differ": {
         "let every host run the same lines": EXAMPLE,

@@ -16,10 +16,6 @@ class Difference:
 
 EXCEPTIONS: tuple[Difference, ...] = (
     Difference(
-        "a pending value is a jax.core.Tracer: that is how JAX hands its operations over to be recorded",
-        ("python.isinstance(float32[3])",),
-    ),
-    Difference(
         "NumPy's functions on a pending value give a pending tensor, where eagerly they run and give NumPy's "
         "array",
         ("python.ufunc(float32[3])",),

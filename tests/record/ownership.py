@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import types
 
-from jax._src import api, core
+from jax._src import core
 
 from lazynb.record.blocks import blocks, patches
 from lazynb.record.trace import thread_trace
-
-DEVICE_GET = api._device_get
 
 
 def changed() -> list[str]:
@@ -27,8 +25,6 @@ def changed() -> list[str]:
     patches.rest.left = left
     if core.trace_ctx.trace is not core.eval_trace:
         found.append(f"the current trace is {core.trace_ctx.trace}")
-    if api._device_get is not DEVICE_GET:
-        found.append("jax.device_get")
     if thread_trace().strict:
         found.append("strict")
     return found

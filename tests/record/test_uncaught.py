@@ -67,4 +67,4 @@ def test_an_attribute_that_no_array_has_is_told_in_one_error():
         x = jnp.ones(3)
         with pytest.raises(AttributeError) as raised:
             x.nosuch  # noqa: B018
-    assert raised.value.__cause__ is None and raised.value.__suppress_context__
+    assert raised.value.__cause__ is None and raised.value.__context__ is None

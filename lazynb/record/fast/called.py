@@ -1,7 +1,7 @@
 """Calls of the user's own jitted functions, with a memory.
 
-``jax.jit`` takes a call on concrete arrays in C++. A lazy tensor is a tracer to it, and a call with any
-tracer goes through its Python: it looks at the type of each argument three times, and looks for the program
+``jax.jit`` takes a call on its own arrays in C++. It knows no lazy tensor, so a call with one goes through
+its Python: it looks at the type of each argument three times, and looks for the program
 by all of them. Here the program is found by one look-up, and recorded again if it was recorded at this state
 before. JAX's own code makes each first call, and every call that is not simple.
 
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from lazynb import _jax as jc
-from lazynb.record.constants import settled
+from lazynb.record.constants import settled, tensor_of
 from lazynb.record.fast.jitted import gives_twice, lift_constants
 from lazynb.record.fast.recall import KINDS, opened
 from lazynb.record.operation import Operation
@@ -55,7 +55,7 @@ class Called:
 
     def prepare(self, token: Any) -> None:
         """Finds the operation, under the configuration ``token``. To be called when it was recorded once."""
-        consts, params = lift_constants(self._program.consts, self._program.params)
+        consts, params = lift_constants(list(map(tensor_of, self._program.consts)), self._program.params)
         self.consts, self.params = tuple(consts), settled(jc.jit_primitive, params)
         self.cleared = operations.cleared
         operation = operations.find(jc.jit_primitive, self.params, token)

@@ -17,7 +17,6 @@ from lazynb._jax.names import COMPARED_BY_IDENTITY, MONOIDS, NOT_FASTER, NOT_REM
 from lazynb.record.blocks import patches
 from lazynb.record.fast.accelerator import remembered
 from lazynb.record.stand_in import JITTED, stand_in
-from lazynb.record.tensor import LazyTensor
 
 MODULES = (jax.numpy, jax.numpy.linalg, jax.nn, jax.lax, jax.random)
 """The modules whose functions users call. JAX's own code does not call them under these names."""
@@ -37,7 +36,7 @@ def _asarray(call: Callable[..., Any]) -> Callable[..., Any]:
 
     def asarray(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         alone = not args and not kwargs
-        if alone and isinstance(a, jc.Tracer) and not isinstance(a, LazyTensor) and _has_dtype(a, dtype):
+        if alone and isinstance(a, jc.Tracer) and _has_dtype(a, dtype):
             return a
         return call(a, dtype, *args, **kwargs)
 

@@ -23,7 +23,7 @@ from lazynb.record.trie import LoopStart, State
 from lazynb.source import Origin, Spot
 
 PIECE = 256
-"""Operations in a piece, at most, unless one turn has more."""
+"""Weight of the operations in a piece, at most, unless one turn has more."""
 
 _ROUND = (100, 50, 20, 10, 5, 2, 1)
 """Turns in a piece: what comes every ten turns (a value that is kept) is at the same place in each piece."""
@@ -32,9 +32,15 @@ _TRIED = 64
 """Places in a turn that are tried for the cut."""
 
 
-def turns_together(period: int) -> int:
-    """How many repetitions of ``period`` operations make a piece."""
-    return next((turns for turns in _ROUND if turns * period <= PIECE), 1)
+def turns_together(weight: int) -> int:
+    """How many repetitions of operations of this weight make a piece."""
+    return next((turns for turns in _ROUND if turns * weight <= PIECE), 1)
+
+
+def weight_of_turn(path: Sequence[State], part: Repetition) -> int:
+    """The weight of the operations of one repetition."""
+    weights = [0, *(step.weight for step in path if step.operation is not None)]
+    return weights[part.start + part.period] - weights[part.start]
 
 
 class Cuts(NamedTuple):
@@ -57,7 +63,7 @@ def cuts_of(path: Sequence[State], part: Repetition) -> Cuts | None:
     changes no bits, it is the one where fewest bytes cross: a trace as long as that is cut in any case, and
     pieces that repeat are compiled once.
     """
-    length = turns_together(part.period) * part.period
+    length = turns_together(weight_of_turn(path, part)) * part.period
     if part.length < 2 * length + part.period or not all(map(_is_on_one_device, path)):
         return None
     rounding = Rounding(path)

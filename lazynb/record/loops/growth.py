@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lazynb.config import config
 from lazynb.errors import LoopWarning
-from lazynb.record.loops.division import PIECE, Division, cuts_of, ends_like, turns_together
+from lazynb.record.loops.division import PIECE, Division, cuts_of, ends_like, turns_together, weight_of_turn
 from lazynb.record.loops.plan import Plan, plan_of
 from lazynb.record.loops.repetition import Repetition, repetition
 from lazynb.record.loops.statement import Loop, Watch
@@ -55,15 +55,15 @@ class _Telling:
 
 def is_full(pending: Pending) -> bool:
     """Whether ``pending`` is to be cut: a piece as long as those of its loop, or a trace that is too long."""
-    operations, loop = pending.state.operations, pending.loop
-    return operations >= config.max_program or (loop is not None and operations == loop.length)
+    state, loop = pending.state, pending.loop
+    return state.weight >= config.max_program or (loop is not None and state.operations == loop.length)
 
 
 def has_room(pending: Pending) -> bool:
     """Whether the call that filled ``pending`` may go on in it: one that is cut is made anew each time."""
-    operations, loop = pending.state.operations, pending.loop
-    is_piece = loop is not None and operations == loop.length
-    return not is_piece and operations < config.max_program + PIECE
+    state, loop = pending.state, pending.loop
+    is_piece = loop is not None and state.operations == loop.length
+    return not is_piece and state.weight < config.max_program + PIECE
 
 
 def has_grown(trace: LazyTrace, pending: Pending, frame: FrameType) -> None:
@@ -76,7 +76,7 @@ def has_grown(trace: LazyTrace, pending: Pending, frame: FrameType) -> None:
     if loop is not None and operations == loop.length and ends_like(pending.state, loop):
         trace.next_piece(pending)
         return
-    if operations >= config.max_program:
+    if pending.state.weight >= config.max_program:
         trace.telling = None
         if not _divide(trace, pending):
             trace.seal()
@@ -123,7 +123,7 @@ def _tell(pending: Pending, part: Repetition, loop: Loop, spot: Spot) -> None:
         f"{f'{part.period:,} operations' if several else 'operation'} again and again, and "
         f"nothing has read {'them' if several else 'it'}: {pending.state.operations:,} are pending. "
         "They become one program, and XLA's compile time grows faster than its length. "
-        f"{_cure(loop, part.period)}"
+        f"{_cure(loop, part.period, weight_of_turn(path, now))}"
     )
     cuts = cuts_of(path, now)
     if cuts is not None:
@@ -132,8 +132,8 @@ def _tell(pending: Pending, part: Repetition, loop: Loop, spot: Spot) -> None:
     warnings.warn_explicit(text, LoopWarning, place.file, place.line)
 
 
-def _cure(loop: Loop, period: int) -> str:
-    turns = turns_together(period)
+def _cure(loop: Loop, period: int, weight: int) -> str:
+    turns = turns_together(weight)
     these = "these operations" if period > 1 else "this operation"
     often = f"once every {turns:,} repetitions of {these}" if turns > 1 else f"at each repetition of {these}"
     if loop.is_statement:
