@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import re
 import time
@@ -16,6 +17,7 @@ import pytest
 import lazynb
 from lazynb.config import config
 from lazynb.errors import LoopWarning
+from lazynb.record import trie
 from lazynb.record.loops import division, growth
 
 X = np.linspace(0.1, 0.9, 16, dtype=np.float32)
@@ -306,3 +308,60 @@ for s in range(5):
 """
     run("nan", text)
     assert not any("longer at each step" in (event.reason or "") for event in lazynb.events())
+
+
+def large_step():
+    """A jitted function with some 40 operations inside."""
+
+    @jax.jit
+    def step(state, x):
+        w, total = state
+        for number in range(10):
+            w = jnp.tanh(w * 0.5 + x) + jnp.float32(number) * 1e-4
+        return (w, total + w.sum()), w.mean()
+
+    return step
+
+
+@pytest.mark.parametrize("turns", [3, 12])
+def test_a_loop_of_large_jitted_calls_compiles_the_same_for_any_number_of_turns(turns, clean, monkeypatch):
+    monkeypatch.setattr(trie, "HEAVY", 30)
+    step, x = large_step(), jnp.linspace(0.0, 1.0, 8)
+    expected, state = [], (x, jnp.float32(0))
+    for _ in range(turns):
+        state, mean = step(state, x)
+        expected.append(float(mean))
+    with lazynb.lazy():
+        state, found = (x, jnp.float32(0) * 1), []
+        for _ in range(turns):
+            state, mean = step(state, x)
+            found.append(mean)
+        assert not lazynb.breaks() and all(mean.is_pending for mean in found)
+        lazynb.sync()
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert lazynb.cache_info().misses == 2  # the first with what comes before it, and one for all others
+
+
+def test_a_small_jitted_call_that_comes_again_stays_in_one_program(clean):
+    step = jax.jit(lambda w: jnp.tanh(w * 0.5) + 1)
+    with lazynb.lazy():
+        w = jnp.ones(4)
+        for _ in range(5):
+            w = step(w)
+        lazynb.sync()
+    assert lazynb.cache_info().misses == 1
+
+
+def test_what_is_inside_of_jitted_functions_counts_for_the_length_of_a_program(clean, monkeypatch):
+    monkeypatch.setattr(config, "max_program", 200)
+    step = jax.jit(lambda w: functools.reduce(lambda a, _: jnp.sin(a) + 1, range(10), w))  # 20 operations
+    with lazynb.lazy():
+        w = jnp.ones(4)
+        for _ in range(40):
+            w = step(w)
+        lazynb.sync()
+    assert 2 <= lazynb.cache_info().misses <= 4
+    expected = jnp.ones(4)
+    for _ in range(40):
+        expected = step(expected)
+    np.testing.assert_allclose(w, expected, rtol=1e-6)
