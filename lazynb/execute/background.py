@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import os
 import queue
+import signal
 import threading
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -72,11 +75,33 @@ def wait_apart(work: Callable[[], Any]) -> Any:
 
 def wait(future: concurrent.futures.Future[Any]) -> Any:
     """The future's result. After an interrupt the work continues, and its result is dropped: what was
-    interrupted is the user's line, and not the locks of the standard library that it waits for."""
+    interrupted is the user's line, and not the locks of the standard library that it waits for.
+
+    An interrupt is any error that is not the work's own: Ctrl-C, or what a handler of a signal raises.
+    """
     try:
         return future.result()
-    except KeyboardInterrupt as interrupt:
-        if future.done() and future.exception() is interrupt:  # it is the work's own
+    except BaseException as error:
+        if future.done() and future.exception() is error:
             raise
         leaving.abandoned(future)
-        raise interrupt.with_traceback(None) from None
+        if isinstance(error, KeyboardInterrupt):
+            raise error.with_traceback(None) from None
+        with contextlib.suppress(AttributeError):  # an error without attributes
+            setattr(error, _INTERRUPTS, True)
+        raise
+
+
+_INTERRUPTS = "_lazynb_interrupts"
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether ``error`` interrupted what XLA or JAX did, and says nothing of the program: Ctrl-C, what ended
+    a wait, or what a handler of a signal raised."""
+    return isinstance(error, KeyboardInterrupt) or hasattr(error, _INTERRUPTS) or _is_of_a_handler(error)
+
+
+def _is_of_a_handler(error: BaseException) -> bool:
+    handlers = map(signal.getsignal, signal.valid_signals())
+    codes = {getattr(getattr(one, "__func__", one), "__code__", None) for one in handlers} - {None}
+    return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import jax
 
 from lazynb.errors import HostsError
+from lazynb.execute.background import is_interrupt
 from lazynb.execute.program import Program, lower
 from lazynb.execute.records import plural
 from lazynb.execute.request import Request
@@ -28,7 +29,7 @@ def add_note(error: BaseException, request: Request, *, running: bool = False) -
     Arguments:
       running: whether the program failed while it ran, and not while it was made.
     """
-    if isinstance(error, KeyboardInterrupt) or hasattr(error, _BLAMED):
+    if is_interrupt(error) or hasattr(error, _BLAMED):
         return
     operations = [step for step in request.steps if step.operation is not None]
     if running:
@@ -75,9 +76,9 @@ def alone(error: Exception) -> Exception:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether ``error`` is that of a failed check, or of hosts that do not do the same: there is nothing to
-    find out about it."""
-    return hasattr(error, _REFUSED) or isinstance(error, HostsError)
+    """Whether ``error`` is that of a failed check, of hosts that do not do the same, or an interrupt: there
+    is nothing to find out about it."""
+    return hasattr(error, _REFUSED) or isinstance(error, HostsError) or is_interrupt(error)
 
 
 _REFUSED = "_lazynb_refused"

@@ -19,7 +19,7 @@ import jax
 from lazynb import _jax as jc
 from lazynb.config import config
 from lazynb.errors import TraceBreakError
-from lazynb.execute.background import wait_apart
+from lazynb.execute.background import is_interrupt, wait_apart
 from lazynb.execute.breaks import break_log
 from lazynb.execute.donation import offers
 from lazynb.execute.error_notes import add_note, is_refusal
@@ -180,8 +180,9 @@ class Execution:
             self._run_what_can(
                 traces, targets, functools.partial(self._run_one, kind=kind, spot=spot, runs=runs)
             )
-        except KeyboardInterrupt:  # it may have cut short what makes a trace current again
-            jc.set_trace(current)
+        except BaseException as error:
+            if is_interrupt(error):  # it may have cut short what makes a trace current again
+                jc.set_trace(current)
             raise
         return runs
 
@@ -202,6 +203,8 @@ class Execution:
                 try:
                     obtain(tensor, traces, attempt)
                 except Exception as error:
+                    if is_interrupt(error):
+                        raise
                     errors.append(error)
                     if pending.trouble is not None:
                         pending.trouble.reported.add(tensor._slot)

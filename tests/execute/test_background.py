@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 import weakref
 
+import jax.numpy as jnp
 import pytest
 
-from lazynb.execute import background
+import lazynb
+from lazynb.execute import background, executable
 
 
 class Held:
@@ -53,3 +56,58 @@ def test_an_error_is_raised_where_it_is_waited_for():
     with pytest.raises(ZeroDivisionError):
         background.wait_apart(lambda: 1 // 0)
     assert background.wait_apart(lambda: 1) == 1
+
+
+class Late(Exception):
+    """What the handler of an alarm raises."""
+
+
+@pytest.fixture
+def alarm():
+    """Sets an alarm, whose handler raises."""
+
+    def late(*_):
+        raise Late
+
+    before = signal.signal(signal.SIGALRM, late)
+    yield lambda: signal.setitimer(signal.ITIMER_REAL, 0.3)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_what_a_handler_raises_ends_a_wait(alarm):
+    end = threading.Event()
+    alarm()
+    began = time.monotonic()
+    with pytest.raises(Late) as raised:
+        background.wait_apart(lambda: end.wait(30))
+    assert time.monotonic() - began < 10 and background.is_interrupt(raised.value)
+    end.set()
+    assert not background.is_interrupt(ValueError()) and background.is_interrupt(KeyboardInterrupt())
+
+
+@pytest.mark.parametrize("part", ["_compile", "lower"])
+def test_what_a_handler_raises_ends_the_making_of_a_program_and_loses_nothing(
+    part, alarm, clean, monkeypatch
+):
+    """It is no error of the program, whose parts would be tried one by one."""
+    attempts, plain = [], getattr(executable, part)
+
+    def slow(*args, **kwargs):
+        attempts.append(part)
+        until = time.monotonic() + 20
+        while time.monotonic() < until and len(attempts) == 1:
+            time.sleep(0.01)
+        return plain(*args, **kwargs)
+
+    monkeypatch.setattr(executable, part, slow)
+    with lazynb.lazy():
+        x = jnp.arange(3.0) + 1
+        y, z = x * 2, x * 3
+        alarm()
+        began = time.monotonic()
+        with pytest.raises(Late) as raised:
+            float(y.sum())
+        assert time.monotonic() - began < 10 and len(attempts) == 1
+        assert not getattr(raised.value, "__notes__", None) and y.is_pending and z.is_pending
+        assert float(y.sum()) == 12 and z.tolist() == [3, 6, 9]
