@@ -221,19 +221,6 @@ def test_commitment_device_and_readiness_of_arrays_can_be_read_and_changed():
     assert (spec.shape, spec.dtype, spec.sharding.device_set) == ((3,), np.int32, {jax.devices()[1]})
 
 
-def test_a_conversion_is_bound_with_the_trace(monkeypatch):
-    seen = []
-    plain = jc.conversion.bind_with_trace
-    monkeypatch.setattr(jc.conversion, "bind_with_trace", lambda *args: seen.append(args) or plain(*args))
-    x = jnp.ones(2)
-    seen.clear()
-    jax.lax.convert_element_type(x, jnp.int32)
-    trace, (operand,), _, params = seen[0]  # then in the program that runs it
-    assert (
-        jc.is_eval(trace) and operand.shape == (2,) and {"new_dtype", "weak_type", "sharding"} <= set(params)
-    )
-
-
 def test_python_scalars_reach_a_trace_as_typed_scalars():
     seen = []
 

@@ -224,7 +224,6 @@ from lazynb._jax.primitives import (
     abstract_eval as abstract_eval,
     abstract_sizes as abstract_sizes,
     can_be_lowered as can_be_lowered,
-    conversion as conversion,
     function_called_back as function_called_back,
     hands_on as hands_on,
     inner_placement as inner_placement,

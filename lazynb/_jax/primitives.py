@@ -171,11 +171,6 @@ def takes_the_argument(params: dict[str, Any]) -> bool:
     return _array.xc.ArrayCopySemantics.DONATE_INPUT in params["copy_semantics"]
 
 
-conversion: Any = _lax_internal.convert_element_type_p
-"""The primitive of conversions. Its ``bind_with_trace`` takes the trace, which is None while 0.12 processes
-another operation."""
-
-
 def function_called_back(params: dict[str, Any]) -> Any:
     """The user's function in the parameters of a ``pure_callback``."""
     return params["callback"].callback_func
