@@ -15,12 +15,10 @@ import inspect
 import itertools
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-
-from lazynb import _jax as jc
 
 _PURE_MODULES = frozenset(
     """math cmath operator numpy numpy.linalg numpy.fft scipy scipy.fft scipy.integrate scipy.interpolate
@@ -118,14 +116,3 @@ def _is_pure_object(value: Any) -> bool:
     if module == "builtins":
         return name in _PURE_BUILTINS
     return module in _PURE_MODULES and name not in _STATEFUL
-
-
-def called_back(primitive: Any, params: dict[str, Any]) -> Iterator[Callable[..., Any]]:
-    """The Python functions that an operation calls back, with those in its jaxprs."""
-    left = [(primitive, params)]
-    while left:
-        primitive, params = left.pop()
-        if primitive.name == "pure_callback":
-            yield jc.function_called_back(params)
-        for jaxpr in jc.jaxprs_in(params):
-            left += [(eqn.primitive, eqn.params) for eqn in jaxpr.eqns]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lazynb import _jax as jc
-from lazynb.record.callbacks import called_back, what_changes
+from lazynb.record.callbacks import what_changes
 from lazynb.record.inside import opened, positioned
 from lazynb.record.structure import params_structure
 
@@ -108,7 +108,7 @@ class Operation:
     def changing(self) -> str:
         """What a function that it calls back reads that can change, in words; empty if none does."""
         if self._changing is None:
-            functions = called_back(self.primitive, self.params) if self.calls_back else ()
+            functions = _called_back(self.primitive, self.params) if self.calls_back else ()
             self._changing = next(filter(None, map(what_changes, functions)), "")
         return self._changing
 
@@ -130,11 +130,24 @@ def operation_name(primitive: Any, params: dict[str, Any]) -> str:
 
 
 def _calls_outside(primitive: Any, params: dict[str, Any]) -> Iterator[str]:
+    for inner, _ in _with_inner(primitive, params):
+        if _is_callback(inner.name) or inner.name == "ffi_call":
+            yield inner.name
+
+
+def _called_back(primitive: Any, params: dict[str, Any]) -> Iterator[Callable[..., Any]]:
+    """The functions of the user's that ``pure_callback`` calls."""
+    for inner, given in _with_inner(primitive, params):
+        if inner.name == "pure_callback":
+            yield jc.function_called_back(given)
+
+
+def _with_inner(primitive: Any, params: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """A primitive with its parameters, and those in its jaxprs."""
     left = [(primitive, params)]
     while left:
         primitive, params = left.pop()
-        if _is_callback(primitive.name) or primitive.name == "ffi_call":
-            yield primitive.name
+        yield primitive, params
         for jaxpr in jc.jaxprs_in(params):
             left += [(eqn.primitive, eqn.params) for eqn in jaxpr.eqns]
 

@@ -310,7 +310,7 @@ class LazyTrace(jc.Trace):
             inside = params if primitive.name in jc.CALLING else None
             origin = self.origin_of(sys._getframe(2), inside)
             if operation in pending.state.heavy:
-                pending = self._before_another(pending, origin)
+                pending = self._before_another(origin)
             while True:
                 try:
                     state = self._step(pending, operation, args)
@@ -341,7 +341,7 @@ class LazyTrace(jc.Trace):
         with self.lock:
             pending = self.home(args)
             if operation in pending.state.heavy:
-                pending = self._before_another(pending, self.origin_of(frame, inside))
+                pending = self._before_another(self.origin_of(frame, inside))
             while True:
                 state = self._step_again(pending, operation, args)
                 if state is None:
@@ -592,8 +592,8 @@ class LazyTrace(jc.Trace):
         pending.calls_back = True
         return pending
 
-    def _before_another(self, pending: Pending, origin: Origin) -> Pending:
-        """A trace that begins with an operation that weighs much and that ``pending`` has already."""
+    def _before_another(self, origin: Origin) -> Pending:
+        """A trace that begins with an operation that weighs much and that the present one has already."""
         following = self._turn_to()
         following.cut_by = (CUT, Spot(origin.code, origin.lasti, None, None))
         return following

@@ -1,9 +1,9 @@
 """Calls of the user's own jitted functions, with a memory.
 
 ``jax.jit`` takes a call on its own arrays in C++. It knows no lazy tensor, so a call with one goes through
-its Python: it looks at the type of each argument three times, and looks for the program
-by all of them. Here the program is found by one look-up, and recorded again if it was recorded at this state
-before. JAX's own code makes each first call, and every call that is not simple.
+its Python: it looks at the type of each argument three times, and looks for the program by all of them. Here
+the program is found by one look-up, and recorded again if it was recorded at this state before. JAX's own
+code makes each first call, and every call that is not simple.
 
 Two calls want the same program if JAX says so: if the function, the structure and the static arguments, the
 types of the arrays and JAX's configuration agree. JAX forgets what it has traced when it is told to
