@@ -1,5 +1,6 @@
 """The script that runs the tests of libraries lazily: what is lost has to have a reason."""
 
+import jax_suite
 import peer_suites
 import pytest
 
@@ -40,12 +41,15 @@ def place(tmp_path, monkeypatch):
     return tmp_path / "sources"
 
 
-def test_what_is_lost_without_a_reason_is_listed_and_fails(place, capsys):
+def test_what_is_lost_without_a_reason_is_listed_and_fails(place, monkeypatch, capsys):
+    seen, run = [], jax_suite.run
+    monkeypatch.setattr(jax_suite, "run", lambda *asked: seen.append(run(*asked)) or seen[-1])
     assert peer_suites.main(["--sources", str(place), "pytest"]) == 1
     out = capsys.readouterr().out
     assert "2 pass eagerly, 1 of these fail lazily, 1 of them unlisted" in out
     assert "tests/test_one.py::test_lost" in out and "test_fails_in_any_case" not in out
     peer_suites.TABLE.write_text(TABLE + REASON)
+    monkeypatch.setattr(jax_suite, "run", lambda *asked: seen[-1])  # the same results, judged anew
     assert peer_suites.main(["--sources", str(place), "--share", "pytest"]) == 0
 
 

@@ -100,9 +100,9 @@ def test_an_invalid_slice_is_refused(pending):
         lazynb.compile(pending, target="v5e:3x7")
 
 
-def test_a_faulty_chip_description_raises_a_target_error():
+def test_a_faulty_chip_description_raises_a_target_error(needs):
     """Only a slice that there is not is none: other troubles have their own words."""
-    target = parse("h100")
+    target = parse(needs("h100"))
     odd = dataclasses.replace(target.chip, device={**target.chip.device, "nonsense": 3})
     program = jax.jit(lambda x: x + 1).trace(jax.ShapeDtypeStruct((4,), jnp.float32))
     lowering = jc.lowering_of(program.lower(lowering_platforms=("cuda",)))
