@@ -685,13 +685,32 @@ def test_the_hook_that_looks_for_nan_outlives_a_run():
         jax.config.update("jax_debug_nans", False)
 
 
-def test_memory_moves_to_another_array():
+def test_the_memory_of_an_array_is_replaced_until_it_is_deleted():
     x = jax.block_until_ready(jnp.ones(1 << 18) * 2)
     place = x.unsafe_buffer_pointer()
-    y = jc.moved(x, [jc.put(np.empty(1 << 18, np.float32), x)])
-    assert x.is_deleted() and y.unsafe_buffer_pointer() == place and np.all(np.asarray(y) == 2)
-    with pytest.raises(RuntimeError, match=re.escape("deleted with shape=float32[262144]")):
-        x + 1
+    y = jc.with_buffers(x, jc.buffers(x))
+    jc.replace_buffers(x, [jc.put(np.empty(1 << 18, np.float32), x)])
+    assert x.unsafe_buffer_pointer() != place and y.unsafe_buffer_pointer() == place
+    assert jc.refilled(x, y) and x.unsafe_buffer_pointer() == place and np.all(np.asarray(x) == 2)
+    jc.replace_buffers(x, [jc.put(np.empty(1 << 18, np.float32), x)])
+    x.delete()
+    assert not jc.refilled(x, y) and x.is_deleted() and np.all(np.asarray(y) == 2)
+
+
+def test_the_frames_of_a_call_of_a_jitted_function_are_known():
+    seen = []
+    plain = getattr(jc.jitting, jc.finish)
+    with pytest.MonkeyPatch.context() as patch:
+
+        def finish(profiler):
+            call = jc.call_around(sys._getframe())
+            seen.append((call, call is sys._getframe(1), jc.caller_of(call)))
+            return plain(profiler)
+
+        patch.setattr(jc.jitting, jc.finish, finish)
+        jax.jit(lambda x: x * 3)(np.ones(2, np.float32))
+    assert seen[-1][1:] == (True, sys._getframe())
+    assert jc.call_around(sys._getframe()) is None
 
 
 def test_primitives_that_only_lowering_refuses_are_recognised():

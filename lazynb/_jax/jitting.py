@@ -1,15 +1,22 @@
 """Calls of jitted functions that JAX makes in Python.
 
 ``jax.jit`` knows concrete arrays in C++. For a call with any tracer it asks Python: first which program the
-arguments want (:data:`infer`), then what that gives (:data:`run`).
+arguments want (:data:`infer`), then what that gives (:data:`run`), and last whether the program is to be made
+anew (:data:`finish`).
 """
 
 from __future__ import annotations
 
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
-from jax._src import dtypes as _dtypes, mesh as _mesh, pjit as _pjit, tree_util as _tree_util
+from jax._src import (
+    dtypes as _dtypes,
+    mesh as _mesh,
+    pjit as _pjit,
+    traceback_util as _traceback_util,
+    tree_util as _tree_util,
+)
 from jax._src.lib import jax_jit as _jax_jit
 from jax._src.random import prng as _prng
 
@@ -18,9 +25,9 @@ from lazynb._jax.building import no_effects
 from lazynb._jax.primitives import names_layouts
 
 jitting: Any = _pjit
-infer, run = "_infer_params", "_run_python_pjit"
-"""The module, and the names of two functions of it. They take ``(function, info, args, kwargs)`` and
-``(program, operands, function, args, kwargs)``; the second gets what the first returned."""
+infer, run, finish = "_infer_params", "_run_python_pjit", "_need_to_rebuild_with_fdo"
+"""The module, and the names of three functions of it. They take ``(function, info, args, kwargs)``,
+``(program, operands, function, args, kwargs)``, and a profiler; the second gets what the first returned."""
 
 jit_primitive: Any = _pjit.jit_p
 
@@ -28,6 +35,22 @@ calling: CodeType | None = next(
     (one for one in _pjit._cpp_pjit.__code__.co_consts if getattr(one, "co_name", "") == "cache_miss"), None
 )
 """The code that makes such a call. Others ask for the program alone: ``lower``, ``trace``, ``eval_shape``."""
+
+
+def call_around(frame: FrameType | None) -> FrameType | None:
+    """The nearest frame of :data:`calling`, from ``frame`` on."""
+    while frame is not None and frame.f_code is not calling:
+        frame = frame.f_back
+    return frame
+
+
+def caller_of(call: FrameType) -> FrameType:
+    """The frame that called a jitted function, whose call is made in the frame ``call``."""
+    caller = call.f_back or call
+    if caller.f_code.co_filename == _traceback_util.__file__ and caller.f_back is not None:
+        return caller.f_back
+    return caller
+
 
 KeyArray = _prng.PRNGKeyArray
 """An array of random keys, which is no plain array."""

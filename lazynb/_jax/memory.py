@@ -70,17 +70,18 @@ def with_buffers(value: Any, parts: Sequence[Any]) -> Any:
     return made if plain is value else type(value)(value._impl, made)
 
 
-def moved(value: Any, others: Sequence[Any]) -> Any:
-    """Deletes ``value``, and returns its memory as another array.
-
-    Arguments:
-      others: arrays like its :func:`buffers`, which take their place in ``value``.
-    """
+def replace_buffers(value: Any, others: Sequence[Any]) -> None:
+    """Puts the arrays ``others``, which are like its :func:`buffers`, in place of the memory of ``value``."""
     plain = plain_array(value)
-    taken = with_buffers(value, buffers(value))
     plain._replace_with(with_buffers(plain, others))
-    plain.delete()
-    return taken
+
+
+def refilled(value: Any, taken: Any) -> bool:
+    """Puts the memory of ``taken`` in place of that of ``value``; False if that is deleted, which lasts."""
+    if has_deleted_part(value):
+        return False
+    replace_buffers(value, buffers(taken))
+    return True
 
 
 def on_host(buffer: Any) -> bool:

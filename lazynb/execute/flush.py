@@ -122,6 +122,7 @@ class Execution:
         trace = pending.trace
         began, told = time.perf_counter(), trace.told_seconds
         with trace.lock:
+            trace.take_back_lost()
             alone = not (pending.sources or pending.calls_back or trace.sealed) and trace.pending is pending
             traces = (pending,) if alone else needed_by(pending)
             is_error = trace.is_dry or (trace.strict and not REASONS[kind].explicit)

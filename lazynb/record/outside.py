@@ -204,9 +204,9 @@ def staged(values: Any, aval: Any) -> Any:
 _PLAIN = (np.ndarray, jc.TypedNdArray)
 
 
-def moved(array: Any) -> Any:
-    """A new array with the memory of ``array``, which is deleted for all of its holders."""
-    return jc.moved(array, [jc.put(_aligned(part.shape, part.dtype), part) for part in jc.buffers(array)])
+def emptied(array: Any) -> None:
+    """Puts other memory, whose content is not set, in place of that of ``array``."""
+    jc.replace_buffers(array, [jc.put(_aligned(part.shape, part.dtype), part) for part in jc.buffers(array)])
 
 
 def same_content(array: Any, other: Any) -> bool:

@@ -303,8 +303,8 @@ class Pending:
     def _replace(self, slot: int, value: Any, held: Any) -> None:
         """Makes ``held`` the input ``slot`` in place of ``value``."""
         number = self.owner(slot).inputs - 1
+        self.slots_of[id(held)] = slot  # first: an interrupt in between can be undone by it
         self.inputs[number] = held
-        self.slots_of[id(held)] = slot
         self.slots_of.pop(id(value), None)
         self.guards.pop(id(value), None)
 

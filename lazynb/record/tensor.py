@@ -165,8 +165,14 @@ class LazyTensor(jax.Array):
         if REASONS[kind].shares_memory:
             self._hand_out(value)
         if value.__class__ is Deleted:
-            raise RuntimeError(f"Array has been deleted with shape={self.aval.str_short()}.")
+            self.raise_if_deleted()
+            return self._force(kind, detail)
         return value
+
+    def raise_if_deleted(self) -> None:
+        """Raises eager JAX's error if the array was deleted or donated."""
+        if self.is_deleted():
+            raise RuntimeError(f"Array has been deleted with shape={self.aval.str_short()}.")
 
     def _hand_out(self, value: Any) -> None:
         """Notes that other code gets the concrete array, and may delete or donate it."""
@@ -289,9 +295,9 @@ class LazyTensor(jax.Array):
         return repr(self) if looking.active else format(self._force("format"), spec)
 
     def __repr__(self) -> str:
-        value = self._value
-        if value.__class__ is Deleted:
+        if self._value.__class__ is Deleted and self.is_deleted():
             return f"LazyTensor({self.aval.str_short()}, deleted)"
+        value = self._value
         if value is None and not looking.active and (kind := writing(sys._getframe(1))) is not None:
             value = self._force(kind)
         if value is not None:
@@ -428,7 +434,7 @@ class LazyTensor(jax.Array):
         return self._value is not None and self._force("attribute").is_ready()
 
     def block_until_ready(self) -> LazyTensor:
-        if self._value.__class__ is Deleted:
+        if self._value.__class__ is Deleted and self.is_deleted():
             raise jc.deleted_awaited()
         self._force("block").block_until_ready()
         return self
@@ -438,11 +444,13 @@ class LazyTensor(jax.Array):
             self._force("block").copy_to_host_async()
 
     def is_deleted(self) -> bool:
+        if self._value.__class__ is Deleted:
+            self._trace.take_back_lost()
         value = self._value
         return value.__class__ is Deleted or (value is not None and value.is_deleted())
 
     def delete(self) -> None:
-        if self._value is None:
+        if not self.is_deleted() and self._value is None:
             self._force("delete")  # other pending values may need it, and are computed with it
         if self._value.__class__ is not Deleted and not self._value.is_deleted():
             self._trace.release(self)

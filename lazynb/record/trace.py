@@ -23,12 +23,13 @@ from lazynb.record.capacity import SURELY_THERE, lacks, size_of
 from lazynb.record.constants import settled
 from lazynb.record.differentiated import Differentiated
 from lazynb.record.fast.jitted import donated, gives_twice, lift_constants
+from lazynb.record.giving import Gift
 from lazynb.record.loops.division import Division
 from lazynb.record.loops.growth import CUT, has_grown, has_room, is_full
 from lazynb.record.mapped import call_mapped
 from lazynb.record.numbers import scalar_input
 from lazynb.record.operation import Operation, OperationTable, operation_name
-from lazynb.record.outside import held_outside, is_on_host, lenders, moved, staged
+from lazynb.record.outside import held_outside, lenders, staged
 from lazynb.record.pending import Mark, Pending
 from lazynb.record.placement import committed_to, fits_mesh, is_same, stays, take_in
 from lazynb.record.refusal import check
@@ -127,6 +128,7 @@ class LazyTrace(jc.Trace):
       learning: whether a call is being remembered, see :mod:`lazynb.record.fast.recall`.
       full: the trace that such a call has filled, and its end; it is cut when the call is remembered. None if
         there is none.
+      gift: the arguments that the last donating call gives.
       make_current: makes the trace of the open blocks current.
       take_slots, new_tensors: see :mod:`lazynb.record.fast.remembered`.
       backward: what the operations differentiate that are being recorded; None if they are no backward pass
@@ -156,6 +158,7 @@ class LazyTrace(jc.Trace):
         self.telling: Any = None
         self.learning = False
         self.full: tuple[Pending, Mark] | None = None
+        self.gift: Gift | None = None
         self._swept = _FEW
         self._calls = CallCounter()
         self._context = _Context()
@@ -496,7 +499,10 @@ class LazyTrace(jc.Trace):
                 if source is not None and source.needs(pending):
                     raise _Elsewhere
                 return pending.input(arg, arg.aval, arg)
-            arg = arg._force("eager") if value.__class__ is Deleted else value
+            if value.__class__ is Deleted:
+                arg.raise_if_deleted()
+                return self._slot(pending, arg)
+            arg = value
         elif isinstance(arg, jc.Tracer):
             raise jc.escaped_tracer_error(arg)
         if arg.__class__ is jc.ArrayImpl or isinstance(arg, jax.Array):
@@ -626,6 +632,7 @@ class LazyTrace(jc.Trace):
 
     def _sweep(self) -> None:
         """Closes the sealed traces without live tensors."""
+        self.take_back_lost()
         live = []
         for earlier in self.sealed:
             if earlier.has_live():
@@ -800,61 +807,73 @@ class LazyTrace(jc.Trace):
         return arg if isinstance(arg, LazyTensor) else self.stage_value(arg)
 
     def give_away(self, args: Sequence[Any], offered: Sequence[bool], results: Sequence[Any]) -> None:
-        """Deletes the arguments of a call that it donates, as far as JAX can use their memory.
+        """Notes the arguments that a call donates, as far as JAX can use their memory. They are deleted when
+        JAX's frame that makes the call returns, or now if there is none.
 
         Arguments:
           offered: for each argument, whether it may be used.
         """
-        if True in offered:
-            self._donate(args, donated(args, offered, results))
-
-    def _donate(self, args: Sequence[Any], numbers: Sequence[int]) -> None:
-        """Deletes the arguments ``numbers`` for the user; their memory is freed when the trace has run."""
-        others = [trace for trace in every_trace() if trace is not self]
-        for number in numbers:
-            arg = args[number]
-            if not isinstance(arg, LazyTensor):
-                self._doom(arg, True)
-                continue
-            self._detach(arg)
-            value = arg._value
-            if value is not None:
-                for other in others:
-                    other.secure(value, arg)
-                self._doom(value, id(value) in held_outside.ids)
-            arg._forget_value()
-
-    def _doom(self, value: Any, outside: bool) -> None:
-        """Deletes a concrete array when the trace has run.
-
-        Arguments:
-          outside: whether other code holds it; for that code it is deleted at once.
-        """
-        if not isinstance(value, jax.Array):
+        if True not in offered:
             return
-        if outside and is_on_host(value):
-            given, value = value, moved(value)
-            self._replace(given, value)
+        numbers = donated(args, offered, results)
+        if numbers:
+            call = jc.call_around(sys._getframe(1))
+            self.gift = Gift(self, [args[number] for number in numbers], results, call)
+            if call is None:
+                self.gift.give(self._others())
+
+    def hand_over(self, call: FrameType) -> None:
+        """Deletes the arguments that the call donates that JAX's frame ``call`` makes, which is about to
+        return its results."""
+        gift = self.gift
+        if gift is None or gift.call != id(call):
+            return
+        try:
+            gift.give(self._others(), call)
+        except BaseException:
+            gift.take_back()
+            raise
+
+    def take_back_lost(self) -> None:
+        """Takes back what the last donating call was given, if an interrupt lost its results."""
+        gift = self.gift
+        if gift is not None and gift.is_lost():
+            with self.lock:
+                gift.take_back()
+
+    def _others(self) -> list[LazyTrace]:
+        return [trace for trace in every_trace() if trace is not self]
+
+    def doom(self, value: Any) -> None:
+        """Deletes a concrete array when the open trace has run."""
         if self.pending is not None:
             self.pending.doomed.append(value)
             self._run_users(value, self.sealed)
 
-    def _detach(self, tensor: LazyTensor) -> None:
-        """Removes ``tensor``, which is about to be deleted, from the pending traces.
+    def spare(self, value: Any) -> None:
+        """Undoes :meth:`doom`."""
+        for pending in (*self.sealed, self.pending):
+            if pending is not None:
+                pending.doomed = [one for one in pending.doomed if one is not value]
 
-        They get its value in its place, or another tensor for the same pending value.
-        """
+    def other_than(self, tensor: LazyTensor) -> Any:
+        """What the pending traces can have in place of ``tensor``, which is about to be deleted: its value,
+        or another tensor for the same pending value. None if it is one of the open trace's own."""
         earlier = tensor._pending
-        if earlier is not None and earlier is self.pending:
-            return
         if earlier is None:
-            self._replace(tensor, tensor._value)
-        else:
-            twin = tensor._twin()
-            earlier.replace_result(tensor, twin)
-            self._replace(tensor, twin)
+            return tensor._value
+        return None if earlier is self.pending else tensor._twin()
 
-    def _replace(self, value: Any, other: Any) -> None:
+    def detach(self, tensor: LazyTensor, other: Any) -> None:
+        """Puts ``other``, see :meth:`other_than`, in place of ``tensor`` in the pending traces."""
+        if other is None:
+            return
+        if tensor._pending is not None:
+            tensor._pending.replace_result(tensor, other)
+        self.replace(tensor, other)
+
+    def replace(self, value: Any, other: Any) -> None:
+        """Puts ``other`` in place of ``value`` among the inputs of the pending traces."""
         for pending in (*self.sealed, self.pending):
             if pending is not None:
                 pending.replace(value, other)
@@ -875,7 +894,7 @@ class LazyTrace(jc.Trace):
     def release(self, tensor: LazyTensor) -> None:
         """Runs the pending traces that need ``tensor``, whose memory is about to be freed."""
         with self.lock:
-            self._detach(tensor)
+            self.detach(tensor, self.other_than(tensor))
             self._run_users(tensor._value, [*self.sealed, self.pending])
 
     @staticmethod
@@ -911,6 +930,7 @@ class LazyTrace(jc.Trace):
         """Closes the traces without live tensors, the newest first, because it may hold results of others."""
         if not self.sealed:
             return
+        self.take_back_lost()
         with self.lock:
             for pending in (self.pending, *reversed(self.sealed)):
                 if pending is not None and not pending.has_live():

@@ -194,7 +194,7 @@ class Comparison:
                 rounds[name] = int(name in found["rebound"]) if len(trail) == 2 else self._round(name, trail)
         self.eager.ask("settle", rounds, patience=PATIENCE)
         for name in given:
-            self._anew(name, trail)
+            self._anew(name, trail, name in statement.keeps)
         for name, value in expected[
             "seen"
         ].items():  # memory may have been written or not: no trail is kept of what is in it
@@ -225,11 +225,11 @@ class Comparison:
             "lost after an interrupt", f"{name} is {reads(value or ('unbound',))}; eagerly {eagerly}"
         )
 
-    def _anew(self, name: str, trail: list[dict[str, Seen]]) -> None:
-        """An interrupt met a statement that gives ``name`` away: it has its value or is gone, and gets a new
-        one in both."""
+    def _anew(self, name: str, trail: list[dict[str, Seen]], kept: bool) -> None:
+        """An interrupt met a statement that gives ``name`` away: it has its value or is gone, where it is not
+        ``kept``, and gets a new one in both."""
         value = self._ask("read", [name]).get(name, ("unbound",))
-        if not _is_gone(value) and value not in [then.get(name, ("unbound",)) for then in trail]:
+        if (kept or not _is_gone(value)) and value not in [then.get(name, ("unbound",)) for then in trail]:
             raise Different("lost after an interrupt", f"{name} is {reads(value)}")
         source = f"{name} = jnp.arange({_size(self.program.setup)}, dtype=jnp.float32) % 5"
         self._both(source)

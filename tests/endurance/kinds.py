@@ -22,7 +22,8 @@ l, v, t = [], None, None
 b = aligned({size})
 p = np.arange({size}, dtype=np.float32) % 11
 bump = jax.jit(step)
-give = taking(jax.jit(step, donate_argnums=0))
+hand = jax.jit(step, donate_argnums=0)
+give = taking(hand)
 ready = taking(jax.jit(step, donate_argnums=0).lower(jax.ShapeDtypeStruct(({size},), jnp.float32)).compile())
 """
 
@@ -36,6 +37,7 @@ class Statement:
       repeat: how many rounds of it are run, as the body of a loop.
       destroys: variables whose memory it gives away as the user asked: an interrupt may come between that and its end, in eager
         JAX too.
+      keeps: of these variables, those that hold their old value or the new one after an interrupt.
       deferred: eager JAX raises in it; lazily the error may come when what it bound is read.
       calm: no signal arrives in it: an interrupt inside a setting that JAX makes for a while leaves it made, in eager JAX too.
       elsewhere: leaves in another thread what it entered in this one, which then stays eager until its body ends.
@@ -45,6 +47,7 @@ class Statement:
     source: str
     repeat: int = 1
     destroys: tuple[str, ...] = ()
+    keeps: tuple[str, ...] = ()
     deferred: bool = False
     calm: bool = False
     elsewhere: bool = False
@@ -111,7 +114,7 @@ def simple(name: str, weight: float, *sources: str, repeat: tuple[int, ...] = (1
         c = scene.draw.choice([one for one in scene.arrays if one != a])
         words = {"a": a, "c": c, "i": scene.draw.randrange(2, 9), "q": scene.name("q"), "size": scene.size}
         lost = (destroys.format(**words),) if destroys else ()
-        yield Statement(scene.draw.choice(sources).format(**words), scene.draw.choice(repeat), lost, deferred, calm, elsewhere)
+        yield Statement(scene.draw.choice(sources).format(**words), scene.draw.choice(repeat), lost, (), deferred, calm, elsewhere)
         if closing:
             scene.closing.append(Statement(closing.format(**words)))
         if fresh:
@@ -159,6 +162,16 @@ simple("deleted while needed", 2, "{q} = step({a}); {r} = {a}.delete()".replace(
 simple("given away elsewhere", 2, "with lazynb.eager(): {a} = give({a})", "{a} = in_thread(lambda: give({a}))", "{a} = in_thread(lambda: ready({a}))",
        "with lazynb.eager(): {a} = ready({a})", destroys="{a}")
 simple("deleted elsewhere", 1, "with lazynb.eager(): {a}.delete()", "in_thread({a}.delete)", destroys="{a}", fresh=FRESH)
+
+@kind(3)
+def state_given_to_each_step(scene: Scene) -> Iterator[Statement]:
+    """No interrupt loses the state, whose memory each step is given. (Nobody looks at its memory: XLA would leave it.)"""
+    q, draw = scene.name("q"), scene.draw
+    yield Statement(f"{q} = {scene.array()} * 1")
+    for _ in range(draw.randrange(1, 5)):
+        yield Statement(draw.choice((f"{q} = hand({q})", f"{q} = hand({q}); t = float({q}[0])", f"{q} = (lambda a: hand(a))({q})",
+                                     f"{q} = hand({q} + 0)")), draw.choice((1, 3, 20)), (q,), (q,))
+
 
 simple("memory of others", 3, "{a} = ({a} + jax.device_put(b)) % 16", "{a} = ({a} + jax.dlpack.from_dlpack(b)) % 16", "l = l[-2:] + [jax.device_put(b).sum()]",
        "{a} = ({a} + jnp.asarray(b)) % 16", "{a} = step(jnp.array(b))", "{a} = step(jnp.from_dlpack(b))", "{a} = ({a} + b) % 16", "{a} = step(jax.device_put({{'a': b}})['a'])",

@@ -27,7 +27,7 @@ from lazynb.record.fast.jitted import gives_twice, lift_constants
 from lazynb.record.fast.recall import KINDS, opened
 from lazynb.record.operation import Operation
 from lazynb.record.tensor import LazyTensor
-from lazynb.record.trace import LazyTrace, operations
+from lazynb.record.trace import LazyTrace, operations, thread_trace
 
 MAX_FUNCTIONS = 4096
 MAX_PROGRAMS = 256
@@ -197,6 +197,8 @@ def _inferring(plain: Callable[..., Any]) -> Callable[..., Any]:
         if trace.__class__ is not LazyTrace:
             return plain(function, info, args, kwargs)
         frame = sys._getframe(1)
+        if trace.gift is not None and trace.gift.call == id(frame):
+            trace.gift = None  # an earlier call's, in a frame that is gone
         if frame.f_code is not jc.calling or trace.recorded_on is not None:
             return plain(function, info, args, kwargs)
         return _infer(trace, plain, function, info, args, kwargs, frame)
@@ -241,9 +243,21 @@ def _running(plain: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _finishing(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def finish(profiler: Any) -> Any:
+        answer = plain(profiler)
+        trace = thread_trace()  # whose operation it was, inside of a transformation too
+        if trace.gift is not None:
+            trace.hand_over(sys._getframe(1))
+        return answer
+
+    return finish
+
+
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
     """The substitutes while some thread is lazy."""
     if jc.calling is None:
         return []
     names = vars(jc.jitting)
-    return [(jc.jitting, {jc.infer: _inferring(names[jc.infer]), jc.run: _running(names[jc.run])})]
+    made = {jc.infer: _inferring, jc.run: _running, jc.finish: _finishing}
+    return [(jc.jitting, {name: make(names[name]) for name, make in made.items()})]
