@@ -1,6 +1,6 @@
 """Runs the tests of libraries on JAX with the lazy trace ambient, and says which that pass eagerly are lost.
 
-    python scripts/peer_suites.py [--sources PLACE] [--share] [--optional] [LIBRARY ...]
+    python scripts/peer_suites.py [--sources PLACE] [--share] [--most N] [--optional] [LIBRARY ...]
 
 LIBRARY is one of ``tests/peersuites/libraries.toml``; without any, all that are installed. Their sources are
 no part of this repository: PLACE (or LAZYNB_PEER_SOURCES) is a folder with a checkout or a git directory of
@@ -32,7 +32,7 @@ from jax_suite import NoSources, Outcome, Settings
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "peer-suites"
 TABLE = ROOT / "tests" / "peersuites" / "libraries.toml"
-MOST = 400  # tests of a file, equally spaced
+MOST = 400
 
 
 @dataclass
@@ -131,11 +131,15 @@ def _unpack(folder: Path, library: Library, target: Path) -> None:
 # ---- running -----------------------------------------------------------------------------------------------
 
 
-def run(library: Library, folder: Path, share: bool) -> list[Outcome]:
-    """What came of each file, printed as it comes."""
-    results = BUILD / "results" / f"{library.name}-{library.version}-{sys.version_info.minor}"
+def run(library: Library, folder: Path, share: bool, most: int) -> list[Outcome]:
+    """What came of each file, printed as it comes.
+
+    Arguments:
+      most: so many tests of a file are run, equally spaced.
+    """
+    results = BUILD / "results" / f"{library.name}-{library.version}-{sys.version_info.minor}-{most}"
     results.mkdir(parents=True, exist_ok=True)
-    settings = Settings(folder.resolve(), results, 1, MOST, path="{}.py", options=("-o", "addopts="))
+    settings = Settings(folder.resolve(), results, 1, most, path="{}.py", options=("-o", "addopts="))
     outcomes = []
     for file in library.files(folder, share):
         began = time.monotonic()
@@ -153,6 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("libraries", nargs="*")
     parser.add_argument("--sources", default=os.environ.get("LAZYNB_PEER_SOURCES"), help="a folder")
     parser.add_argument("--share", action="store_true", help="the files that continuous integration runs")
+    parser.add_argument("--most", type=int, default=MOST, help="tests of a file, equally spaced (400)")
     parser.add_argument("--optional", action="store_true", help="no sources are no error")
     options = parser.parse_args(arguments)
     unlisted, lines = 0, []
@@ -163,7 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lines.append(f"{library.name}: not run, for its sources cannot be had: {why}")
             unlisted += not options.optional
             continue
-        outcomes = run(library, folder, options.share)
+        outcomes = run(library, folder, options.share, options.most)
         lines.append(f"{library.name} {library.version}: {jax_suite.summary(outcomes, TABLE.name)}")
         unlisted += sum(len(one.unlisted) for one in outcomes)
     print("", *lines, sep="\n")

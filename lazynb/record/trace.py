@@ -160,6 +160,7 @@ class LazyTrace(jc.Trace):
         self.full: tuple[Pending, Mark] | None = None
         self.gift: Gift | None = None
         self._swept = _FEW
+        self._sealed_counted = 0, 0  # sealed traces, and the operations in them
         self._calls = CallCounter()
         self._context = _Context()
         self._raw: Any = None
@@ -409,8 +410,15 @@ class LazyTrace(jc.Trace):
 
         What was recorded last stays: the values that its call works with are still in reach.
         """
-        if sum(map(len, self.sealed)) < config.max_pending:
+        counted, operations = self._sealed_counted
+        if len(self.sealed) < counted:
+            counted, operations = 0, 0
+        if len(self.sealed) > counted:  # traces are added at the end, and grow no more
+            operations += sum(map(len, self.sealed[counted:]))
+            self._sealed_counted = len(self.sealed), operations
+        if operations < config.max_pending:
             return
+        self._sealed_counted = 0, 0
         waiting = self.all_pending()
         runtime().flush(list(reversed(waiting[:-1] or waiting)), "limit")
 
