@@ -82,7 +82,17 @@ class Deleted:
 _KNOWN_OF_DELETED = ("committed", "format", "is_fully_addressable", "is_fully_replicated", "sharding")
 
 
-class LazyTensor(jax.Array):
+class _LikeArrayImpl(type(jax.Array)):  # type: ignore[misc]
+    """The class of :class:`LazyTensor`, which equals that of JAX's own arrays: libraries compare trees by
+    ``type(x) == type(y)`` (``equinox.tree_equal``). In sets and dicts, and for ``is``, they are two."""
+
+    def __eq__(cls, other: object) -> bool:
+        return cls is other or other is jc.ArrayImpl
+
+    __hash__ = type.__hash__
+
+
+class LazyTensor(jax.Array, metaclass=_LikeArrayImpl):
     """A ``jax.Array`` whose value is computed when Python needs it.
 
     It is no tracer: it has a value. Operations on it are recorded while lazy mode is on. ``repr``, rich

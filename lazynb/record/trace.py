@@ -37,7 +37,7 @@ from lazynb.record.runtime import Hooks, runtime
 from lazynb.record.spread import can_be_spread, on_mesh, spread, typed
 from lazynb.record.tensor import Deleted, LazyTensor
 from lazynb.record.told import told_sharding
-from lazynb.record.trie import Root, State, Trie
+from lazynb.record.trie import Root, State, Trie, stands_apart
 from lazynb.record.written import place_of
 from lazynb.source import CallCounter, Origin, Spot, nearest_landmark, user_frame
 
@@ -160,7 +160,7 @@ class LazyTrace(jc.Trace):
         self.full: tuple[Pending, Mark] | None = None
         self.gift: Gift | None = None
         self._swept = _FEW
-        self._sealed_counted = 0, 0  # sealed traces, and the operations in them
+        self._sealed_counted = 0, 0, 0  # sealed traces, the operations in them, and which is the last
         self._calls = CallCounter()
         self._context = _Context()
         self._raw: Any = None
@@ -313,8 +313,8 @@ class LazyTrace(jc.Trace):
                 pending = self._before_callback(pending)
             inside = params if primitive.name in jc.CALLING else None
             origin = self.origin_of(sys._getframe(2), inside)
-            if operation in pending.state.heavy:
-                pending = self._before_another(origin)
+            if stands_apart(operation, pending.state):
+                pending = self._apart(origin)
             while True:
                 try:
                     state = self._step(pending, operation, args)
@@ -344,8 +344,8 @@ class LazyTrace(jc.Trace):
         """
         with self.lock:
             pending = self.home(args)
-            if operation in pending.state.heavy:
-                pending = self._before_another(self.origin_of(frame, inside))
+            if stands_apart(operation, pending.state):
+                pending = self._apart(self.origin_of(frame, inside))
             while True:
                 state = self._step_again(pending, operation, args)
                 if state is None:
@@ -410,15 +410,16 @@ class LazyTrace(jc.Trace):
 
         What was recorded last stays: the values that its call works with are still in reach.
         """
-        counted, operations = self._sealed_counted
-        if len(self.sealed) < counted:
+        sealed = self.sealed
+        counted, operations, last = self._sealed_counted
+        if counted and (len(sealed) < counted or id(sealed[counted - 1]) != last):
             counted, operations = 0, 0
-        if len(self.sealed) > counted:  # traces are added at the end, and grow no more
-            operations += sum(map(len, self.sealed[counted:]))
-            self._sealed_counted = len(self.sealed), operations
+        if len(sealed) > counted:  # traces are added at the end, and grow no more
+            operations += sum(map(len, sealed[counted:]))
+            self._sealed_counted = len(sealed), operations, id(sealed[-1])
         if operations < config.max_pending:
             return
-        self._sealed_counted = 0, 0
+        self._sealed_counted = 0, 0, 0
         waiting = self.all_pending()
         runtime().flush(list(reversed(waiting[:-1] or waiting)), "limit")
 
@@ -606,8 +607,8 @@ class LazyTrace(jc.Trace):
         pending.calls_back = True
         return pending
 
-    def _before_another(self, origin: Origin) -> Pending:
-        """A trace that begins with an operation that weighs much and that the present one has already."""
+    def _apart(self, origin: Origin) -> Pending:
+        """A trace that begins with the operation of ``origin``."""
         following = self._turn_to()
         following.cut_by = (CUT, Spot(origin.code, origin.lasti, None, None))
         return following

@@ -61,9 +61,9 @@ MAX_EDGES = 256
 """The number of edges that a state keeps. A number that enters by its value has an edge for each value."""
 
 
-HEAVY = 500
-"""Weight of an operation that begins a program of its own when it comes again: a step of training under
-``jax.jit``. One that holds several of them takes XLA as many times as long, and saves one launch each."""
+HEAVY = 200
+"""Weight of an operation that has a program of its own: a step of training under ``jax.jit``. It is compiled
+once, as by eager JAX, whatever comes before and after it. One program with that saves a launch or two."""
 
 
 class State:
@@ -92,7 +92,7 @@ class State:
         the edges have changed since.
       arrivals: states from which an edge leads here.
       weight: of the operations of the path, see :class:`lazynb.record.operation.Operation`.
-      heavy: those of them that weigh much (:data:`HEAVY`).
+      is_heavy: whether one of them weighs much (:data:`HEAVY`). It is the only one.
       numbers: the constants that were seen here, by the place at which they are written; None at a place
         where a second value was seen, which is an input from then on. None if there are none.
       twin: a reference to the state that would be here had no number become an input; None if there is none.
@@ -111,8 +111,8 @@ class State:
         "executables",
         "fingerprint",
         "first",
-        "heavy",
         "inputs",
+        "is_heavy",
         "key",
         "large",
         "numbers",
@@ -165,11 +165,10 @@ class State:
         self.operations = (parent.operations if parent is not None else 0) + (operation is not None)
         self.inputs = self.depth - self.operations
         self.weight: int = parent.weight if parent is not None else 0
-        self.heavy: frozenset[Operation] = parent.heavy if parent is not None else frozenset()
+        self.is_heavy: bool = parent is not None and parent.is_heavy
         if operation is not None:
             self.weight += operation.weight
-            if operation.weight >= HEAVY:
-                self.heavy |= {operation}
+            self.is_heavy |= operation.weight >= HEAVY
 
     @property
     def is_host_scalar(self) -> bool:
@@ -229,6 +228,11 @@ def apart(parent: State, step: State, key: Hashable, operands: tuple[int, ...]) 
     state = State(parent, key, step.operation, operands, step.avals, step.devices)
     state.program, state.call = step.program, step.call
     return state
+
+
+def stands_apart(operation: Operation, state: State) -> bool:
+    """Whether ``operation``, or what is recorded at ``state`` already, has a program of its own."""
+    return state.is_heavy or (operation.weight >= HEAVY and state.operations > 0)
 
 
 class Root(State):

@@ -179,3 +179,14 @@ def test_a_region_at_compile_time_adds_no_program(clean):
                 bool((jnp.ones(2) > 0).all())
             jax.block_until_ready(x + 1)
     assert lazynb.cache_info().misses == 1
+
+
+def test_its_class_equals_that_of_jax_s_own_arrays_and_is_another():
+    own = jnp.ones(3)
+    with lazynb.lazy():
+        lazy = jnp.ones(3) * 1
+        assert type(lazy) == type(own) and type(own) == type(lazy)  # noqa: E721
+        assert not (type(lazy) != type(own) or type(own) != type(lazy))  # noqa: E721
+        assert type(lazy) is not type(own) and len({type(lazy), type(own)}) == 2
+        assert type(lazy) not in (int, np.ndarray, jax.Array, jax.core.Tracer)
+        assert lazy.is_pending
