@@ -26,7 +26,7 @@ help:
 	@echo 'Hours, before a release:'
 	@echo 'make full       every sample of every corpus, on the newest and the oldest Python'
 	@echo 'make endurance  random programs against eager JAX for an hour (ARGS="--minutes 5 --seed 2")'
-	@echo 'make peers      the tests of JAX itself and PyTorch'"'"'s samples of its operations, lazily'
+	@echo 'make peers      the tests of JAX and of libraries on it, and PyTorch'"'"'s samples of its operations, lazily'
 	@echo 'make faults     150 faults, planted one at a time: which of the tests notice each (ARGS=--help)'
 
 env:
@@ -52,7 +52,7 @@ endurance:
 	@$(DEV) $$dev -m tests.endurance $(or $(ARGS),--minutes 60)
 
 peers:
-	@$(DEV) status=0; $$dev scripts/jax_suite.py $(ARGS) || status=1; \
+	@$(DEV) status=0; $$dev scripts/jax_suite.py $(ARGS) || status=1; $$dev scripts/peer_suites.py || status=1; \
 	torch=`$(SUITE) --pytorch` && { $$torch scripts/torch_suite.py $(ARGS) || status=1; }; exit $$status
 
 faults:

@@ -162,6 +162,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     unlisted, lines = 0, []
     for library in installed(options.libraries):
+        if options.share and "share" not in library.read:
+            continue
         try:
             folder = sources(options.sources, library)
         except NoSources as why:
