@@ -25,7 +25,7 @@ from lazynb.record.differentiated import Differentiated
 from lazynb.record.fast.jitted import donated, gives_twice, lift_constants
 from lazynb.record.giving import Gift
 from lazynb.record.loops.division import Division
-from lazynb.record.loops.growth import CUT, has_grown, has_room, is_full
+from lazynb.record.loops.growth import has_grown, has_room, is_full
 from lazynb.record.mapped import call_mapped
 from lazynb.record.numbers import scalar_input
 from lazynb.record.operation import Operation, OperationTable, operation_name
@@ -39,7 +39,7 @@ from lazynb.record.tensor import Deleted, LazyTensor
 from lazynb.record.told import told_sharding
 from lazynb.record.trie import Root, State, Trie, stands_apart
 from lazynb.record.written import place_of
-from lazynb.source import CallCounter, Origin, Spot, nearest_landmark, user_frame
+from lazynb.source import CallCounter, Origin, nearest_landmark, user_frame
 
 trie = Trie()
 
@@ -314,7 +314,7 @@ class LazyTrace(jc.Trace):
             inside = params if primitive.name in jc.CALLING else None
             origin = self.origin_of(sys._getframe(2), inside)
             if stands_apart(operation, pending.state):
-                pending = self._apart(origin)
+                pending = self._apart()
             while True:
                 try:
                     state = self._step(pending, operation, args)
@@ -345,7 +345,7 @@ class LazyTrace(jc.Trace):
         with self.lock:
             pending = self.home(args)
             if stands_apart(operation, pending.state):
-                pending = self._apart(self.origin_of(frame, inside))
+                pending = self._apart()
             while True:
                 state = self._step_again(pending, operation, args)
                 if state is None:
@@ -607,10 +607,10 @@ class LazyTrace(jc.Trace):
         pending.calls_back = True
         return pending
 
-    def _apart(self, origin: Origin) -> Pending:
-        """A trace that begins with the operation of ``origin``."""
+    def _apart(self) -> Pending:
+        """A trace of its own for an operation. No trace break ended the one before."""
         following = self._turn_to()
-        following.cut_by = (CUT, Spot(origin.code, origin.lasti, None, None))
+        following.cut_by = None
         return following
 
     def seal(self) -> Pending:
@@ -835,7 +835,7 @@ class LazyTrace(jc.Trace):
         """Deletes the arguments that the call donates that JAX's frame ``call`` makes, which is about to
         return its results."""
         gift = self.gift
-        if gift is None or gift.call != id(call):
+        if gift is None or gift.call != id(call):  # an inner call's frame
             return
         try:
             gift.give(self._others(), call)

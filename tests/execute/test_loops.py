@@ -362,6 +362,8 @@ def test_a_large_jitted_call_is_compiled_once_whatever_comes_before_and_after_it
         assert len(programs) <= 2  # in the last turn nothing else waits for its inputs
         misses = lazynb.cache_info().misses
         assert cell() == first and lazynb.cache_info().misses == misses
+    # its miss is told as any other: a loop was not cut, and nothing is to be synchronised
+    assert not any("decided to cut" in (event.reason or "") for event in lazynb.events())
     expected = cell()
     np.testing.assert_allclose(first[0], expected[0], rtol=1e-6)
     np.testing.assert_allclose(first[1], expected[1], rtol=1e-6)

@@ -246,9 +246,7 @@ def _running(plain: Callable[..., Any]) -> Callable[..., Any]:
 def _finishing(plain: Callable[..., Any]) -> Callable[..., Any]:
     def finish(profiler: Any) -> Any:
         answer = plain(profiler)
-        trace = thread_trace()  # whose operation it was, inside of a transformation too
-        if trace.gift is not None:
-            trace.hand_over(sys._getframe(1))
+        thread_trace().hand_over(sys._getframe(1))  # whose operation it was, inside of a transformation too
         return answer
 
     return finish
