@@ -40,7 +40,9 @@ if (kernel) {
   const state = { data, show: window.show, layout: window.layout };
   const on = (name, f) => (listeners[name] ??= new Set()).add(f);
   const off = (name, f) => listeners[name]?.delete(f);
-  const answer = (message) => listeners["msg:custom"]?.forEach((f) => f(message));
+  const deliver = (message) => listeners["msg:custom"]?.forEach((f) => f(message));
+  const answer = (message) => { if (window.held) window.held.push(message); else deliver(message); };
+  window.release = () => { const late = window.held; window.held = null; late.forEach(deliver); };
   const model = { get: (name) => state[name], on, off, send: (m) => { window.sent.push(m); kernel(m, answer); } };
   window.answer = answer;
   window.disconnect = () => listeners["comm_live_update"]?.forEach((f) => f());

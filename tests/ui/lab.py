@@ -150,10 +150,10 @@ class Notebook:
         return self.page.locator(".jp-Notebook .jp-Cell").nth(cell).locator(".jp-OutputArea").first
 
     def inspector(self, cell: int) -> Any:
-        """The inspector below a cell, when it is there."""
+        """The inspector below a cell, when it shows what was worked out."""
         found = self.output(cell).locator(".lazynb-inspector")
         until = time.monotonic() + PATIENCE / 3
-        while not found.is_visible():
+        while not found.is_visible() or found.locator(".lz-reading").count():
             assert time.monotonic() < until, (
                 f"no inspector; the cell gave:\n{self.output(cell).inner_text()[:2000]}"
             )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 def things(page, within: str, lit: str = "lz-lit") -> list[str]:
     """What is lit in a part of the page: "node:3", "cluster:0", ..."""
@@ -14,6 +17,14 @@ def things(page, within: str, lit: str = "lz-lit") -> list[str]:
 
 def thing(key: str) -> str:
     return f'[data-thing="{key}"]'
+
+
+@contextmanager
+def answers_held(page) -> Iterator[None]:
+    """Holds the answers of the page's kernel back until the end of the block, however slow the machine is."""
+    page.evaluate("window.held = []")
+    yield
+    page.evaluate("window.release()")
 
 
 def tab(page, name: str) -> None:

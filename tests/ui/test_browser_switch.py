@@ -7,7 +7,7 @@ import json
 
 import inspections as data
 import pytest
-from reading import CONTRAST, tab, thing, things
+from reading import CONTRAST, answers_held, tab, thing, things
 
 FIGURES = "1 kernel, 1 MiB through memory"
 
@@ -39,7 +39,7 @@ def kernel(answer: str) -> str:
     """A kernel that answers what is asked about the other program, and that question."""
     code = '{ hlo: "%late", facts: [], language: "", assembly: "", llvm: "", note: "" }'
     return f"""(message, answer) => {{
-      const late = (said) => setTimeout(() => answer({{ ...said, id: message.id }}), 500);
+      const late = (said) => setTimeout(() => answer({{ ...said, id: message.id }}));
       if (message.type === "other") late({answer});
       if (message.type === "code") late({{ type: "code", cluster: message.cluster, code: {code} }});
     }}"""
@@ -122,8 +122,9 @@ def test_the_other_program_is_asked_for_once_and_answers_for_itself(show):
     page = show(both(live=True, stored=False), kernel=kernel(compiled()))
     assert "not compiled yet" in side(page, "as jax.jit").inner_text()
     assert page.evaluate("window.sent") == []
-    side(page, "as jax.jit").click()
-    assert "compiling, running nothing" in page.locator(".lz-switch [role=status]").inner_text()
+    with answers_held(page):
+        side(page, "as jax.jit").click()
+        assert "compiling, running nothing" in page.locator(".lz-switch [role=status]").inner_text()
     page.wait_for_function(
         "document.querySelector('.lz-side[aria-checked=true]').textContent.startsWith('as')"
     )
