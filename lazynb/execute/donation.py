@@ -2,10 +2,11 @@
 
 So a training loop holds one copy of its state, as with ``jax.jit(step, donate_argnums=...)`` written by hand.
 An input is offered if only the pending trace refers to it and no other array shares its memory. (A NumPy or
-DLPack view does no harm, because XLA then copies.) Small arrays are never offered, because each set of
-offered inputs is an executable of its own. An array on several devices gives the memory of all of its parts,
-to a result of its type: XLA takes a part if that result lies on the devices as the array does. An array that
-spans processes is kept, because what another process holds is not known, and all must run one program.
+DLPack view does no harm, because XLA then copies.) Small arrays are offered only if the user donated them,
+because each set of offered inputs is an executable of its own. An array on several devices gives the memory
+of all of its parts, to a result of its type: XLA takes a part if that result lies on the devices as the
+array does. An array that spans processes is kept, because what another process holds is not known, and all
+must run one program.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ def offers(request: Request) -> tuple[int, ...]:
     large = state.large.get(wanted)
     if large is None:
         large = state.large[wanted] = _large(state, wanted)
-    if not large:
+    candidates = _candidates(pending, values, wanted, large)
+    if not candidates:
         return ()
-    free = [number for number in large if _is_unreachable(pending, values, number)]
+    free = [number for number in candidates if _is_unreachable(pending, values, number)]
     sure = [number for number in free if _is_sure(pending, values, number)]
     unsure = [number for number in free if number not in sure]
     return _taken(pending, wanted, values, sure + unshared(values, unsure, pending.guards))
@@ -48,9 +50,10 @@ def foreseen(request: Request) -> tuple[int, ...] | None:
     large = pending.state.large.get(wanted)
     if large is None:
         large = _large(pending.state, wanted)
-    if any(values[number] is None for number in large):
+    candidates = _candidates(pending, values, wanted, large)
+    if any(values[number] is None for number in candidates):
         return None
-    free = [number for number in large if _is_unreachable(pending, values, number)]
+    free = [number for number in candidates if _is_unreachable(pending, values, number)]
     if not all(_is_sure(pending, values, number) for number in free):
         return None
     return _taken(pending, wanted, values, free)
@@ -58,7 +61,22 @@ def foreseen(request: Request) -> tuple[int, ...] | None:
 
 def _is_sure(pending: Pending, values: Sequence[Any], number: int) -> bool:
     """Whether an unreachable input is known to share its memory with no other array."""
-    return values[number] in owned or any(array is values[number] for array in pending.doomed)
+    return values[number] in owned or _is_donated(pending, values[number])
+
+
+def _is_donated(pending: Pending, value: Any) -> bool:
+    """Whether the user donated an array."""
+    return any(array is value for array in pending.doomed)
+
+
+def _candidates(
+    pending: Pending, values: Sequence[Any], wanted: tuple[int, ...], large: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The inputs of the type of a result that are ``large`` or that the user donated."""
+    if not pending.doomed:
+        return large
+    fitting = _fitting(pending.state, wanted)
+    return tuple([number for number in fitting if number in large or _is_donated(pending, values[number])])
 
 
 def _taken(
@@ -84,6 +102,12 @@ def is_large(aval: Any) -> bool:
 
 def _large(state: State, wanted: tuple[int, ...]) -> tuple[int, ...]:
     """Numbers of the inputs worth offering: large, and of the type of a result."""
+    return tuple([number for number, aval in _fitting(state, wanted).items() if is_large(aval)])
+
+
+def _fitting(state: State, wanted: tuple[int, ...]) -> dict[int, Any]:
+    """The types of the inputs that have the type of a result, by number; none if the inputs are needed
+    again."""
     inputs = []
     avals: list[Any] = []  # by slot
     for step in state.path():
@@ -91,9 +115,10 @@ def _large(state: State, wanted: tuple[int, ...]) -> tuple[int, ...]:
         if step.operation is None:
             inputs.append(step.avals[0])
         elif step.operation.may_fail:
-            return ()  # the inputs are needed again
+            return {}
     kinds = {kind_of(avals[slot]) for slot in wanted}
-    return tuple([number for number, aval in enumerate(inputs) if is_large(aval) and kind_of(aval) in kinds])
+    found = {number: aval for number, aval in enumerate(inputs) if kind_of(aval) in kinds}
+    return {number: aval for number, aval in found.items() if not jc.is_key(aval)}
 
 
 def kind_of(value: Any) -> tuple[Any, Any]:
@@ -118,8 +143,8 @@ def _is_unreachable(pending: Pending, values: Sequence[Any], number: int) -> boo
         return False  # the usual case, at once
     if type(values[number]) is not jc.ArrayImpl or jc.has_deleted_part(values[number]):
         return False
-    if any(array is values[number] for array in pending.doomed):
-        return True  # the user gave it away
+    if _is_donated(pending, values[number]):
+        return True
     if not values[number].is_fully_addressable:
         return False
     if pending.inputs[number].__class__ is LazyTensor and _references(pending.inputs, number) > _HELD_ONCE:

@@ -448,7 +448,7 @@ class Execution:
         The request is None if it has a binding and was not needed to find it.
         """
         state, wanted = pending.state, _slots(tensors)
-        if whole and state.large.get(wanted) == ():  # nothing to donate
+        if whole and state.large.get(wanted) == () and not pending.doomed:  # nothing to donate
             binding = executables.find(state, wanted)
             if binding is not None:
                 return None, binding

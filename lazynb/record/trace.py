@@ -22,7 +22,7 @@ from lazynb.record import powers
 from lazynb.record.capacity import SURELY_THERE, lacks, size_of
 from lazynb.record.constants import settled
 from lazynb.record.differentiated import Differentiated
-from lazynb.record.fast.jitted import donated, gives_twice, lift_constants
+from lazynb.record.fast.jitted import donated, gives_twice, lift_constants, warn_of_unusable
 from lazynb.record.giving import Gift
 from lazynb.record.loops.division import Division
 from lazynb.record.loops.growth import has_grown, has_room, is_full
@@ -216,7 +216,9 @@ class LazyTrace(jc.Trace):
                 results = self._on_mesh(results, mesh)
         except _Unrecordable as unrecordable:
             return self._arrays_of(self._run_eagerly(primitive, tracers, params, *unrecordable.args))
-        self.give_away(tracers, params.get("donated_invars", ()), results)
+        offered = params.get("donated_invars", ())
+        warn_of_unusable(params.get("jaxpr"), tracers, offered, results)
+        self.give_away(tracers, offered, results)
         return results if primitive.multiple_results else results[0]
 
     def tell_sharding(self, tensor: LazyTensor, frame: FrameType) -> Any:

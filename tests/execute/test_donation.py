@@ -150,6 +150,28 @@ def test_donate_argnums_of_the_user_reuses_the_memory():
         assert pointer(y) == place and x.is_deleted()
 
 
+def test_a_number_that_the_user_donates_gives_its_memory():
+    step = jax.jit(lambda x: x + 1, donate_argnums=0)
+    with lazynb.lazy():
+        x = jnp.array(0.0)
+        before = x.unsafe_buffer_pointer()
+        found = step(x)
+        assert found.unsafe_buffer_pointer() == before and x.is_deleted()
+    assert float(found) == 1
+
+
+def test_memory_that_a_call_cannot_use_is_warned_of_once():
+    def warned(mode):
+        add = jax.jit(lambda x, y: x + y.sum(), donate_argnums=(0, 1))
+        with mode(), pytest.warns(UserWarning, match="Some donated buffers were not usable") as caught:
+            for _ in range(2):
+                add(jnp.ones(()), jnp.ones(3)).block_until_ready()
+        return [str(one.message).partition("\n")[0] for one in caught]
+
+    assert warned(lazynb.lazy) == warned(lazynb.eager)
+    assert len(warned(lazynb.lazy)) == 1
+
+
 def test_a_donating_program_compiled_ahead_is_the_one_that_runs():
     with lazynb.lazy():
         state = jnp.zeros(SHAPE) * 1.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,3 +59,23 @@ def donated(args: Sequence[Any], offered: Sequence[bool], results: Sequence[Any]
                 left.remove(match)
                 taken.append(number)
     return taken
+
+
+_looked_at: weakref.WeakSet[Any] = weakref.WeakSet()  # the jaxprs of donating calls
+
+
+def warn_of_unusable(
+    jaxpr: Any, args: Sequence[Any], offered: Sequence[bool], results: Sequence[Any]
+) -> None:
+    """Warns of arguments whose memory a donating call cannot use, once for each jaxpr.
+
+    Eager JAX says so where it lowers the call (``mlir.lower_jaxpr_to_module``).
+    """
+    if True not in offered or jaxpr in _looked_at:
+        return
+    _looked_at.add(jaxpr)
+    taken = donated(args, offered, results)
+    left = [jc.typeof(arg) for number, arg in enumerate(args) if offered[number] and number not in taken]
+    if left:
+        text = f"Some donated buffers were not usable: {', '.join(map(str, left))}."
+        warnings.warn(f"{text}\nThe function that donates them has no result of that type.", stacklevel=2)
