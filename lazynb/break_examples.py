@@ -474,22 +474,22 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
     ),
     "numpy_function": (
         """
-        prices = jnp.arange(8) * 7
-        out = np.round(prices, -1)  # of integers, to tens: jax.numpy has no such rounding
+        x = jnp.arange(4.0) * 2
+        out = np.sin(x, where=x > 1, out=None)  # what is left out is whatever was in memory
         """,
         """
-        prices = jnp.arange(8) * 7
-        out = (jnp.round(prices / 10) * 10).astype(int)
+        x = jnp.arange(4.0) * 2
+        out = jnp.where(x > 1, jnp.sin(x), 0)
         """,
     ),
     "numpy_dtype": (
         """
         counts = jnp.arange(4) * 2
-        out = np.sqrt(counts)  # of integers, NumPy gives float64
+        out = np.add(counts, 1, dtype=object)  # Python's integers
         """,
         """
         counts = jnp.arange(4) * 2
-        out = np.sqrt(counts, dtype=np.float32)
+        out = np.add(counts, 1, dtype=np.int64)
         """,
     ),
     "numpy_values": (
@@ -511,6 +511,20 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
         """
         x = jnp.arange(4.0)
         out = np.multiply(x, 2)
+        """,
+    ),
+    "numpy_library": (
+        """
+        import scipy.signal
+
+        x = jnp.arange(4.0) * 2
+        out = scipy.signal.lfilter(np.sqrt(x), 1.0, np.ones(4))
+        """,
+        """
+        import scipy.signal
+
+        x = jnp.arange(4.0) * 2
+        out = jnp.convolve(jnp.sqrt(x), np.ones(4))[:4]
         """,
     ),
     "delete": (

@@ -296,9 +296,8 @@ _TABLE = (
     Reason(
         "LNB311",
         "numpy_dtype",
-        "NumPy's result, or what it computes in, has a type that JAX arrays cannot have in this mode",
-        "give a dtype, convert integers to float32 first, or switch 64-bit mode on: "
-        "jax.config.update('jax_enable_x64', True)",
+        "NumPy's result, or what it computes in, has a type that JAX's arrays cannot have",
+        "give a dtype of numbers: objects, texts, dates and structures are NumPy's alone",
         waits=True,
     ),
     Reason(
@@ -314,6 +313,13 @@ _TABLE = (
         "numpy_out",
         "NumPy wrote into an array of its own",
         "take the result instead of out=, and collect the tensors",
+        waits=True,
+    ),
+    Reason(
+        "LNB316",
+        "numpy_library",
+        "a library's own code calls NumPy, and goes on with NumPy's own arrays",
+        "use jax.numpy, or call the library once, before or after the loop",
         waits=True,
     ),
     Reason(

@@ -199,7 +199,7 @@ def run(settings: Settings, file: str, lazily: bool, only: Sequence[str] | None)
 
 def _process(settings: Settings, file: str, lazily: bool, only: Sequence[str] | None, log: Path) -> int:
     chosen = settings.kept(file, "only")
-    paths = [str(ROOT), str(PLUGIN), os.environ.get("PYTHONPATH", "")]
+    paths = [str(ROOT), str(PLUGIN), str(PLUGIN.parent / "numpysuite"), os.environ.get("PYTHONPATH", "")]
     environment = {
         **os.environ,
         "JAX_NUM_GENERATED_CASES": str(settings.cases),

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from lazynb.frontends.leaves import Numpy, strong
+from lazynb.frontends.mutable import MutableArray, wrap
+from lazynb.frontends.ufuncs import record
 
 _MOST_SLICES = 256  # of apply_along_axis: each is recorded on its own
 _PLACES = ("indices", "obj", "repeats")  # arguments that are places or counts
@@ -82,7 +84,23 @@ def _quantile(name: str) -> Callable[..., Any]:
     return form
 
 
+def _divided(value: Any, number: Any) -> Any:
+    """``value / number``, rounded once. XLA multiplies by the reciprocal of a constant, which gives
+    0.90000004 for 9 / 10, so the number is made to depend on the value."""
+    return value / jnp.where(jnp.isnan(value), value, number)
+
+
+def _mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, **others: Any) -> Any:
+    if others or not a.size or a.dtype.name not in ("float32", "float64"):
+        return jnp.mean(a, axis, dtype, keepdims=keepdims, **others)
+    total = jnp.sum(a, axis, dtype, keepdims=keepdims)
+    return _divided(total, np.asarray(a.size // total.size, total.dtype))
+
+
 def _round(a: Any, decimals: int = 0) -> Any:
+    if a.dtype.kind == "f" and decimals > 0:
+        factor = np.asarray(10**decimals, a.dtype)
+        return _divided(jnp.rint(a * factor), factor)
     if a.dtype.kind not in "biu":
         return jnp.round(a, decimals)
     if decimals >= 0:
@@ -124,6 +142,7 @@ FORMS: dict[str, Callable[..., Any]] = {
     "np.delete": _at_places("delete", 1),
     "np.insert": _at_places("insert", 1),
     "np.repeat": _at_places("repeat", 1),
+    "np.mean": _mean,
     "np.round": _round,
     "np.around": _round,
     "np.choose": _at_places("choose", 0),
@@ -148,11 +167,11 @@ def _apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: An
     places = list(np.ndindex(moved.shape[:-1]))
     if not 0 < len(places) <= _MOST_SLICES:
         raise Numpy("numpy_function", f"np.apply_along_axis of {len(places)} slices")
-    results = [func1d(moved[place], *args, **kwargs) for place in places]
+    results = [func1d(wrap(moved[place]), *args, **kwargs) for place in places]
     namespace: Any
     slices: list[Any]
     if _are_alike(results):
-        namespace, slices = jnp, [strong(result) for result in results]
+        namespace, slices = jnp, [strong(getattr(result, "value", result)) for result in results]
     else:  # whatever they are, NumPy makes arrays of them
         first = np.asarray(results[0])
         namespace, slices = np, [np.asarray(result).astype(first.dtype) for result in results]
@@ -163,10 +182,10 @@ def _apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: An
 
 
 def _are_alike(results: list[Any]) -> bool:
-    """Whether ``results`` are arrays of JAX's with the same shape and dtype."""
+    """Whether ``results`` are lazy arrays with the same shape and dtype."""
     first = results[0]
     for result in results:
-        if not isinstance(result, jax.Array):
+        if not isinstance(result, jax.Array | MutableArray):
             return False
         if result.shape != first.shape or result.dtype != first.dtype:
             return False
@@ -175,7 +194,7 @@ def _are_alike(results: list[Any]) -> bool:
 
 def _apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
     """NumPy's own steps, without the conversion."""
-    value, rank = a, a.ndim
+    value, rank = wrap(a), a.ndim
     for axis in np.atleast_1d(axes).tolist():
         axis = axis + rank if axis < 0 else axis
         result = func(value, axis)
@@ -194,34 +213,7 @@ def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
     known = np.asarray(condition)
     if known.ndim != 1:
         raise ValueError("condition must be a 1-d array")
-    return np.take(a, np.flatnonzero(known), axis=axis)
-
-
-def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -> Any:
-    """With constants in place of functions, no shape depends on the values."""
-    if not _selects_numbers(x, condlist, funclist):
-        raise Numpy("numpy_values", "np.piecewise calls functions with what the conditions select")
-    values = list(funclist)
-    if len(values) not in (len(condlist), len(condlist) + 1):
-        count = len(condlist)
-        raise ValueError(f"with {count} condition(s), either {count} or {count + 1} functions are expected")
-    default = values.pop() if len(values) > len(condlist) else 0
-    result = jnp.full_like(strong(x), default)
-    for condition, value in zip(condlist, values, strict=True):
-        result = jnp.where(condition, np.asarray(value, x.dtype), result)
-    return result
-
-
-def _selects_numbers(x: Any, condlist: Any, funclist: Any) -> bool:
-    """Whether conditions of the shape of ``x`` select among numbers."""
-    if not (isinstance(x, jax.Array) and isinstance(condlist, list) and isinstance(funclist, list)):
-        return False
-    for condition in condlist:
-        if not isinstance(condition, jax.Array):
-            return False
-        if condition.dtype != bool or condition.shape != x.shape:
-            return False
-    return x.dtype.kind == "f" and all(value.__class__ in (int, float) for value in funclist)
+    return jnp.take(a, np.flatnonzero(known), axis=axis)
 
 
 def _min_scalar_type(a: Any) -> Any:
@@ -239,17 +231,13 @@ def _shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
     return a is b and a.size > 0
 
 
-def _allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
-    return _truth(np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan))
-
-
 def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     if np.shape(a1) != np.shape(a2):
         return False
-    equal = np.equal(a1, a2)
+    equal = record(np.equal, "__call__", (a1, a2), {})
     if equal_nan and all(_can_be_missing(one) for one in (a1, a2)):
-        equal = np.logical_or(equal, np.logical_and(np.isnan(a1), np.isnan(a2)))
-    return _truth(equal)
+        equal |= record(np.isnan, "__call__", (a1,), {}) & record(np.isnan, "__call__", (a2,), {})
+    return jnp.all(equal)
 
 
 def _can_be_missing(value: Any) -> bool:
@@ -261,22 +249,15 @@ def _array_equiv(a1: Any, a2: Any) -> Any:
         np.broadcast_shapes(np.shape(a1), np.shape(a2))
     except ValueError:
         return False
-    return _truth(np.equal(a1, a2))
-
-
-def _truth(equal: Any) -> Any:
-    """Whether all are true: a pending truth value, or Python's if NumPy had to compute it."""
-    return jnp.all(equal) if isinstance(equal, jax.Array) else bool(np.all(equal))
+    return jnp.all(record(np.equal, "__call__", (a1, a2), {}))
 
 
 OWN: dict[str, Callable[..., Any]] = {
-    "np.allclose": _allclose,
     "np.array_equal": _array_equal,
     "np.array_equiv": _array_equiv,
     "np.apply_along_axis": _apply_along_axis,
     "np.apply_over_axes": _apply_over_axes,
     "np.compress": _compress,
-    "np.piecewise": _piecewise,
     "np.min_scalar_type": _min_scalar_type,
     "np.shares_memory": _shares_memory,
     "np.may_share_memory": _shares_memory,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -23,13 +24,13 @@ from lazynb.frontends.leaves import (
     strong,
     unplaced,
 )
+from lazynb.frontends.mutable import MutableArray
 from lazynb.frontends.tables import (
     ANSWERED_NAMES,
     BREAKS,
     CASTS,
     CHECKED,
     CONVERTS_NAMES,
-    METHODS,
     PLACES,
     SHOWS,
     WRITES,
@@ -42,10 +43,15 @@ Function = Any  # callables of NumPy's, which carry their Python form as ``_impl
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Standing:
-    """A stand-in for an array, in a key and in an answer."""
+    """A stand-in for an array, in a key and in an answer.
+
+    Attributes:
+      is_scalar: whether NumPy gives a scalar.
+    """
 
     shape: tuple[int, ...]
     dtype: Any
+    is_scalar: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,6 +71,7 @@ class CallPlan(NamedTuple):
       form: JAX's function.
       options: further arguments for it.
       casts: the dtype that the arrays are cast to before, or None if they stay.
+      listed: whether lists of numbers are made arrays before.
       is_beyond: whether it needs integers beyond JAX's present mode, see :mod:`lazynb.frontends.wide`.
     """
 
@@ -72,6 +79,7 @@ class CallPlan(NamedTuple):
     form: Function
     options: dict[str, Any]
     casts: Any
+    listed: bool
     is_beyond: bool = False
 
 
@@ -138,6 +146,8 @@ def convert(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
     # The concrete JAX arrays: NumPy writes their numbers in another way than those of its own arrays.
     def concrete(leaf: Any) -> Any:
+        if isinstance(leaf, MutableArray):
+            return leaf.seen("print", name_of(function))
         return leaf._force("print", name_of(function)) if leaf.__class__ is LazyTensor else leaf
 
     args, kwargs = map_leaves(concrete, args), map_leaves(concrete, kwargs)
@@ -153,7 +163,7 @@ def refuse_writing(function: Function, args: tuple[Any, ...], kwargs: dict[str, 
     out = kwargs.get("out")
     if isinstance(out, jax.Array):
         raise TypeError("return arrays must be of ArrayType")
-    if function in _WRITES and args and isinstance(args[0], jax.Array):
+    if (function in _WRITES or name_of(function) == "np.astype") and args and isinstance(args[0], jax.Array):
         with jc.set_current_trace(jc.eval_trace):  # its type is refused before anything is read
             target = jnp.zeros((1,) * max(1, len(args[0].shape)), args[0].dtype)
         function(target, *map_leaves(_one_element, args[1:]), **map_leaves(_one_element, kwargs))
@@ -163,8 +173,18 @@ def _one_element(leaf: Any) -> Any:
     return np.ones((1,) * len(leaf.shape), leaf.dtype) if hasattr(leaf, "aval") else leaf
 
 
-def record(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+Finish = Callable[[Any, bool], Any]
+
+
+def _plain(result: Any, is_scalar: bool) -> Any:
+    return result
+
+
+def record(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], finish: Finish = _plain) -> Any:
     """The lazy result of a call.
+
+    Arguments:
+      finish: what becomes of each array of JAX's in it, given whether NumPy gives a scalar.
 
     Raises:
       Numpy: JAX cannot give NumPy's result.
@@ -175,14 +195,15 @@ def record(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if needed is not None and _applies(needed.applies, args, kwargs):
         raise Numpy(needed.kind, f"{name} {needed.why}")
     kwargs = _significant(name, kwargs)
-    if not (name in METHODS and args and isinstance(args[0], jax.Array)):
-        args, kwargs = unplaced((args, kwargs))
+    args, kwargs = unplaced((args, kwargs))
     checked = CHECKED.get(name)
     if checked is not None and _applies(checked, args, kwargs):
-        return linear.OWN[name](*args, **kwargs)
+        return _finished(linear.OWN[name](*args, **kwargs), finish)
+    if name == "np.allclose":
+        return _finished(jnp.all(record(np.isclose, args, kwargs)), finish)
     own = forms.OWN.get(name)
     if own is not None:
-        return own(*args, **kwargs)
+        return _finished(own(*args, **kwargs), finish)
     args, kwargs = map_leaves(_known(name), args), map_leaves(_known(name), kwargs)
     try:
         key = function, is_wide(), _key(name, args), _key(name, kwargs)
@@ -190,10 +211,17 @@ def record(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     except TypeError:  # what cannot be hashed
         key, plan = None, None
     if plan is None:
-        return _first(function, name, args, kwargs, key)
+        plan, results = _first(function, name, args, kwargs, key)
+        return _shaped(plan.answer, results, finish)
     if isinstance(plan, Numpy):
         raise Numpy(plan.kind, plan.detail)
-    return _shaped(plan.answer, _call(plan, args, kwargs))
+    return _shaped(plan.answer, _call(plan, args, kwargs), finish)
+
+
+def _finished(results: Any, finish: Finish) -> Any:
+    return map_leaves(
+        lambda leaf: finish(leaf, leaf.ndim == 0) if isinstance(leaf, jax.Array) else leaf, results
+    )
 
 
 def _applies(condition: Applies, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -207,7 +235,9 @@ def _applies(condition: Applies, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return True
 
 
-def _first(function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], key: Any) -> Any:
+def _first(
+    function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], key: Any
+) -> tuple[CallPlan, Any]:
     """Records a call of a kind that is new, and keeps its plan."""
     if len(_plans) >= _MOST:
         _plans.clear()
@@ -219,7 +249,7 @@ def _first(function: Function, name: str, args: tuple[Any, ...], kwargs: dict[st
         raise
     if key is not None:
         _plans[key] = plan
-    return _shaped(plan.answer, results)
+    return plan, results
 
 
 def _significant(name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -282,21 +312,16 @@ def _plan(
     """How such a call is recorded, and the results of this one."""
     if reports_errors():
         raise Numpy("numpy_values", f"{name} under np.errstate")
+    form = forms.FORMS.get(name)
+    if form is None and function in NAMES:
+        form = _of_jax(*NAMES[function][1:])
+    if form is None:
+        raise Numpy("numpy_function", f"{name}: JAX has none")
     answer = answer_of(function, args, kwargs)
     _check_answer(name, answer)
     for leaf in leaves((args, kwargs)):
         if isinstance(leaf, np.ndarray | np.generic) and not _can_be_taken(name, leaf):
             raise Numpy("numpy_dtype", f"{name} computes in {leaf.dtype.name}")
-    for leaf in leaves((args, kwargs)):
-        if isinstance(leaf, jax.Array) and wide.is_beyond(leaf.dtype) and name not in wide.FUNCTIONS:
-            raise Numpy("numpy_dtype", f"{name} computes in {leaf.dtype.name}")
-    form = forms.FORMS.get(name)
-    if name in wide.FORMS and wide.has_beyond(args[:1]):
-        form = wide.FORMS[name]
-    elif form is None and function in NAMES:
-        form = _of_jax(*NAMES[function][1:])
-    if form is None:
-        raise Numpy("numpy_function", f"{name}: JAX has none")
     return _verified(name, form, answer, args, kwargs)
 
 
@@ -307,7 +332,7 @@ def _check_answer(name: str, answer: Any) -> None:
             raise Numpy("numpy_out", f"{name} writes to its argument")
         if not isinstance(leaf, Standing):
             raise Numpy("numpy_values", f"{name} gives a {type(leaf).__name__}")
-        if not holds(leaf.dtype) and not (wide.is_beyond(leaf.dtype) and name in wide.FUNCTIONS):
+        if not holds(leaf.dtype):
             raise Numpy("numpy_dtype", f"{name} gives {leaf.dtype.name}")
 
 
@@ -340,10 +365,8 @@ def _verified(
     """
     failed: Exception | None = None
     is_beyond = wide.has_beyond((answer, args, kwargs))
-    if is_beyond and name in wide.PLACES_OR_COUNTS:
-        form = wide.of_places(form)
-    for options, casts in _ways(name, answer, kwargs):
-        plan = CallPlan(answer, form, options, casts, is_beyond)
+    for options, casts, listed in _ways(name, answer, args, kwargs):
+        plan = CallPlan(answer, form, options, casts, listed, is_beyond)
         try:
             results = _call(plan, args, kwargs)
         except Numpy:
@@ -357,18 +380,25 @@ def _verified(
     raise Numpy("numpy_function", f"{name}: JAX {why}") from failed
 
 
-def _ways(name: str, answer: Any, kwargs: dict[str, Any]) -> list[tuple[dict[str, Any], Any]]:
-    """Pairs of options and casts to try, see :class:`CallPlan`."""
-    plain: tuple[dict[str, Any], Any] = {}, None
+Way = tuple[dict[str, Any], Any, bool]
+
+
+def _ways(name: str, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Way]:
+    """The options, casts and whether lists become arrays, to try; see :class:`CallPlan`."""
+    ways: list[tuple[dict[str, Any], Any]] = [({}, None)]
     dtypes = {leaf.dtype for leaf in leaves(answer)}
-    if len(dtypes) != 1:
-        return [plain]
-    dtype = dtypes.pop()
-    if name in CASTS:
-        return [({}, dtype)] if dtype.kind in "fc" else [plain]
-    if "dtype" in kwargs:
-        return [plain]
-    return [plain, ({"dtype": dtype}, None)]
+    if len(dtypes) == 1:
+        dtype = dtypes.pop()
+        if name in CASTS:
+            ways = [({}, dtype)] if dtype.kind in "fc" else ways
+        elif "dtype" not in kwargs:
+            ways.append(({"dtype": dtype}, None))
+    has_lists = any(map(_is_list_of_numbers, args))
+    return [(*way, listed) for listed in (False, True)[: 1 + has_lists] for way in ways]
+
+
+def _is_list_of_numbers(argument: Any) -> bool:
+    return argument.__class__ is list and all(one.__class__ in (int, float) for one in leaves(argument))
 
 
 def _call(plan: CallPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -379,6 +409,8 @@ def _call(plan: CallPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return leaf.astype(_part_of(plan.casts))
         return strong(leaf) if isinstance(leaf, jax.Array) else leaf
 
+    if plan.listed:
+        args = tuple([np.asarray(one) if _is_list_of_numbers(one) else one for one in args])
     with wide.allowed(plan.is_beyond):
         return plan.form(*map_leaves(prepared, args), **map_leaves(prepared, kwargs), **plan.options)
 
@@ -400,10 +432,10 @@ def _is_like(result: Any, wanted: Any) -> bool:
     return len(result.shape) == len(wanted.shape)
 
 
-def _shaped(answer: Any, results: Any) -> Any:
+def _shaped(answer: Any, results: Any, finish: Finish) -> Any:
     """``results`` in the containers of ``answer``, no longer weak."""
     strengthened = iter([strong(leaf) for leaf in leaves(results)])
-    return map_leaves(lambda _: next(strengthened), answer)
+    return map_leaves(lambda wanted: finish(next(strengthened), wanted.is_scalar), answer)
 
 
 # ---- what NumPy answers ------------------------------------------------------------------------------------
@@ -449,6 +481,8 @@ def _described(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
         answer = function(*args, **kwargs)
 
     def standing(leaf: Any) -> Any:
-        return Standing(leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray | np.generic) else leaf
+        if isinstance(leaf, np.ndarray | np.generic):
+            return Standing(leaf.shape, leaf.dtype, isinstance(leaf, np.generic))
+        return leaf
 
     return map_leaves(standing, answer)

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from lazynb.frontends import wide
-from lazynb.frontends.paths import IndexStep, write
+from lazynb.frontends.leaves import leaves
+from lazynb.frontends.paths import Broadcast, IndexStep, layout, order_of
 from lazynb.record.tensor import LazyTensor
 
 _BASIC = (int, np.integer, slice, type(None), type(...))
@@ -27,6 +28,10 @@ class Writable:
         """The present values as an array of JAX's."""
         raise NotImplementedError
 
+    def seen(self, kind: str, detail: str = "") -> Any:
+        """The present values as an array of NumPy's; a trace break if they are pending."""
+        raise NotImplementedError
+
 
 def select(array: Any, place: Any) -> Any:
     """``array[place]``: a view, a scalar or a copy, as with NumPy.
@@ -40,11 +45,42 @@ def select(array: Any, place: Any) -> Any:
             return array._view(IndexStep(parts), array._layout[parts])
         laid = array._layout[(*parts, ...)]
         if laid.ndim == 0:
-            return array._alone(array.value[parts], scalar=True)
+            return array._alone(_at(array.value, parts), scalar=True)
         return array._view(IndexStep(parts), laid)
     known = tuple(map(_known, parts))
-    shape = np.broadcast_to(np.int8(0), array.shape)[known].shape  # says what is wrong
-    return array._alone(array.value[known].reshape(shape), scalar=shape == ())
+    if all(map(_is_plain, known)):
+        selected = np.empty_like(array._layout, np.int8)[known]  # says what is wrong
+        taken = _at(array.value, known)
+    else:
+        selected = np.arange(array.size).reshape(array.shape)[known]
+        taken = _taken(array.value, np.asarray(selected))
+    with wide.allowed(wide.is_beyond(array.dtype)):
+        taken = taken.reshape(selected.shape)
+    order = order_of(selected) if isinstance(selected, np.ndarray) else None
+    laid = layout(selected.shape, array.dtype, order)
+    return array._alone(taken, laid, scalar=not isinstance(selected, np.ndarray))
+
+
+def _is_plain(part: Any) -> bool:
+    """Whether JAX means the same as NumPy by a part of an index."""
+    if isinstance(part, _BASIC) and not isinstance(part, bool):
+        return True
+    if type(part) is list:
+        return bool(part) and all(one.__class__ is int for one in part)
+    is_array = type(part) is np.ndarray and part.dtype.isnative and part.ndim > 0
+    return is_array and part.dtype.kind in "iub" and part.size > 0
+
+
+def _at(value: Any, place: tuple[Any, ...]) -> Any:
+    with wide.allowed(wide.is_beyond(value.dtype)):
+        return value[tuple([np.asarray(one) if type(one) is list else one for one in place])]
+
+
+def _taken(value: Any, places: np.ndarray) -> Any:
+    """The elements at ``places``, counted in C order."""
+    with wide.allowed(wide.is_beyond(value.dtype)):
+        flat = value.reshape(-1)
+        return flat[places.ravel().astype(np.int32)] if places.size else flat[:0]
 
 
 def assign(array: Any, place: Any, value: Any) -> None:
@@ -71,8 +107,7 @@ def _assign_part(array: Any, parts: tuple[Any, ...], value: Any) -> None:
     if shares_memory and value._path == (*array._path, IndexStep(parts)):
         return  # ``x[1:] += 1`` ends so: it is written already
     fitted = fit(value, laid.shape, array.dtype)
-    steps = (*array._path, _Broadcast(IndexStep(parts)))
-    array._memory.value = write(array._memory.value, steps, fitted)
+    array._memory.write((*array._path, Broadcast(IndexStep(parts))), fitted)
 
 
 def _is_pending_mask(mask: Any) -> bool:
@@ -83,34 +118,29 @@ def _assign_where(array: Any, mask: Any, value: Any) -> None:
     """Writes one value where ``mask`` is true, without looking at the mask."""
     np.broadcast_to(np.int8(0), array.shape)[np.broadcast_to(np.False_, mask.shape)]  # says what is wrong
     whole = array.value
-    wide = mask.reshape(mask.shape + (1,) * (whole.ndim - mask.ndim))
-    array._write(jnp.where(wide, fit(value, (), array.dtype), whole))
+    every = mask.reshape(mask.shape + (1,) * (whole.ndim - mask.ndim))
+    with wide.allowed(wide.is_beyond(array.dtype)):
+        array._write(jnp.where(every, fit(value, (), array.dtype), whole))
 
 
 def _assign_places(array: Any, parts: tuple[Any, ...], value: Any) -> None:
     """Writes to what arrays of places or masks select; their values are needed."""
     chosen = np.arange(array.size).reshape(array.shape)[tuple(map(_known, parts))]
-    fitted = jnp.broadcast_to(fit(value, chosen.shape, array.dtype), chosen.shape).reshape(-1)
+    fitted = fit(value, chosen.shape, array.dtype)
+    whole = array.value
+    with wide.allowed(wide.is_beyond(array.dtype)):
+        array._write(_with_places(whole, chosen, fitted))
+
+
+def _with_places(whole: Any, chosen: np.ndarray, fitted: Any) -> Any:
+    """``whole`` with ``fitted`` at the ``chosen`` places, counted in C order."""
+    fitted = jnp.broadcast_to(fitted, chosen.shape).reshape(-1)
     flat = chosen.ravel()
     if flat.size != np.unique(flat).size:  # the last one written stays: JAX leaves the order open
         _, from_behind = np.unique(flat[::-1], return_index=True)
         last = np.sort(flat.size - 1 - from_behind)
         fitted, flat = fitted[last], flat[last]
-    whole = array.value
-    array._write(whole.reshape(-1).at[flat.astype(np.int32)].set(fitted).reshape(whole.shape))
-
-
-class _Broadcast:
-    """An index step that lets JAX broadcast what is written."""
-
-    def __init__(self, step: Any):
-        self.step = step
-
-    def get(self, whole: Any) -> Any:
-        return whole
-
-    def put(self, whole: Any, part: Any) -> Any:
-        return self.step.put(whole, part)
+    return whole.reshape(-1).at[flat.astype(np.int32)].set(fitted).reshape(whole.shape)
 
 
 def fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -132,7 +162,9 @@ def fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         given = given[1:]
     if not _fits(given, shape):
         np.broadcast_to(np.int8(0), shape).copy()[...] = np.broadcast_to(np.int8(0), value.shape)
-    return converted(value, dtype).reshape(given)
+    fitted = converted(value, dtype)
+    with wide.allowed(wide.is_beyond(dtype)):
+        return fitted.reshape(given)
 
 
 def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
@@ -143,15 +175,16 @@ def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
 
 def converted(value: Any, dtype: Any) -> Any:
     """``value`` at ``dtype``: the real part of complex numbers, if ``dtype`` is real."""
-    is_kept = isinstance(value, jax.Array) or not wide.is_beyond(value.dtype)
-    if value.dtype == dtype and is_kept and not getattr(value, "weak_type", False):
+    if value.dtype == dtype and not getattr(value, "weak_type", False):
         return value
-    if value.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
-        value = value.real
-    if wide.is_beyond(np.dtype(dtype)):
-        with wide.allowed():
-            return wide.widened(value)
-    return value.astype(dtype)
+    with wide.allowed(wide.is_beyond(value.dtype) or wide.is_beyond(dtype)):
+        if value.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
+            value = value.real
+        if value.dtype.kind == "f" and np.dtype(dtype).kind in "iu" and np.dtype(dtype).itemsize < 4:
+            value = value.astype(
+                np.int32
+            )  # so -1.0 becomes 255 as uint8, as with NumPy; XLA gives the nearest
+        return value.astype(dtype)
 
 
 def _plain(value: Any) -> Any:
@@ -172,10 +205,21 @@ def _is_basic(parts: tuple[Any, ...]) -> bool:
 
 def _known(part: Any) -> Any:
     """A part of an index by its values, since NumPy looks whether they are in bounds."""
-    part = _plain(part)
+    if isinstance(part, Writable):
+        return part.seen("numpy_values", _WHY)
     if isinstance(part, LazyTensor):
-        return np.asarray(part._force("numpy_values", "an index: NumPy's error depends on it"))
-    return np.asarray(part) if isinstance(part, list | jax.Array) else part
+        return np.asarray(part._force("numpy_values", _WHY))
+    if isinstance(part, list) and any(isinstance(one, Writable | jax.Array) for one in leaves(part)):
+        return np.asarray(part)
+    return np.asarray(part) if isinstance(part, jax.Array) else part
+
+
+_WHY = "an index: NumPy's error depends on it"
+
+
+def _stand_in(value: Any) -> Any:
+    """What NumPy is asked with for a value that is assigned."""
+    return np.zeros(value.shape, value.dtype) if isinstance(value, jax.Array) else value
 
 
 class Flat:
@@ -185,18 +229,24 @@ class Flat:
         self._array = array
 
     def __getitem__(self, place: Any) -> Any:
-        selected = self._array.reshape(-1)[place]
-        return selected.copy() if selected.ndim else selected
+        array = self._array
+        chosen = np.arange(array.size).reshape(array.shape).flat[_known(place)]
+        taken = _taken(array.value, np.asarray(chosen))
+        with wide.allowed(wide.is_beyond(array.dtype)):
+            taken = taken.reshape(np.shape(chosen))
+        return array._alone(taken, scalar=not isinstance(chosen, np.ndarray))
 
     def __setitem__(self, place: Any, value: Any) -> None:
-        array = self._array
-        whole = array.reshape(-1).copy()
-        value = _plain(value)
-        if np.ndim(value):
+        array, place, value = self._array, _known(place), _plain(value)
+        np.empty(array.shape, array.dtype).flat[place] = _stand_in(value)  # says what is wrong
+        chosen = np.asarray(np.arange(array.size).reshape(array.shape).flat[place])
+        if np.ndim(value) and chosen.size:
             resize: Any = jnp.resize if isinstance(value, jax.Array) else np.resize
-            value = resize(value, whole[place].size)
-        whole[place] = value
-        array._write(whole.value.reshape(array.shape))
+            with wide.allowed(wide.has_beyond(value)):
+                value = resize(value, chosen.shape)
+        fitted, whole = fit(value, chosen.shape, array.dtype), array.value
+        with wide.allowed(wide.is_beyond(array.dtype)):
+            array._write(_with_places(whole, chosen, fitted))
 
     def __len__(self) -> int:
         return self._array.size

@@ -10,7 +10,6 @@ import jax
 import numpy as np
 
 from lazynb import _jax as jc
-from lazynb.record.tensor import LazyTensor
 
 
 class Numpy(Exception):
@@ -25,10 +24,6 @@ class Numpy(Exception):
         super().__init__(detail)
         self.kind = kind
         self.detail = detail
-
-    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What ``function`` gives for the values; pending ones are computed first."""
-        return function(*values_in(args, self.kind, self.detail), **values_in(kwargs, self.kind, self.detail))
 
 
 def map_leaves(change: Callable[[Any], Any], tree: Any) -> Any:
@@ -61,17 +56,6 @@ def arrays_in(tree: Any) -> Iterator[jax.Array]:
     return (leaf for leaf in leaves(tree) if isinstance(leaf, jax.Array))
 
 
-def values_in(tree: Any, kind: str = "asarray", detail: str = "") -> Any:
-    """``tree`` with arrays of NumPy's in place of JAX's."""
-
-    def value(leaf: Any) -> Any:
-        if leaf.__class__ is LazyTensor:
-            return np.asarray(leaf._force(kind, detail))
-        return np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf
-
-    return map_leaves(value, tree)
-
-
 def unplaced(tree: Any) -> Any:
     """``tree`` with arrays that are committed to no device: NumPy's results are committed to none.
 
@@ -92,10 +76,10 @@ def _unplaced(leaf: Any) -> Any:
     return jc.numpy_array_p.bind(leaf)
 
 
-_NARROW = frozenset(
-    """bool int8 int16 int32 uint8 uint16 uint32 float16 bfloat16 float32 complex64""".split()
+_HELD = frozenset(
+    """bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64
+    complex128""".split()
 )
-_WIDE = frozenset("int64 uint64 float64 complex128".split())
 
 
 def is_wide() -> bool:
@@ -110,13 +94,17 @@ def reports_errors() -> bool:
 
 
 def holds(dtype: Any) -> bool:
-    """Whether an array of JAX's can have ``dtype`` in the present mode, and NumPy means the same by it."""
-    return dtype.name in _NARROW or (dtype.name in _WIDE and is_wide())
+    """Whether an array of JAX's can have ``dtype``, in 64-bit mode at least, and NumPy means the same by
+    it."""
+    return dtype.name in _HELD and dtype.isnative
 
 
 def strong(array: Any) -> Any:
     """``array`` without JAX's weak type: to NumPy each array's dtype counts."""
-    return array.astype(array.dtype) if array.weak_type else array
+    if not array.weak_type:
+        return array
+    with jax.enable_x64(True):  # or a 64-bit type would not stay
+        return array.astype(array.dtype)
 
 
 def shrunken(shapes: list[tuple[int, ...]]) -> dict[tuple[int, ...], tuple[int, ...]]:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lazynb import _jax as jc
+from lazynb.frontends import wide
 from lazynb.frontends.leaves import holds, leaves, map_leaves, unplaced
 from lazynb.frontends.mutable import MutableArray, wrap
 
@@ -39,7 +40,8 @@ def array_of(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     dtype = answer.dtype
     if not holds(dtype) or not all([_becomes(element, dtype) for element in elements]):
         return None
-    return wrap(_stacked(items, dtype))
+    with wide.allowed(wide.is_beyond(dtype)):
+        return wrap(_stacked(items, dtype))
 
 
 def _can_be_taken(element: Any) -> bool:

@@ -1,5 +1,4 @@
-"""Arrays that can be written to, as NumPy code writes: ``x[0] = 1``, ``x += 1``, ``out=``, and views that
-share memory.
+"""NumPy's arrays, lazily: ``x[0] = 1``, ``x += 1``, ``out=``, and views that share memory.
 
 A JAX array does not change. A :class:`MutableArray` holds one and puts another in its place at each write;
 its views see that. All of it is recorded while the thread is lazy.
@@ -7,7 +6,9 @@ its views see that. All of it is recorded while the thread is lazy.
 
 from __future__ import annotations
 
+import inspect
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from lazynb import _jax as jc
 from lazynb.frontends import indexing, wide
 from lazynb.frontends.leaves import holds, strong
+from lazynb.frontends.memory import Memory
 from lazynb.frontends.paths import (
     IndexStep,
     Part,
@@ -25,40 +27,54 @@ from lazynb.frontends.paths import (
     ReadOnly,
     Reshaped,
     Transposed,
+    along,
     layout,
     order_of,
-    read,
     reshaped,
-    write,
 )
 from lazynb.record.deferral import ufunc_answered
-from lazynb.record.runtime import numpy_calls
-from lazynb.record.tensor import LazyTensor
+from lazynb.record.runtime import numpy_calls, runtime
+from lazynb.record.tensor import looking
+from lazynb.source import is_user_code
 
 numpy: Any = np  # to a type checker these arrays are not NumPy's
 
 
-class Memory:
-    """The memory that the views of one array share.
+class Flags:
+    """``x.flags``: those of the layout, and whether the array has memory of its own and can be written to."""
 
-    Attributes:
-      value: the array as it is now.
-    """
+    def __init__(self, laid: np.ndarray, is_own: bool, is_scalar: bool):
+        self.__dict__["_of"] = laid.flags
+        self.__dict__["owndata"] = is_own
+        if is_scalar:
+            self.__dict__["writeable"] = False
 
-    __slots__ = ("value",)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of, name)
 
-    def __init__(self, value: Any):
-        self.value = value
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._of, name, value)
+
+    def __getitem__(self, name: str) -> Any:
+        short = {"C": "C_CONTIGUOUS", "F": "F_CONTIGUOUS", "O": "OWNDATA", "W": "WRITEABLE", "A": "ALIGNED"}
+        return getattr(self, short.get(name, name).lower())
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self._of, {"W": "writeable"}.get(name, name).lower(), value)
+
+    def __repr__(self) -> str:
+        names = "C_CONTIGUOUS F_CONTIGUOUS OWNDATA WRITEABLE ALIGNED WRITEBACKIFCOPY".split()
+        return "\n".join(f"  {name} : {self[name]}" for name in names)
 
 
 class MutableArray(indexing.Writable):
     """A lazy array with the interface and meaning of ``numpy.ndarray``: NumPy's types and promotion, views,
-    writing in place.
+    writing in place. What NumPy gives as a scalar is one too, which cannot be written to.
 
-    Made by :func:`lazynb.numpy.mutable`.
-
-    NumPy's functions give such arrays for it, so that code can go on writing to results. If a call breaks
-    the trace, the result is NumPy's own array. ``np.asarray(x)`` gives the present values, read-only.
+    NumPy's functions and ufuncs of lazy tensors give such arrays, and :func:`lazynb.numpy.mutable` makes
+    one. If a call breaks the trace, the result is NumPy's own array. ``np.asarray(x)`` gives NumPy's own
+    array, which shares the memory both ways. To ``isinstance`` in the user's own code it is a
+    ``numpy.ndarray``, or a NumPy scalar.
     """
 
     __slots__ = ("__weakref__", "_base", "_layout", "_memory", "_path", "_scalar")
@@ -77,46 +93,91 @@ class MutableArray(indexing.Writable):
         self._base = base
         self._scalar = scalar  # what NumPy would give as a scalar cannot be written to
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        # ``isinstance(x, np.ndarray)`` asks for it, after the type. Libraries go on to ``np.asarray(x)``.
+        frame = sys._getframe(1)
+        if is_user_code(frame.f_code) or str(frame.f_globals.get("__name__")).startswith("numpy."):
+            return self.dtype.type if self._scalar else np.ndarray
+        return MutableArray
+
     # ---- shape and type ------------------------------------------------------------------------------------
 
-    shape = property(lambda self: self._layout.shape)
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._layout.shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        stand_in = np.broadcast_to(np.int8(0), self._layout.shape)
+        wanted = stand_in.reshape(shape).shape  # says what is wrong
+        laid = reshaped(self._layout, wanted)
+        if laid is None:
+            raise AttributeError(
+                "Incompatible shape for in-place modification. Use `.reshape()` to make a copy"
+            )
+        self._path, self._layout = (*self._path, Reshaped(wanted)), laid
+
     dtype = property(lambda self: self._layout.dtype)
     ndim = property(lambda self: self._layout.ndim)
     size = property(lambda self: self._layout.size)
     itemsize = property(lambda self: self._layout.itemsize)
     nbytes = property(lambda self: self._layout.nbytes)
     strides = property(lambda self: self._layout.strides)
-    flags = property(lambda self: self._layout.flags)
     base = property(lambda self: self._base, doc="The array that this is a view of, or None.")
+    flags = property(lambda self: Flags(self._layout, self._base is None, self._scalar))
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether NumPy would give a scalar, which cannot be written to."""
+        return self._scalar
+
+    @property
+    def is_in_c_order(self) -> bool:
+        """``flags.c_contiguous``, quickly."""
+        return self._layout.flags.c_contiguous
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the values are not computed yet."""
+        return self._memory.is_pending
 
     @property
     def value(self) -> Any:
         """The values as an array of JAX's, pending ones as they are; later writes do not change it."""
-        return strong(read(self._memory.value, self._path))
+        return self._memory.read(self._path)
 
     # ---- writing -------------------------------------------------------------------------------------------
 
     def _write(self, value: Any) -> None:
         """Puts ``value``, of this array's shape and type, in place of what was there."""
+        self._check_writing()
+        self._memory.write(self._path, value)
+
+    def _check_writing(self) -> None:
         if self._scalar:
             raise TypeError(f"'numpy.{self.dtype.name}' object does not support item assignment")
-        self._memory.value = write(self._memory.value, self._path, value)
+        if not self._layout.flags.writeable:
+            raise ValueError("assignment destination is read-only")
 
     def __setitem__(self, place: Any, value: Any) -> None:
-        if self._scalar:
-            raise TypeError(f"'numpy.{self.dtype.name}' object does not support item assignment")
+        self._check_writing()
         indexing.assign(self, place, value)
 
     def __getitem__(self, place: Any) -> Any:
         return indexing.select(self, place)
 
-    def _alone(self, value: Any, scalar: bool = False) -> MutableArray:
+    def _alone(self, value: Any, laid: np.ndarray | None = None, scalar: bool = False) -> MutableArray:
         """An array with memory of its own."""
-        return wrap(value, scalar=scalar)
+        return wrap(value, laid, scalar)
 
     def _view(self, step: PathStep, laid: np.ndarray) -> MutableArray:
+        if isinstance(step, ReadOnly):
+            laid = laid.view()
+            laid.flags.writeable = False
         if self._scalar:
-            return wrap(step.get(self.value), laid)
+            with wide.allowed(wide.is_beyond(self.dtype)):
+                return wrap(step.get(self.value), laid)
         base = self if self._base is None else self._base
         return MutableArray(self._memory, (*self._path, step), laid, base)
 
@@ -126,6 +187,20 @@ class MutableArray(indexing.Writable):
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
         self[...] = np.sort(self, axis=axis)
+
+    def setflags(self, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
+        self._layout.setflags(write=write, align=align, uic=uic)
+
+    def resize(self, *shape: Any, refcheck: bool = True) -> None:
+        """In place: elements are dropped or zeros added at the end. Nobody counts who refers to the array."""
+        if self._base is not None or self._scalar:
+            raise ValueError("cannot resize this array: it does not own its data")
+        wanted = np.broadcast_shapes(_unpacked(shape) if shape else self.shape)
+        flat, size = self.value.reshape(-1), int(np.prod(wanted))
+        with wide.allowed(wide.is_beyond(self.dtype)):
+            flat = jnp.pad(flat[:size], (0, max(0, size - flat.size))).reshape(wanted)
+        laid = layout(wanted, self.dtype)
+        self._memory, self._path, self._layout = Memory(flat, laid), (), laid
 
     def put(self, indices: Any, values: Any, mode: str = "raise") -> None:
         numpy.put(self, indices, values, mode)
@@ -138,7 +213,9 @@ class MutableArray(indexing.Writable):
 
     @property
     def mT(self) -> MutableArray:
-        return numpy.matrix_transpose(self)
+        if self.ndim < 2:
+            raise ValueError("matrix transpose with ndim < 2 is undefined")
+        return self.swapaxes(-1, -2)
 
     def transpose(self, *axes: Any) -> MutableArray:
         if not axes or (len(axes) == 1 and axes[0] is None):
@@ -189,11 +266,15 @@ class MutableArray(indexing.Writable):
         arguments = offset, axis1, axis2
         return self._view(ReadOnly("diagonal", arguments), self._layout.diagonal(*arguments))
 
-    def view(self, dtype: Any = None) -> Any:
-        if isinstance(dtype, type) and issubclass(dtype, np.ndarray):
-            return np.array(self._taken("asarray", f"a view as {dtype.__name__}")).view(dtype)
+    def view(self, dtype: Any = None, type: Any = None) -> Any:
+        if type is not None:
+            return self.own("asarray", f"a view as {type.__name__}").view(
+                *[dtype][: dtype is not None], type=type
+            )
+        if inspect.isclass(dtype) and issubclass(dtype, np.ndarray):
+            return self.own("asarray", f"a view as {dtype.__name__}").view(dtype)
         if dtype is not None and np.dtype(dtype) != self.dtype:
-            raise NotImplementedError("a view of another type")
+            return self.own("numpy_dtype", f"a view as {np.dtype(dtype).name}").view(dtype)
         return self._view(IndexStep((...,)), self._layout.view())
 
     @property
@@ -243,74 +324,95 @@ class MutableArray(indexing.Writable):
         self, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
     ) -> Any:
         wanted = np.zeros((), self.dtype).astype(dtype, casting=casting).dtype
+        if casting == "same_value":  # an error depends on the values
+            return self.own("numpy_values", "astype").astype(wanted, casting=casting)
         if wanted == self.dtype:
             return self.copy(order) if copy else self
-        if not holds(wanted) and not wide.is_beyond(wanted):
-            return self._taken("numpy_dtype", f"astype to {wanted.name}").astype(wanted)
+        if not holds(wanted):
+            return self.own("numpy_dtype", f"astype to {wanted.name}").astype(wanted)
         laid = layout(self.shape, wanted, order_of(self._layout))
         return wrap(indexing.converted(self.value, wanted), laid)
 
     # ---- the value -----------------------------------------------------------------------------------------
 
-    def _taken(self, kind: str, detail: str = "") -> np.ndarray:
-        """The values as NumPy's own array; a trace break if they are pending."""
-        value = self.value
-        if isinstance(value, LazyTensor):
-            value = value._force(kind, detail)
-        return np.asarray(value)
+    def own(self, kind: str, detail: str = "") -> Any:
+        """NumPy's own array, or scalar, of the values; a trace break if they are pending.
+
+        Writing to either array writes to both.
+        """
+        array = along(self._memory.own(kind, detail), self._path)
+        if self._scalar:
+            return array[()]
+        array = array.view()  # in the place of the memory, whose holders are counted
+        if not self._layout.flags.writeable:
+            array.flags.writeable = False
+        return array
+
+    def seen(self, kind: str, detail: str = "") -> Any:
+        """The values as NumPy's own read-only array, or scalar; a trace break if they are pending."""
+        array = along(self._memory.seen(kind, detail), self._path)
+        return array[()] if self._scalar else array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        value = self._taken("asarray")
-        if dtype is not None and value.dtype != dtype:
-            value = value.astype(dtype)
-        if copy:
-            return value.copy()
-        value = value.view()
-        value.flags.writeable = False  # what is written there would be lost
-        return value
+        array = np.asarray(self.own("asarray"))
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError("Unable to avoid copy while creating an array as requested.")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __getattr__(self, name: str) -> Any:
+        """What NumPy's arrays have besides, of NumPy's own array."""
+        kind = self.dtype.type if self._scalar else np.ndarray
+        if name.startswith("_") or not hasattr(kind, name):
+            raise AttributeError(f"'{kind.__module__}.{kind.__name__}' object has no attribute '{name}'")
+        return getattr(self.own("numpy_function", f"ndarray.{name}"), name)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.own("pickle").__reduce_ex__(protocol)
 
     def __jax_array__(self) -> Any:
         return wide.narrowed(self.value)
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self.value.__dlpack__(**options)  # read-only to NumPy
+        return self.own("dlpack").__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
-        return self.value.__dlpack_device__()
+        return np.empty(0).__dlpack_device__()
 
     def __hash__(self) -> int:
         if self._scalar:
-            return hash(self.value.item())  # as of NumPy's scalars
-        raise TypeError(f"unhashable type: '{type(self).__name__}'")
+            return hash(self.item())  # as of NumPy's scalars
+        raise TypeError("unhashable type: 'numpy.ndarray'")
 
     def __bool__(self) -> bool:
-        return bool(self.value)
+        return bool(self.seen("bool"))
 
     def __int__(self) -> int:
-        return int(self.value)
+        return int(self.seen("int"))
 
     def __float__(self) -> float:
-        return float(self.value)
+        return float(self.seen("float"))
 
     def __complex__(self) -> complex:
-        return complex(self.value)
+        return complex(self.seen("complex"))
 
     def __round__(self, ndigits: int | None = None) -> Any:
         if not self._scalar:
             raise TypeError(f"type {type(self).__name__} doesn't define __round__ method")
-        return round(self.value.item()) if ndigits is None else np.round(self, ndigits)
+        return round(self.item()) if ndigits is None else np.round(self, ndigits)
 
     def __index__(self) -> int:
-        return operator.index(self.value)
+        return operator.index(self.seen("index"))
 
     def item(self, *place: int) -> Any:
-        return self.value.item(*place)
+        return self.seen("item").item(*place)
 
     def tolist(self) -> Any:
-        return self.value.tolist()
+        return self.seen("tolist").tolist()
 
     def tobytes(self, order: Any = "C") -> bytes:
-        return self.value.tobytes(order)
+        return self.seen("bytes").tobytes(order)
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -328,17 +430,27 @@ class MutableArray(indexing.Writable):
         return bool((self == value).any())
 
     def __repr__(self) -> str:
+        memory = self._memory
+        if not memory.is_pending:
+            return repr(self.seen("print"))
         if not self._path:
-            return f"MutableArray({self._memory.value!r})"
+            return f"MutableArray({memory.present!r})"
         shape = ",".join(map(str, self.shape))
-        return f"MutableArray({self.dtype.name}[{shape}], a view of {self._memory.value!r})"
+        return f"MutableArray({self.dtype.name}[{shape}], a view of {memory.present!r})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        if not self._memory.is_pending:
+            return {"text/plain": repr(self)}
+        return runtime().display(self.value)
 
     def __str__(self) -> str:
-        return str(self._taken("print"))
+        return repr(self) if looking.active else str(self.seen("print"))
 
     def __format__(self, spec: str) -> str:
-        array = self._taken("format")
-        return format(array if self.ndim else array[()], spec)
+        return repr(self) if looking.active else format(self.seen("format"), spec)
 
     # ---- the array API standard ----------------------------------------------------------------------------
 
@@ -351,7 +463,9 @@ class MutableArray(indexing.Writable):
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """NumPy's functions, which make arrays that can be written to."""
-        return numpy_calls().namespace
+        calls = numpy_calls()
+        calls.note_namespace_asked()
+        return calls.namespace
 
     # ---- NumPy's protocols ---------------------------------------------------------------------------------
 
@@ -359,8 +473,8 @@ class MutableArray(indexing.Writable):
         ufunc_answered()  # a lazy tensor may have been asked too
         return numpy_calls().array_ufunc(ufunc, method, inputs, kwargs)
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return numpy_calls().array_function(function, args, kwargs)
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return numpy_calls().array_function(func, args, kwargs)
 
 
 def _unpacked(arguments: tuple[Any, ...]) -> Any:
@@ -375,7 +489,7 @@ def wrap(value: Any, laid: np.ndarray | None = None, scalar: bool = False) -> Mu
     value = strong(value)
     if laid is None:
         laid = layout(value.shape, value.dtype)
-    return MutableArray(Memory(value), (), laid, None, scalar)
+    return MutableArray(Memory(value, laid), (), laid, None, scalar)
 
 
 def mutable(x: Any) -> MutableArray:
@@ -385,7 +499,7 @@ def mutable(x: Any) -> MutableArray:
       x: a lazy tensor, a ``jax.Array``, an array of NumPy's, a number or nested lists.
 
     Raises:
-      TypeError: JAX does not hold its type in the present mode (64-bit types need ``jax_enable_x64``).
+      TypeError: JAX has no arrays of its type.
     """
     if isinstance(x, MutableArray):
         return x.copy("K")
@@ -393,18 +507,9 @@ def mutable(x: Any) -> MutableArray:
         return wrap(x)
     array = np.asarray(x)
     if not holds(array.dtype):
-        raise TypeError(_refusal(array.dtype))
-    return wrap(jnp.asarray(array.copy()))
-
-
-def _refusal(dtype: np.dtype) -> str:
-    """Why no array of ``dtype`` can be made."""
-    if dtype.name not in ("float64", "int64", "uint64", "complex128"):
-        return f"no array of JAX's has the type {dtype}"
-    return (
-        f"{dtype.name} arrays need 64-bit mode, jax.config.update('jax_enable_x64', True); or "
-        "convert it: x.astype('float32')"
-    )
+        raise TypeError(f"no array of JAX's has the type {array.dtype}")
+    with wide.allowed(wide.is_beyond(array.dtype)):
+        return wrap(jnp.asarray(array.copy()), layout(array.shape, array.dtype, order_of(array)))
 
 
 # ---- operators and methods that are NumPy's functions ------------------------------------------------------
@@ -432,10 +537,10 @@ _METHODS = """all any argmax argmin argsort clip cumprod cumsum dot max mean min
 
 
 def _forward(ufunc: Any, name: str) -> Callable[[Any, Any], Any]:
-    """The operator ``name``. Beside an array of JAX's, places are what NumPy's int64 are to JAX."""
+    """The operator ``name``. Beside an array of JAX's it is JAX's, as with any array of NumPy's."""
 
     def answer(self: MutableArray, other: Any) -> Any:
-        if wide.is_beyond(self.dtype) and isinstance(other, jax.Array):
+        if isinstance(other, jax.Array):
             return getattr(self.__jax_array__(), name)(other)
         return ufunc(self, other)
 
@@ -462,6 +567,8 @@ def _backward(ufunc: Any) -> Callable[[Any, Any], Any]:
 
 def _in_place(ufunc: Any) -> Callable[[Any, Any], Any]:
     def write(self: MutableArray, other: Any) -> Any:
+        if isinstance(other, jax.Array):
+            return NotImplemented  # then Python tries the operator that is not in place
         if self._scalar:
             return ufunc(self, other)
         return ufunc(self, other, out=(self,))

@@ -46,7 +46,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
         whole = wrap(obj)
         return whole if dtype is None else whole.astype(dtype, copy=False)
     if isinstance(obj, list | tuple) and any(isinstance(item, MutableArray | jax.Array) for item in obj):
-        stacked: Any = np.stack([asarray(item) for item in obj])
+        stacked = mutable(np.stack([asarray(item) for item in obj]))
         return stacked if dtype is None else stacked.astype(dtype)
     array = np.asarray(obj, dtype=dtype, copy=copy)
     return mutable(array) if holds(array.dtype) else array

@@ -6,9 +6,11 @@ the way in, and put back on the way out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -72,7 +74,7 @@ class Part(NamedTuple):
             real, imag = part, jnp.imag(whole)
         else:
             real, imag = jnp.real(whole), part
-        return jnp.asarray(real + 1j * imag).astype(whole.dtype)
+        return jax.lax.complex(real, imag)
 
 
 class ReadOnly(NamedTuple):
@@ -86,6 +88,18 @@ class ReadOnly(NamedTuple):
 
     def put(self, whole: Any, part: Any) -> Any:
         raise ValueError("assignment destination is read-only")
+
+
+class Broadcast(NamedTuple):
+    """A step to which what is written is broadcast by JAX."""
+
+    step: PathStep
+
+    def get(self, whole: Any) -> Any:
+        return whole
+
+    def put(self, whole: Any, part: Any) -> Any:
+        return self.step.put(whole, part)
 
 
 def read(whole: Any, path: Sequence[PathStep]) -> Any:
@@ -106,7 +120,31 @@ def write(whole: Any, path: Sequence[PathStep], part: Any) -> Any:
     return part
 
 
+def along(array: np.ndarray, path: Sequence[PathStep]) -> np.ndarray:
+    """The view of NumPy's own ``array`` that ``path`` selects."""
+    for step in path:
+        if isinstance(step, Broadcast):
+            step = step.step
+        if isinstance(step, IndexStep):
+            place = step.place if any(one is ... for one in step.place) else (*step.place, ...)
+            array = array[place]
+        elif isinstance(step, Transposed):
+            array = array.transpose(step.axes)
+        elif isinstance(step, Reshaped):
+            view = reshaped(array, step.shape)
+            assert view is not None, "a view of the layout is one of the array"
+            array = view
+        elif isinstance(step, Part):
+            array = getattr(array, step.name)
+        elif isinstance(step, ReadOnly):
+            array = getattr(np, step.function)(array, *step.arguments)
+    return array
+
+
 # ---- layouts -----------------------------------------------------------------------------------------------
+
+
+_SMALL = 4096  # elements: an array of so many is made quicker than one with strides
 
 
 def layout(shape: tuple[int, ...], dtype: Any, order: Sequence[int] | None = None) -> np.ndarray:
@@ -117,12 +155,19 @@ def layout(shape: tuple[int, ...], dtype: Any, order: Sequence[int] | None = Non
     """
     dtype = np.dtype(dtype)
     if order is None:
+        if math.prod(shape) <= _SMALL:
+            return np.empty(shape, dtype)
         order = range(len(shape))
     strides, step = [0] * len(shape), dtype.itemsize
     for axis in reversed(order):
         strides[axis] = step
         step *= max(shape[axis], 1)
     return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, tuple(strides))
+
+
+def new(laid: np.ndarray) -> np.ndarray:
+    """A new array of NumPy's with the shape, type and order of axes of a layout."""
+    return np.empty_like(laid)
 
 
 def order_of(array: np.ndarray) -> list[int]:

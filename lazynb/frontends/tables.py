@@ -26,9 +26,9 @@ CONVERTS_NAMES = SHOWS | frozenset(_names("save savetxt savez savez_compressed")
 """Functions that show or save values, and the break says so."""
 
 METHODS = frozenset(
-    _names("""all amax amin any argmax argmin around array_split compress cumprod cumsum flip hsplit imag max
-    mean min moveaxis nonzero prod real repeat reshape rollaxis round searchsorted split squeeze std sum
-    swapaxes transpose trim_zeros unstack var vsplit""")
+    _names("""all amax amin any argmax argmin around array_split choose compress cumprod cumsum dsplit flip
+    hsplit imag isreal max mean min moveaxis nonzero prod real repeat reshape rollaxis round searchsorted
+    split squeeze std sum swapaxes take take_along_axis transpose trim_zeros unstack var vsplit""")
 )
 """Functions that NumPy does by the array's own methods: an array of JAX's stays on its device."""
 
@@ -180,7 +180,7 @@ BREAKS: dict[str, Break] = {
         "numpy_values",
         _SHAPE,
         """nonzero flatnonzero argwhere unique unique_all unique_counts unique_inverse unique_values
-        extract union1d intersect1d setdiff1d setxor1d trim_zeros bincount polydiv roots polymul""",
+        extract union1d intersect1d setdiff1d setxor1d trim_zeros bincount polydiv roots polymul piecewise""",
     ),
     **_table("numpy_values", _TYPE, "real_if_close"),
     **_table(

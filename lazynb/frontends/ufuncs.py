@@ -163,7 +163,7 @@ def _plan(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) ->
         described = ", ".join([str(_part(operand)) for operand in operands])
         return Numpy("numpy_function", f"{name} of {described}")
     for dtype in loop:
-        if not holds(dtype) and not (wide.is_beyond(dtype) and ufunc.__name__ in wide.UFUNCS):
+        if not holds(dtype):
             return Numpy("numpy_dtype", f"{name} computes in {dtype.name}")
     return _plan_of_loop(ufunc, operands, loop)
 
@@ -275,8 +275,6 @@ def _kind(value: Any) -> Any:
 
 def _cast(value: Any, dtype: Any) -> Any:
     """``value`` at the ``dtype`` that NumPy casts it to, without a weak type."""
-    if wide.is_beyond(dtype):
-        return wide.widened(value)
     if value.__class__ in _SCALARS:
         return dtype.type(value)
     if value.dtype != dtype:
@@ -337,7 +335,8 @@ def _reduction(
     if "indices" in given:
         given["indices"] = np.asarray(given["indices"], np.int32)
     try:
-        return form(_cast(array, computes), **given).astype(computes)
+        with wide.allowed(wide.is_beyond(dtype) or wide.is_beyond(array.dtype)):
+            return form(_cast(array, computes), **given).astype(computes)
     except (TypeError, ValueError, NotImplementedError) as error:
         raise Numpy("numpy_function", name) from error
 

@@ -201,35 +201,32 @@ CURES: dict[str, dict[str, Cure]] = {
     "numpy_function": {
         "use jax.numpy": EXAMPLE,
         "call it once, before or after the loop": Cure(
-            "prices = jnp.arange(8) * 7\nout = prices * 0\nrounded = np.round(prices, -1)\n"
-            "for step in range(3):\n    out = out + rounded",
+            "x = jnp.arange(8.0) * 7\nout = x * 0\ncomplete = np.sin(x, where=x >= 0)\n"
+            "for step in range(3):\n    out = out + complete",
             1,
-            "prices = jnp.arange(8) * 7\nout = prices * 0\nfor step in range(3):\n"
-            "    out = out + np.round(prices + step * 0, -1)",
+            "x = jnp.arange(8.0) * 7\nout = x * 0\nfor step in range(3):\n"
+            "    out = out + np.sin(x + step * 0, where=x >= 0)",
         ),
     },
     "numpy_dtype": {
-        "give a dtype": Cure(
-            "counts = jnp.arange(4) * 2\nout = np.mean(counts, dtype=np.float32)",
-            0,
-            "counts = jnp.arange(4) * 2\nout = np.mean(counts)",
-        ),
-        "convert integers to float32 first": Cure(
-            "counts = jnp.arange(4) * 2\nout = np.mean(counts.astype(jnp.float32))",
-            0,
-            "counts = jnp.arange(4) * 2\nout = np.mean(counts)",
-        ),
-        "switch 64-bit mode on: jax.config.update('jax_enable_x64', True)": Cure(
-            "jax.config.update('jax_enable_x64', True)\ncounts = jnp.arange(4) * 2\nout = np.mean(counts)",
-            0,
-            "counts = jnp.arange(4) * 2\nout = np.mean(counts)",
+        "give a dtype of numbers: objects, texts, dates and structures are NumPy's alone": EXAMPLE,
+    },
+    "numpy_library": {
+        "use jax.numpy": EXAMPLE,
+        "call the library once, before or after the loop": Cure(
+            "import scipy.signal\nx = jnp.arange(4.0)\nout = x * 0\n"
+            "filtered = scipy.signal.lfilter(np.sqrt(x * 2), 1.0, np.ones(4))\n"
+            "for step in range(3):\n    out = out + filtered",
+            1,
+            "import scipy.signal\nx = jnp.arange(4.0)\nout = x * 0\nfor step in range(3):\n"
+            "    out = out + scipy.signal.lfilter(np.sqrt(x * 2), 1.0, np.ones(4))",
         ),
     },
     "numpy_values": {
         "use the function of jax.numpy's, which has a fixed shape (size=, where)": Cure(
             "x = jnp.arange(4.0)\nout = jnp.nonzero(x > 1, size=2)[0]",
             0,
-            "x = jnp.arange(4.0)\nout = np.nonzero(x > 1)[0]",
+            "x = jnp.arange(4.0)\nout = np.flatnonzero(np.greater(x, 1))",
         ),
         "gives nan in place of an error": Cure(
             "x = jnp.arange(4.0)\nout = jnp.take(x, jnp.arange(2) * 2)",

@@ -1,5 +1,5 @@
-"""The oracle: a call on lazy tensors is what it is on NumPy's arrays, in values, dtypes, shapes, containers
-and errors."""
+"""The oracle: a call on lazy tensors is what it is of JAX's arrays eagerly, in values, dtypes, shapes, containers,
+kinds of arrays and errors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import numpy as np
 
 import lazynb
 from lazynb.execute.breaks import break_log
-from lazynb.frontends.tables import SHOWS
-from lazynb.numpy import mutable
+from lazynb.numpy import MutableArray, mutable
 from tests.oracle import RTOL, _message
 
 LOOSE = {"np.percentile(F, [20, 80], axis=1)": 5e-6}
@@ -29,7 +28,7 @@ class Found:
     Attributes:
       status: ``lazy``, ``break`` or ``unsupported``.
       why: the break's code and detail, or the error.
-      problem: in what it is not what NumPy gives.
+      problem: in what it is not what eagerly.
     """
 
     status: str
@@ -41,10 +40,8 @@ def run_call(text: str, arrays: dict[str, np.ndarray]) -> Found:
     """Runs the expression ``text`` on NumPy's arrays and lazily."""
     own = {f"{name}n": value for name, value in arrays.items()}
     target = arrays["F"].copy()
-    # NumPy writes the numbers of a JAX array in another way than its own: text is what eager JAX gives.
-    expects = jnp.asarray if text.partition("(")[0] in SHOWS else np.copy
     expected, error = _run(
-        text, {**{name: expects(value) for name, value in arrays.items()}, **own, "M": target}
+        text, {**{name: jnp.asarray(value) for name, value in arrays.items()}, **own, "M": target}
     )
     expected = target if "(M" in text else expected
     lazynb.sync()
@@ -61,17 +58,13 @@ def run_call(text: str, arrays: dict[str, np.ndarray]) -> Found:
     broken = [f"{row.code} {row.detail}".rstrip() for row in lazynb.breaks()]
     lazynb.sync()
     if lazy_error is not None:
-        if (
-            error is None
-        ):  # what writes to an array: JAX's cannot be written to, and say so in their own words
-            error = _run(text, {**{name: jnp.asarray(value) for name, value in arrays.items()}, **own})[1]
         same = type(error) is type(lazy_error) and _message(error) == _message(lazy_error)
-        problem = None if same else f"raises {lazy_error!r}, NumPy {error!r}"
+        problem = None if same else f"raises {lazy_error!r}, eagerly {error!r}"
         return Found(
             "unsupported", f"{type(lazy_error).__name__}: {str(lazy_error).splitlines()[0]}", problem
         )
     problem = (
-        f"raises nothing, NumPy {error!r}"
+        f"raises nothing, eagerly {error!r}"
         if error is not None
         else difference(expected, result, LOOSE.get(text))
     )
@@ -91,23 +84,26 @@ def difference(expected: Any, found: Any, rtol: float | None = None) -> str | No
     """The first thing in which a result is not NumPy's; None where it is the same."""
     if isinstance(expected, list | tuple):
         if type(expected) is not type(found) or len(expected) != len(found):
-            return f"is {type(found).__name__}, NumPy gives {type(expected).__name__}"
+            return f"is {type(found).__name__}, eagerly {type(expected).__name__}"
         return next((problem for e, f in zip(expected, found) if (problem := difference(e, f, rtol))), None)
-    if expected.__class__ is bool and isinstance(found, jax.Array):  # a pending truth value
+    if expected.__class__ is bool and isinstance(found, MutableArray):  # a pending truth value
         return None if found.dtype == bool and bool(found) is expected else f"is {found!r}, not {expected}"
-    if not isinstance(expected, np.ndarray | np.generic):
+    if not isinstance(expected, jax.Array | np.ndarray | np.generic):
         same = type(expected) is type(found) and (expected == found or expected != expected)
-        return None if same else f"is {found!r}, NumPy gives {expected!r}"
+        return None if same else f"is {found!r}, eagerly {expected!r}"
     if not hasattr(found, "dtype") or found.dtype != expected.dtype:
-        return f"is {getattr(found, 'dtype', type(found))}, NumPy gives {expected.dtype}"
+        return f"is {getattr(found, 'dtype', type(found))}, eagerly {expected.dtype}"
     if found.shape != expected.shape:
-        return f"has shape {found.shape}, NumPy gives {expected.shape}"
-    if getattr(found, "weak_type", False):
-        return "is weak"
+        return f"has shape {found.shape}, eagerly {expected.shape}"
+    kind = jax.Array if isinstance(expected, jax.Array) else type(expected)
+    if not isinstance(found, kind):
+        return f"is a {type(found).__name__}, eagerly a {type(expected).__name__}"
+    if getattr(found, "weak_type", False) is not getattr(expected, "weak_type", False):
+        return f"is {'' if found.weak_type else 'not '}weak"
     got, expected = np.asarray(found), np.asarray(expected)
     if expected.dtype.kind not in "fcV":
-        return None if np.array_equal(expected, got) else f"is\n{got}\nNumPy gives\n{expected}"
+        return None if np.array_equal(expected, got) else f"is\n{got}\neagerly\n{expected}"
     tolerance = 4 * (rtol or RTOL.get(expected.dtype.name, 1e-2))
     scale = np.max(np.abs(expected[np.isfinite(expected)]), initial=0) if expected.ndim else 0
     close = np.isclose(got, expected, rtol=tolerance, atol=float(tolerance * scale), equal_nan=True)
-    return None if np.all(close) else f"is\n{got}\nNumPy gives\n{expected}"
+    return None if np.all(close) else f"is\n{got}\neagerly\n{expected}"

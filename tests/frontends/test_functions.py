@@ -60,5 +60,5 @@ def test_the_comparison_reports_each_kind_of_difference():
     assert difference(np.float32(1), np.float32(1)) is None
     assert "float64" in difference(np.ones(2, np.float32), np.ones(2))
     assert "shape" in difference(np.ones(2, np.float32), np.ones(3, np.float32))
-    assert "NumPy gives" in difference(np.ones(2, np.float32), np.zeros(2, np.float32))
+    assert "eagerly" in difference(np.ones(2, np.float32), np.zeros(2, np.float32))
     assert "list" in difference([np.ones(2)], (np.ones(2),))

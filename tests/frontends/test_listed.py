@@ -22,10 +22,10 @@ RECORDED = [
     "np.array([x[0] > 0, x[1] > 0])",
     "np.array([np.float32(3), x[1]])",
     "np.array([2.0, x[1]], dtype=np.float32)",
-]
-LEFT = [
     "np.array([x[0], i[0]])",
     "np.array([x[0], 2.0])",
+]
+LEFT = [
     "np.array([x[0], x[1]], dtype=np.int32)",
     "np.array([x[0], x[1]], ndmin=3)",
     "np.array([])",
@@ -45,7 +45,7 @@ def test_arrays_of_listed_tensors_equal_those_of_numpy(text, clean):
         lazy = {name: jnp.asarray(value) * 1 for name, value in values.items() if name != "np"}
         found = eval(code, {"np": np, **lazy})
         assert bool(lazynb.breaks()) is (text in LEFT and text != "np.array([])")
-    assert difference(own, np.asarray(found)) is None
+    assert difference(own, found) is None
 
 
 def test_ten_steps_of_runge_kutta_are_one_run(clean):

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiers
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import lazynb
@@ -186,11 +187,8 @@ def test_plain_tensors_raise_what_jax_raises(clean):
     assert not lazynb.breaks()
 
 
-def test_64_bit_arrays_are_refused_without_64_bit_mode():
-    with pytest.raises(TypeError, match="float64 arrays need 64-bit mode"):
-        mutable(np.zeros(3))
-    with jax.enable_x64(True):
-        assert mutable(np.zeros(3)).dtype == np.float64
+def test_arrays_of_64_bits_are_made_and_other_types_refused():
+    assert mutable(np.zeros(3)).dtype == np.float64
     with pytest.raises(TypeError, match="has the type"):
         mutable(np.array(["a"]))
 
@@ -202,21 +200,41 @@ def test_functions_that_break_give_an_ndarray(clean):
         found = np.unique(a)
         found[0] = 3
         b = a // np.array(2)  # float64
-    assert (
-        type(found) is np.ndarray and type(b) is np.ndarray and b.dtype == np.float64
-        if b.dtype != np.float32
-        else True
-    )
-    assert {row.kind for row in lazynb.breaks()} <= {"numpy_values", "numpy_dtype"}
+    assert type(found) is np.ndarray and type(b) is MutableArray and b.dtype == np.float64
+    assert {row.kind for row in lazynb.breaks()} == {"numpy_values"}
 
 
-def test_asarray_is_a_read_only_snapshot(clean):
-    a = mutable(F)
-    before = np.asarray(a)
-    a[0] = 0
-    np.testing.assert_array_equal(before, F)
-    with pytest.raises(ValueError, match="read-only"):
-        before[0] = 1
+def test_asarray_shares_the_memory_both_ways(clean):
+    with lazynb.lazy():
+        a = np.negative(jnp.asarray(F) * -1)
+        row, own = a[1], np.asarray(a)
+        own[0] = 7
+        row[0] = 8
+        a += 1
+        np.add(a, 1, out=a)
+        own[2] *= 2
+        assert np.shares_memory(own, row) and not np.shares_memory(own[0], row)
+    expected = F + 2
+    expected[0], expected[1, 0], expected[2] = 9, 10, (F[2] + 2) * 2
+    for one in (a, own):
+        np.testing.assert_array_equal(one, expected)
+    np.testing.assert_array_equal(row, expected[1])
+
+
+def test_an_array_that_nobody_else_holds_is_lazy_again(clean):
+    with lazynb.lazy():
+        a = np.negative(jnp.asarray(F) * -1)
+        np.asarray(a)[0, 0] = 5
+        a += 1
+        assert a.is_pending and a.tolist()[0][0] == 6
+
+
+def test_to_the_user_s_code_it_is_an_array_or_a_scalar_of_numpy_s(clean):
+    with lazynb.lazy():
+        a = np.sin(jnp.asarray(F) * 1)
+        assert isinstance(a, np.ndarray) and not isinstance(a, jax.Array)
+        assert isinstance(a.sum(), np.floating) and isinstance(a.astype(float).sum(), float)
+        assert not isinstance(a.sum(), np.ndarray) and not lazynb.breaks()
 
 
 def test_mutable_and_its_class_are_exported():
@@ -249,6 +267,15 @@ VIEWS = {
     "abs": lambda a: np.abs(a),
     "turned": lambda a: a.T + a.T,
     "cumulative": lambda a: np.maximum.accumulate(a),
+    "own": lambda a: np.asarray(a),
+    "own tail": lambda a: np.asarray(a)[1:],
+    "double": lambda a: a.astype(np.float64),
+    "half": lambda a: a * np.float64(0.5),
+    "clipped": lambda a: np.clip(a, 1, 4),
+    "where": lambda a: np.where(a > 3, a, -a),
+    "sorted": lambda a: np.sort(a, axis=0),
+    "diagonal": lambda a: np.diagonal(a),
+    "mean": lambda a: a - a.mean(),
 }
 WRITES = {
     "fill": lambda a, b: a.fill(3),
@@ -267,6 +294,11 @@ WRITES = {
     "copyto": lambda a, b: np.copyto(a, b.max()),
     "at": lambda a, b: np.add.at(a, [0, 0], 1),
     "shift": lambda a, b: np.subtract(a[1:], a[:-1], out=a[1:]),
+    "own": lambda a, b: np.asarray(a).__setitem__(-1, 8),
+    "sort": lambda a, b: a.sort(axis=0),
+    "partition": lambda a, b: a.partition(0, axis=0),
+    "clip": lambda a, b: np.clip(a, 0, 5, out=a),
+    "row by row": lambda a, b: [np.add(row, 1, out=row) for row in a],
 }
 # XLA (that of JAX 0.10 at least) aborts the process where it simplifies the reverse of a map, which it makes
 # of a write's scatter: ``AlgebraicSimplifier::HandleReverse``, "Invalid binary instruction opcode map". So no
@@ -292,7 +324,7 @@ def run(steps, arrays):
     return pool, outcomes
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2000 if tiers.FULL else 60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(STEP, min_size=1, max_size=12), st.sampled_from([np.int32, np.float32]))
 def test_random_programs_of_views_and_writes_equal_numpy(steps, dtype):
     start = [np.arange(6, dtype=dtype).reshape(2, 3), np.arange(4, dtype=dtype)]
@@ -303,8 +335,8 @@ def test_random_programs_of_views_and_writes_equal_numpy(steps, dtype):
     assert outcomes == expected
     for one, other in zip(own, found):
         assert other.dtype == one.dtype and other.shape == one.shape
-        np.testing.assert_array_equal(np.asarray(other), one)
-        if isinstance(other, MutableArray) and one.size > 1 and one.ndim:
+        np.testing.assert_allclose(np.asarray(other), one, rtol=1e-5, atol=1e-5)
+        if type(other) is MutableArray and one.size > 1 and one.ndim:
             assert (
                 other.flags.c_contiguous == one.flags.c_contiguous
                 and other.flags.f_contiguous == one.flags.f_contiguous
