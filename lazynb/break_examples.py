@@ -515,16 +515,16 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
     ),
     "numpy_library": (
         """
-        import scipy.signal
+        import scipy.linalg
 
         x = jnp.arange(4.0) * 2
-        out = scipy.signal.lfilter(np.sqrt(x), 1.0, np.ones(4))
+        out = scipy.linalg.toeplitz(np.sqrt(x))
         """,
         """
-        import scipy.signal
+        import jax.scipy.linalg
 
         x = jnp.arange(4.0) * 2
-        out = jnp.convolve(jnp.sqrt(x), np.ones(4))[:4]
+        out = jax.scipy.linalg.toeplitz(jnp.sqrt(x))
         """,
     ),
     "delete": (

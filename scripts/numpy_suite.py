@@ -32,6 +32,13 @@ FOLDERS = ("_core", "lib", "linalg", "fft")
 MOST = 400
 
 
+class NumPyTable(Table):
+    """The table, whose patterns begin with the folder of NumPy's."""
+
+    def reason(self, test: str) -> str | None:
+        return next((why for pattern, why in self.reasons.items() if jax_suite.fits(test, pattern)), None)
+
+
 def sources() -> Path:
     """The folder with a copy of the installed NumPy's tests."""
     target = BUILD / f"sources-{np.__version__}"
@@ -52,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--share", action="store_true", help="the files of the default tier")
     parser.add_argument("--most", type=int, default=MOST, help=f"tests of a file, equally spaced ({MOST})")
     options = parser.parse_args(arguments)
-    folder, table = sources(), Table((PLUGIN / "differences.toml").read_text())
+    folder, table = sources(), NumPyTable((PLUGIN / "differences.toml").read_text())
     results = BUILD / "results" / f"{np.__version__}-{sys.version_info.minor}-{options.most}"
     results.mkdir(parents=True, exist_ok=True)
     settings = Settings(

@@ -165,8 +165,10 @@ def _is_in_place(args: Arguments, kwargs: Options) -> bool:
     return not _argument(args, kwargs, 1, "copy", True)
 
 
-def _calls(args: Arguments, kwargs: Options) -> bool:
-    return any(map(callable, (*args[1:], *kwargs.values())))
+def _pads_otherwise(args: Arguments, kwargs: Options) -> bool:
+    if any(map(callable, (*args[1:], *kwargs.values()))):
+        return True
+    return _argument(args, kwargs, 2, "mode") == "linear_ramp" and _kinds(args[:1]) <= set("iub")
 
 
 def _table(
@@ -214,7 +216,7 @@ BREAKS: dict[str, Break] = {
     **_table("numpy_values", _TYPE, "poly", _is_no_real_vector),
     **_table("numpy_dtype", "compares integers in float64", "isclose", _has_integers),
     **_table("numpy_out", "writes to its argument", "nan_to_num", _is_in_place),
-    **_table("numpy_function", "calls a Python function", "pad", _calls),
+    **_table("numpy_function", "calls a function, or rounds a ramp of integers", "pad", _pads_otherwise),
     **_table("numpy_function", "of truth values", "trapezoid", _has_truths),
     **_table(
         "numpy_function",

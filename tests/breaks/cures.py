@@ -214,12 +214,12 @@ CURES: dict[str, dict[str, Cure]] = {
     "numpy_library": {
         "use jax.numpy": EXAMPLE,
         "call the library once, before or after the loop": Cure(
-            "import scipy.signal\nx = jnp.arange(4.0)\nout = x * 0\n"
-            "filtered = scipy.signal.lfilter(np.sqrt(x * 2), 1.0, np.ones(4))\n"
-            "for step in range(3):\n    out = out + filtered",
+            "import scipy.linalg\nx = jnp.arange(4.0)\nout = jnp.zeros((4, 4))\n"
+            "matrix = scipy.linalg.toeplitz(np.sqrt(x * 2))\n"
+            "for step in range(3):\n    out = out + matrix",
             1,
-            "import scipy.signal\nx = jnp.arange(4.0)\nout = x * 0\nfor step in range(3):\n"
-            "    out = out + scipy.signal.lfilter(np.sqrt(x * 2), 1.0, np.ones(4))",
+            "import scipy.linalg\nx = jnp.arange(4.0)\nout = jnp.zeros((4, 4))\nfor step in range(3):\n"
+            "    out = out + scipy.linalg.toeplitz(np.sqrt(x * 2))",
         ),
     },
     "numpy_values": {

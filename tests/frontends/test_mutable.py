@@ -434,3 +434,14 @@ def test_writing_to_a_scalar_behaves_as_in_numpy(clean):
         for scalar in (x, x.T, np.squeeze(x)):
             with pytest.raises(TypeError, match="first operand must be array"):
                 np.add.at(scalar, [0], 1)
+
+
+def test_an_array_method_of_the_user_s_class_gives_numpy_s_own(clean):
+    class Holder:
+        def __array__(self, dtype=None, copy=None):
+            return np.sin(x)
+
+    with lazynb.lazy():
+        x = jnp.arange(3.0) * 1
+        found = np.asarray(Holder())
+    assert type(found) is np.ndarray and {row.kind for row in lazynb.breaks()} == {"numpy_library"}

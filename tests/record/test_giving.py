@@ -73,8 +73,8 @@ def alarms(rounds):
     """Loops in which an alarm raises, at whatever instruction it comes; how often."""
     draw, state, count = random.Random(1), (jnp.ones(4), jnp.ones(4)), 0
     while count < rounds:
-        # (JAX makes a ValueError of an interrupt that comes as it compares keys of a cache.)
-        with contextlib.suppress(KeyboardInterrupt, ValueError):
+        # (JAX makes a ValueError of an interrupt that comes as it compares keys of a cache, or an AttributeError.)
+        with contextlib.suppress(KeyboardInterrupt, ValueError, AttributeError):
             signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-5, 2e-3))
             for _ in range(400):
                 state = donating(*state)
