@@ -20,7 +20,7 @@ from lazynb.config import config
 from lazynb.landmarks import landmarks
 from lazynb.record import powers
 from lazynb.record.capacity import SURELY_THERE, lacks, size_of
-from lazynb.record.constants import settled
+from lazynb.record.constants import Lifted, settled
 from lazynb.record.differentiated import Differentiated
 from lazynb.record.fast.jitted import donated, gives_twice, lift_constants, warn_of_unusable
 from lazynb.record.giving import Gift
@@ -515,6 +515,8 @@ class LazyTrace(jc.Trace):
                 return self._slot(pending, arg)
             arg = value
         elif isinstance(arg, jc.Tracer):
+            if arg.__class__ is Lifted:  # what a jitted function under ``grad`` closes over
+                return self._slot(pending, arg.tensor)
             raise jc.escaped_tracer_error(arg)
         if arg.__class__ is jc.ArrayImpl or isinstance(arg, jax.Array):
             if arg.is_deleted():

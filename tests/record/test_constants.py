@@ -61,6 +61,24 @@ def test_gradients_through_custom_derivatives_equal_eager(rules, place):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), found, expected)
 
 
+@pytest.mark.parametrize(
+    "wrap", [jax.jit, jax.vmap, lambda f: jax.vmap(jax.jit(f)), lambda f: jax.jit(jax.vmap(f))]
+)
+def test_gradients_of_a_custom_jvp_in_a_scan_that_closes_over_an_array_equal_eager(wrap):
+    def gradient(x):
+        w = jnp.cos(x) * 2
+
+        @jax.custom_jvp
+        def f(x):
+            return x * w.sum()
+
+        f.defjvp(lambda primals, tangents: (f(*primals), 2 * tangents[0]))
+        scanned = wrap(lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0])
+        return jax.grad(lambda x: scanned(x).sum())(x)
+
+    assert_same(gradient, X)
+
+
 def test_a_function_without_pending_arrays_runs_nothing(clean):
     with lazynb.lazy():
         x = jnp.asarray(X) * 2
