@@ -541,8 +541,9 @@ def _in_another_thread(kind: str, detail: str) -> tuple[str, str]:
 
 
 def tensors_in(trees: Sequence[Any]) -> list[LazyTensor]:
-    """The lazy tensors among the leaves of pytrees."""
-    return [leaf for leaf in jax.tree.leaves(list(trees)) if isinstance(leaf, LazyTensor)]
+    """The lazy tensors among the leaves of pytrees; of a mutable array, the one that its memory is."""
+    leaves = [leaf.held if jc.is_container(leaf) else leaf for leaf in jax.tree.leaves(list(trees))]
+    return [leaf for leaf in leaves if isinstance(leaf, LazyTensor)]
 
 
 def await_values(tree: Any) -> None:

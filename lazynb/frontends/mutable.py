@@ -143,6 +143,12 @@ class MutableArray(indexing.Writable):
         return self._memory.is_pending
 
     @property
+    def held(self) -> Any:
+        """The array of JAX's that is the memory, a part of it for a view; None if it is an array of NumPy's."""
+        present = self._memory.present
+        return present if isinstance(present, jax.Array) else None
+
+    @property
     def value(self) -> Any:
         """The values as an array of JAX's, pending ones as they are; later writes do not change it."""
         return self._memory.read(self._path)

@@ -445,3 +445,15 @@ def test_an_array_method_of_the_user_s_class_gives_numpy_s_own(clean):
         x = jnp.arange(3.0) * 1
         found = np.asarray(Holder())
     assert type(found) is np.ndarray and {row.kind for row in lazynb.breaks()} == {"numpy_library"}
+
+
+def test_tools_take_an_array_as_the_tensor_that_it_holds(clean):
+    with lazynb.lazy():
+        x = jnp.arange(3.0) * 1
+        y = np.sin(x)
+        tail = y[1:]
+        tail *= 2
+        graph = lazynb.graph(y)
+        assert len(graph) > 2 and "y" in str(graph).split() and y.is_pending
+        lazynb.sync(y)
+        assert not y.is_pending and not x.is_pending

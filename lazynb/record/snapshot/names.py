@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from lazynb import _jax as jc
 from lazynb.instructions import locals_of
 from lazynb.record.tensor import LazyTensor
 from lazynb.source import is_user_file, user_frame
@@ -86,6 +87,9 @@ def _identities(leaf: Any) -> Iterator[int]:
 def _leaves(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, jax.Array):
         yield "", value
+    elif jc.is_container(value):
+        if value.base is None and value.held is not None:
+            yield "", value.held
     elif _is_container(value):
         yield from _walk(value)
 
@@ -108,8 +112,8 @@ def _walk(tree: Any) -> Iterator[tuple[str, Any]]:
     while stack and visited < _MAX_LEAVES:
         path, node, above = stack.pop()
         visited += 1
-        if isinstance(node, jax.Array):
-            yield path, node
+        if isinstance(node, jax.Array) or jc.is_container(node):
+            yield from ((path, leaf) for _, leaf in _leaves(node))
             continue
         if id(node) in above:
             continue
