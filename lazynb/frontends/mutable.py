@@ -144,7 +144,7 @@ class MutableArray(indexing.Writable):
 
     @property
     def held(self) -> Any:
-        """The array of JAX's that is the memory, a part of it for a view; None if it is an array of NumPy's."""
+        """The array of JAX's that the memory is (of a view: the whole); None where it is NumPy's own."""
         present = self._memory.present
         return present if isinstance(present, jax.Array) else None
 
