@@ -152,8 +152,8 @@ def fits(test: str, pattern: str) -> bool:
 @dataclass
 class Settings:
     """How tests are run: where they are, how many cases of each, how many of a file, where results are kept,
-    on how many virtual devices of the CPU (JAX's own choice where it is None), the path of a file, and
-    pytest's options."""
+    on how many virtual devices of the CPU (JAX's own choice where it is None), the path of a file, pytest's
+    options, and the folders of its plugins."""
 
     folder: Path
     results: Path
@@ -162,6 +162,7 @@ class Settings:
     devices: int | None = None
     path: str = "tests/{}.py"
     options: Sequence[str] = ("-c", "pyproject.toml")
+    plugins: Sequence[Path] = (PLUGIN,)
 
     def kept(self, file: str, ending: str) -> Path:
         """The file with what is known of the tests of ``file``."""
@@ -199,7 +200,7 @@ def run(settings: Settings, file: str, lazily: bool, only: Sequence[str] | None)
 
 def _process(settings: Settings, file: str, lazily: bool, only: Sequence[str] | None, log: Path) -> int:
     chosen = settings.kept(file, "only")
-    paths = [str(ROOT), str(PLUGIN), str(PLUGIN.parent / "numpysuite"), os.environ.get("PYTHONPATH", "")]
+    paths = [str(ROOT), *map(str, settings.plugins), os.environ.get("PYTHONPATH", "")]
     environment = {
         **os.environ,
         "JAX_NUM_GENERATED_CASES": str(settings.cases),
@@ -300,6 +301,19 @@ def judge(table: Any, file: str, passing: Sequence[str], lazily: Results, second
     )
 
 
+def compared(settings: Settings, table: Any, file: str) -> Outcome:
+    """What came of ``file``, eagerly and lazily; printed, with what is not in ``table``."""
+    began = time.monotonic()
+    passing = eagerly(settings, file)
+    outcome = judge(table, file, passing, run(settings, file, True, passing), time.monotonic() - began)
+    print(outcome, flush=True)
+    folder = settings.path.partition("{")[0]
+    for test in outcome.unlisted[:SHOWN]:
+        said = outcome.failing[test].strip().partition("\n")[0][:200]
+        print(f"  {test.removeprefix(folder)}\n    {said}")
+    return outcome
+
+
 def summary(outcomes: Sequence[Outcome], table: str = TABLE.name) -> str:
     """All files in a line; reasons stand in ``table``."""
     eager, failing = sum(one.eager for one in outcomes), sum(len(one.failing) for one in outcomes)
@@ -354,17 +368,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0 if options.optional else 2
     outcomes = []
     for file in _names(table, options.files, folder, options.share):
-        settings, began = _settings(table, options, folder, jax.__version__, file), time.monotonic()
-        passing = eagerly(settings, file)
-        outcomes.append(
-            judge(table, file, passing, run(settings, file, True, passing), time.monotonic() - began)
-        )
-        print(outcomes[-1], flush=True)
-        for test in outcomes[-1].unlisted[:SHOWN]:
-            print(
-                f"  {test.removeprefix('tests/')}\n    "
-                f"{outcomes[-1].failing[test].strip().partition(chr(10))[0][:200]}"
-            )
+        outcomes.append(compared(_settings(table, options, folder, jax.__version__, file), table, file))
     print(summary(outcomes))
     return 1 if any(one.unlisted for one in outcomes) else 0
 

@@ -17,13 +17,12 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import jax_suite
 import numpy as np
-from jax_suite import Outcome, Settings, Table
+from jax_suite import Settings, Table
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "numpy-suite"
@@ -69,16 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.most,
         path="{}.py",
         options=("-c", "/dev/null", "-p", "numpy_plugin"),
+        plugins=(jax_suite.PLUGIN, PLUGIN),
     )
-    outcomes: list[Outcome] = []
-    for file in _files(options.files, folder, table, options.share):
-        began = time.monotonic()
-        passing = jax_suite.eagerly(settings, file)
-        found = jax_suite.run(settings, file, True, passing)
-        outcomes.append(jax_suite.judge(table, file, passing, found, time.monotonic() - began))
-        print(outcomes[-1], flush=True)
-        for test in outcomes[-1].unlisted[: jax_suite.SHOWN]:
-            print(f"  {test}\n    {outcomes[-1].failing[test].strip().partition(chr(10))[0][:200]}")
+    files = _files(options.files, folder, table, options.share)
+    outcomes = [jax_suite.compared(settings, table, file) for file in files]
     print(f"\nNumPy {np.__version__}: {jax_suite.summary(outcomes, 'tests/numpysuite/differences.toml')}")
     return int(any(one.unlisted for one in outcomes))
 

@@ -19,7 +19,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -140,16 +139,7 @@ def run(library: Library, folder: Path, share: bool, most: int) -> list[Outcome]
     results = BUILD / "results" / f"{library.name}-{library.version}-{sys.version_info.minor}-{most}"
     results.mkdir(parents=True, exist_ok=True)
     settings = Settings(folder.resolve(), results, 1, most, path="{}.py", options=("-o", "addopts="))
-    outcomes = []
-    for file in library.files(folder, share):
-        began = time.monotonic()
-        passing = jax_suite.eagerly(settings, file)
-        found = jax_suite.run(settings, file, True, passing)
-        outcomes.append(jax_suite.judge(library, file, passing, found, time.monotonic() - began))
-        print(outcomes[-1], flush=True)
-        for test in outcomes[-1].unlisted[: jax_suite.SHOWN]:
-            print(f"  {test}\n    {outcomes[-1].failing[test].strip().partition(chr(10))[0][:200]}")
-    return outcomes
+    return [jax_suite.compared(settings, library, file) for file in library.files(folder, share)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

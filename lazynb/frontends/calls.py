@@ -183,6 +183,6 @@ def _leave_subclasses(function: Any, tree: Any) -> None:
       Numpy: one is among the arguments.
     """
     for leaf in leaves(tree):
-        if type(leaf) is not MutableArray and isinstance(leaf, np.ndarray) and leaf.__class__ not in _PLAIN:
+        if isinstance(leaf, np.ndarray) and leaf.__class__ not in _PLAIN:
             name = ufuncs.name_of(function) if isinstance(function, np.ufunc) else f"np.{function.__name__}"
             raise Numpy("numpy_function", f"{name} of a {type(leaf).__name__}")

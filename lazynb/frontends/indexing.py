@@ -54,7 +54,7 @@ def select(array: Any, place: Any) -> Any:
     else:
         selected = np.arange(array.size).reshape(array.shape)[known]
         taken = _taken(array.value, np.asarray(selected))
-    with wide.allowed(wide.is_beyond(array.dtype)):
+    with wide.mode_for(array.dtype):
         taken = taken.reshape(selected.shape)
     order = order_of(selected) if isinstance(selected, np.ndarray) else None
     laid = layout(selected.shape, array.dtype, order)
@@ -72,13 +72,13 @@ def _is_plain(part: Any) -> bool:
 
 
 def _at(value: Any, place: tuple[Any, ...]) -> Any:
-    with wide.allowed(wide.is_beyond(value.dtype)):
+    with wide.mode_for(value.dtype):
         return value[tuple([np.asarray(one) if type(one) is list else one for one in place])]
 
 
 def _taken(value: Any, places: np.ndarray) -> Any:
     """The elements at ``places``, counted in C order."""
-    with wide.allowed(wide.is_beyond(value.dtype)):
+    with wide.mode_for(value.dtype):
         flat = value.reshape(-1)
         return flat[places.ravel().astype(np.int32)] if places.size else flat[:0]
 
@@ -119,7 +119,7 @@ def _assign_where(array: Any, mask: Any, value: Any) -> None:
     np.broadcast_to(np.int8(0), array.shape)[np.broadcast_to(np.False_, mask.shape)]  # says what is wrong
     whole = array.value
     every = mask.reshape(mask.shape + (1,) * (whole.ndim - mask.ndim))
-    with wide.allowed(wide.is_beyond(array.dtype)):
+    with wide.mode_for(array.dtype):
         array._write(jnp.where(every, fit(value, (), array.dtype), whole))
 
 
@@ -128,7 +128,7 @@ def _assign_places(array: Any, parts: tuple[Any, ...], value: Any) -> None:
     chosen = np.arange(array.size).reshape(array.shape)[tuple(map(_known, parts))]
     fitted = fit(value, chosen.shape, array.dtype)
     whole = array.value
-    with wide.allowed(wide.is_beyond(array.dtype)):
+    with wide.mode_for(array.dtype):
         array._write(_with_places(whole, chosen, fitted))
 
 
@@ -163,7 +163,7 @@ def fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     if not _fits(given, shape):
         np.broadcast_to(np.int8(0), shape).copy()[...] = np.broadcast_to(np.int8(0), value.shape)
     fitted = converted(value, dtype)
-    with wide.allowed(wide.is_beyond(dtype)):
+    with wide.mode_for(dtype):
         return fitted.reshape(given)
 
 
@@ -232,7 +232,7 @@ class Flat:
         array = self._array
         chosen = np.arange(array.size).reshape(array.shape).flat[_known(place)]
         taken = _taken(array.value, np.asarray(chosen))
-        with wide.allowed(wide.is_beyond(array.dtype)):
+        with wide.mode_for(array.dtype):
             taken = taken.reshape(np.shape(chosen))
         return array._alone(taken, scalar=not isinstance(chosen, np.ndarray))
 
@@ -245,7 +245,7 @@ class Flat:
             with wide.allowed(wide.has_beyond(value)):
                 value = resize(value, chosen.shape)
         fitted, whole = fit(value, chosen.shape, array.dtype), array.value
-        with wide.allowed(wide.is_beyond(array.dtype)):
+        with wide.mode_for(array.dtype):
             array._write(_with_places(whole, chosen, fitted))
 
     def __len__(self) -> int:

@@ -40,7 +40,7 @@ def array_of(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     dtype = answer.dtype
     if not holds(dtype) or not all([_becomes(element, dtype) for element in elements]):
         return None
-    with wide.allowed(wide.is_beyond(dtype)):
+    with wide.mode_for(dtype):
         return wrap(_stacked(items, dtype))
 
 

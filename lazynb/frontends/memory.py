@@ -18,10 +18,6 @@ from lazynb.frontends import paths, wide
 from lazynb.frontends.leaves import strong
 from lazynb.record.tensor import LazyTensor
 
-_OWN_REFERENCES = (
-    3  # of the memory's array, where it alone holds it: its attribute, a variable, the count's argument
-)
-
 
 class Memory:
     """The values of one array, for all of its views.
@@ -56,11 +52,11 @@ class Memory:
     @property
     def array(self) -> Any:
         """The values of now as an array of JAX's, which no later write changes."""
-        own = self._own
-        if own is None:
+        if self._own is None:
             return self._array
-        is_held = sys.getrefcount(own) > _OWN_REFERENCES
-        with wide.allowed(wide.is_beyond(own.dtype)):
+        is_held = _holders(self) > _ALONE
+        own = self._own
+        with wide.mode_for(own.dtype):
             array = jnp.asarray(own.copy() if is_held else own)
         if not is_held:
             self._array, self._own = array, None
@@ -69,23 +65,18 @@ class Memory:
     def read(self, path: Sequence[paths.PathStep]) -> Any:
         """The part of :attr:`array` that ``path`` selects."""
         array = self.array
-        with wide.allowed(wide.is_beyond(array.dtype)):
+        with wide.mode_for(array.dtype):
             return strong(paths.read(array, path))
 
     def write(self, path: Sequence[paths.PathStep], part: Any) -> None:
         """Puts ``part`` where ``path`` leads."""
-        own = self._own
-        if own is not None and sys.getrefcount(own) > _OWN_REFERENCES:
-            value = (
-                part._force("numpy_out", "an array that NumPy holds")
-                if isinstance(part, LazyTensor)
-                else part
-            )
-            paths.along(own, path)[...] = np.asarray(value)
+        if self._own is not None and _holders(self) > _ALONE:
+            if isinstance(part, LazyTensor):
+                part = part._force("numpy_out", "an array that NumPy holds")
+            paths.along(self._own, path)[...] = np.asarray(part)
             return
-        del own
         array = self.array
-        with wide.allowed(wide.is_beyond(array.dtype)):
+        with wide.mode_for(array.dtype):
             self._array = paths.write(array, path, part)
 
     def seen(self, kind: str, detail: str = "") -> np.ndarray:
@@ -99,7 +90,22 @@ class Memory:
         """The memory as an array of NumPy's, which is shared from now on; a trace break if values are
         pending."""
         if self._own is None:
-            own = paths.new(self._laid)
+            own = np.empty_like(self._laid)
             own[...] = self.seen(kind, detail)
             self._own, self._array = own, None
         return self._own
+
+
+def _holders(memory: Memory) -> int:
+    """How many references there are to the memory's own array."""
+    return sys.getrefcount(memory._own)
+
+
+def _held_alone() -> int:
+    memory = Memory(None, np.empty(0))
+    memory._own = np.empty(0)
+    return _holders(memory)
+
+
+_ALONE = _held_alone()
+"""What :func:`_holders` says of an array that nobody else holds, on this Python."""

@@ -182,7 +182,7 @@ class MutableArray(indexing.Writable):
             laid = laid.view()
             laid.flags.writeable = False
         if self._scalar:
-            with wide.allowed(wide.is_beyond(self.dtype)):
+            with wide.mode_for(self.dtype):
                 return wrap(step.get(self.value), laid)
         base = self if self._base is None else self._base
         return MutableArray(self._memory, (*self._path, step), laid, base)
@@ -203,7 +203,7 @@ class MutableArray(indexing.Writable):
             raise ValueError("cannot resize this array: it does not own its data")
         wanted = np.broadcast_shapes(_unpacked(shape) if shape else self.shape)
         flat, size = self.value.reshape(-1), int(np.prod(wanted))
-        with wide.allowed(wide.is_beyond(self.dtype)):
+        with wide.mode_for(self.dtype):
             flat = jnp.pad(flat[:size], (0, max(0, size - flat.size))).reshape(wanted)
         laid = layout(wanted, self.dtype)
         self._memory, self._path, self._layout = Memory(flat, laid), (), laid
@@ -368,11 +368,14 @@ class MutableArray(indexing.Writable):
         return array.copy() if copy else array
 
     def __getattr__(self, name: str) -> Any:
-        """What NumPy's arrays have besides, of NumPy's own array."""
+        """What NumPy's arrays have besides, of NumPy's own array. Only calling a method runs anything."""
         kind = self.dtype.type if self._scalar else np.ndarray
         if name.startswith("_") or not hasattr(kind, name):
             raise AttributeError(f"'{kind.__module__}.{kind.__name__}' object has no attribute '{name}'")
-        return getattr(self.own("numpy_function", f"ndarray.{name}"), name)
+        detail = f"ndarray.{name}"
+        if not callable(getattr(kind, name)):
+            return getattr(self.own("numpy_function", detail), name)
+        return lambda *args, **kwargs: getattr(self.own("numpy_function", detail), name)(*args, **kwargs)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.own("pickle").__reduce_ex__(protocol)
@@ -514,7 +517,7 @@ def mutable(x: Any) -> MutableArray:
     array = np.asarray(x)
     if not holds(array.dtype):
         raise TypeError(f"no array of JAX's has the type {array.dtype}")
-    with wide.allowed(wide.is_beyond(array.dtype)):
+    with wide.mode_for(array.dtype):
         return wrap(jnp.asarray(array.copy()), layout(array.shape, array.dtype, order_of(array)))
 
 

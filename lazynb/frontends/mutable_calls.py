@@ -46,9 +46,7 @@ def are_known_places(tree: Any) -> bool:
 
 
 def _is_pending(array: Any) -> bool:
-    return bool(
-        array._memory.is_pending if isinstance(array, MutableArray) else getattr(array, "is_pending", False)
-    )
+    return bool(getattr(array, "is_pending", False))
 
 
 def wrapping(call: Function, args: Any, kwargs: Any) -> Callable[[Any, bool], MutableArray]:
@@ -102,7 +100,7 @@ def _written(result: Any, target: MutableArray | None, mask: Any) -> MutableArra
         return wrap(result)
     old, mask = target.value, read(mask)
     new = converted(result, target.dtype)
-    with wide.allowed(wide.is_beyond(target.dtype)):
+    with wide.mode_for(target.dtype):
         new = jnp.broadcast_to(new, target.shape)
         target._write(new if mask is True else jnp.where(jnp.asarray(mask), new, old))
     return target
@@ -137,7 +135,7 @@ def add_at(ufunc: np.ufunc, target: Any, places: Any, *values: Any) -> None:
         raise Numpy("numpy_function", name)
     chosen = np.arange(target.size).reshape(target.shape)[places]  # says what is out of bounds
     value, old = fit(values[0], chosen.shape, target.dtype), target.value
-    with wide.allowed(wide.is_beyond(target.dtype)):
+    with wide.mode_for(target.dtype):
         value = jnp.broadcast_to(value, chosen.shape).reshape(-1)
         at = old.reshape(-1).at[chosen.ravel().astype(np.int32)]
         target._write(getattr(at, _AT_METHODS[ufunc])(value).reshape(target.shape))
@@ -191,7 +189,7 @@ def _is_in_c_order(leaf: Any) -> bool:
     """Whether ``leaf`` is no reason to lay out a result in another order."""
     if not isinstance(leaf, MutableArray) or leaf.ndim < 2:
         return True
-    return leaf._layout.flags.c_contiguous
+    return leaf.is_in_c_order
 
 
 def _small_alike(array: MutableArray, shape: tuple[int, ...]) -> np.ndarray:
@@ -289,7 +287,7 @@ def _diag(v: MutableArray, k: int = 0) -> Any:
 
 
 def _matrix_transpose(x: MutableArray) -> Any:
-    return np.swapaxes(x, -1, -2) if x.ndim > 1 else np.matrix_transpose(x._layout)
+    return x.mT if x.ndim > 1 else np.matrix_transpose(x._layout)  # which says what is wrong
 
 
 def _checked(function: Function, m: MutableArray) -> MutableArray:
@@ -393,7 +391,7 @@ def _fill_diagonal(a: MutableArray, val: Any, wrap: bool = False) -> bool:
     if wrap or np.ndim(read(val)) or a.ndim != 2:
         return False
     value, old = fit(val, (), a.dtype), a.value
-    with wide.allowed(wide.is_beyond(a.dtype)):
+    with wide.mode_for(a.dtype):
         a._write(jnp.fill_diagonal(old, value, inplace=False))
     return True
 
@@ -410,7 +408,7 @@ def _put_along_axis(arr: MutableArray, indices: Any, values: Any, axis: Any = -1
     np.put_along_axis(probe, indices, True, axis)  # says what is out of bounds
     chosen = np.take_along_axis(np.arange(arr.size).reshape(arr.shape), indices, axis)
     fitted = fit(values, chosen.shape, arr.dtype)
-    with wide.allowed(wide.is_beyond(arr.dtype)):
+    with wide.mode_for(arr.dtype):
         fitted = jnp.broadcast_to(fitted, chosen.shape).reshape(-1)
     arr.flat[chosen.ravel()] = fitted
     return True

@@ -165,11 +165,6 @@ def layout(shape: tuple[int, ...], dtype: Any, order: Sequence[int] | None = Non
     return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, tuple(strides))
 
 
-def new(laid: np.ndarray) -> np.ndarray:
-    """A new array of NumPy's with the shape, type and order of axes of a layout."""
-    return np.empty_like(laid)
-
-
 def order_of(array: np.ndarray) -> list[int]:
     """The axes from the slowest to the fastest."""
     return sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))

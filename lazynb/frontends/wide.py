@@ -39,6 +39,11 @@ def allowed(is_needed: bool = True) -> Any:
     return jax.enable_x64(True) if is_needed else _PLAIN
 
 
+def mode_for(dtype: Any) -> Any:
+    """The mode in a ``with`` block in which ``dtype`` stays."""
+    return allowed(is_beyond(dtype))
+
+
 def narrowed(array: Any) -> Any:
     """``array`` as JAX takes NumPy's arrays in the present mode."""
     return array.astype(_NARROWER[array.dtype]) if is_beyond(array.dtype) else array

@@ -457,3 +457,12 @@ def test_tools_take_an_array_as_the_tensor_that_it_holds(clean):
         assert len(graph) > 2 and "y" in str(graph).split() and y.is_pending
         lazynb.sync(y)
         assert not y.is_pending and not x.is_pending
+
+
+def test_asking_for_a_method_runs_nothing(clean):
+    with lazynb.lazy():
+        y = np.sin(jnp.arange(3.0) * 1)
+        assert hasattr(y, "partition") and callable(y.byteswap) and not hasattr(y, "nonsense")
+        assert y.is_pending and not lazynb.breaks()
+        y.partition(1)
+        assert [row.detail for row in lazynb.breaks()] == ["ndarray.partition"]
