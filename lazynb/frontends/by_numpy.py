@@ -3,9 +3,10 @@ of lazy mode."""
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from lazynb import _jax as jc
@@ -48,30 +49,35 @@ def by_numpy(function: Function, args: Any, kwargs: Any, kind: str = "asarray", 
 _PASSED = frozenset(sys.stdlib_module_names) | {"jax", "numpy", "lazynb", "pytest_lazynb"}
 """Packages that call for somebody else."""
 
-_goes_through: set[str] = set()
+_asked: set[CodeType] = set()
+"""Functions of libraries that asked for ``__array_namespace__``, themselves or by what they called."""
 
 
 def note_namespace_asked() -> None:
-    """Notes that the library that calls knows arrays of all kinds: it asked for ``__array_namespace__``."""
-    library = _library(sys._getframe(1))
-    if library is not None:
-        _goes_through.add(library)
+    """Notes that the functions that call know arrays of all kinds: they asked for ``__array_namespace__``."""
+    _, codes = _library(sys._getframe(1))
+    _asked.update(code for code in codes if not code.co_flags & inspect.CO_NESTED)  # a decorator's serve many
 
 
 def library_that_calls() -> str | None:
-    """The package whose code calls a function of NumPy's; None if it is the user's, or one that knows such
-    arrays."""
-    library = _library(sys._getframe(1))
-    return None if library in _goes_through else library
+    """The package whose code calls a function of NumPy's; None if it is the user's, or of a function that
+    knows such arrays."""
+    library, codes = _library(sys._getframe(1))
+    return library if _asked.isdisjoint(codes) else None
 
 
-def _library(frame: FrameType | None) -> str | None:
+def _library(frame: FrameType | None) -> tuple[str | None, list[CodeType]]:
+    """The package that calls, and the functions between its call and the user's line, inner ones first."""
+    library, codes = None, []
     while frame is not None:
         if is_user_code(frame.f_code):
-            return "__array__" if frame.f_code.co_name == "__array__" else None  # NumPy takes its own alone
+            if library is None and frame.f_code.co_name == "__array__":
+                library = "__array__"  # NumPy takes its own arrays alone
+            break
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         is_generated = frame.f_code.co_filename.startswith("<") or not package
         if not is_generated and package not in _PASSED:
-            return package
+            library = library or package
+            codes.append(frame.f_code)
         frame = frame.f_back
-    return None
+    return library, codes

@@ -466,3 +466,13 @@ def test_asking_for_a_method_runs_nothing(clean):
         assert y.is_pending and not lazynb.breaks()
         y.partition(1)
         assert [row.detail for row in lazynb.breaks()] == ["ndarray.partition"]
+
+
+def test_one_function_of_a_library_that_knows_arrays_says_nothing_of_another(clean):
+    stats, linalg = pytest.importorskip("scipy.stats"), pytest.importorskip("scipy.linalg")
+    with lazynb.lazy():
+        x = jnp.arange(4.0) * 2
+        stats.ttest_ind(np.sqrt(x), np.sqrt(x))  # asks for ``__array_namespace__``
+        lazynb.clear_cache()
+        linalg.toeplitz(np.sqrt(x))
+        assert {row.kind for row in lazynb.breaks()} == {"numpy_library"}
