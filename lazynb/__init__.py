@@ -17,6 +17,8 @@ from lazynb.errors import (
 )
 from lazynb.execute.breaks import Breaks as Breaks, TraceBreak as TraceBreak, breaks as breaks
 from lazynb.execute.flush import execution as _execution
+from lazynb.execute.hosts.presence import presence as _presence
+from lazynb.frontends.library_entries import install as _watch_libraries
 from lazynb.numerics.numerics import Numerics as Numerics
 from lazynb.numerics.run import numerics_of as _numerics_of
 from lazynb.record import ambient as _ambient  # noqa: F401
@@ -57,10 +59,16 @@ _install_numerics()
 def _numpy_calls() -> _Any:
     from lazynb.frontends import calls
 
+    _Hooks.numpy = lambda: calls
     return calls
 
 
-_Hooks.numpy = _numpy_calls
+def _entered() -> None:
+    _presence.begin()
+    _watch_libraries()
+
+
+_Hooks.numpy, _Hooks.entered = _numpy_calls, _entered
 
 
 def sync(*tensors: _Any) -> None:

@@ -755,6 +755,5 @@ _hand_over = accelerator.hand_over(
     }
 )
 Hooks.runtime = execution
-Hooks.entered = presence.begin
 presence.at_exit = ending.end
 presence.begun = _begun

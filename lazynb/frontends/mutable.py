@@ -384,7 +384,14 @@ class MutableArray(indexing.Writable):
         return wide.narrowed(self.value)
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self.own("dlpack").__dlpack__(**options)
+        return np.asarray(self.own("dlpack")).__dlpack__(**options)
+
+    def __bytes__(self) -> bytes:
+        return self.own("asarray").tobytes()
+
+    def __buffer__(self, flags: int) -> memoryview:
+        """The memory, to what reads buffers (Python 3.12 on)."""
+        return memoryview(self.own("asarray"))
 
     def __dlpack_device__(self) -> Any:
         return np.empty(0).__dlpack_device__()

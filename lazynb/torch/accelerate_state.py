@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from lazynb.torch.imported import Finder
+from lazynb.frontends.imported import Finder
 
 NAME = "ACCELERATE_TORCH_DEVICE"
 _MODULE = "accelerate.state"
@@ -34,7 +34,7 @@ def _change(module: Any) -> None:
     module.PartialState.__init__ = init
 
 
-_finder = Finder((_MODULE,), _change)
+_finder = Finder(_MODULE.__eq__, _change)
 
 
 def install() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from lazynb.torch.imported import Finder
+from lazynb.frontends.imported import Finder
 
 _PACKAGES = "lightning.pytorch", "pytorch_lightning"
 _CONNECTOR = ".trainer.connectors.accelerator_connector"
@@ -75,7 +75,7 @@ def _change(module: Any) -> None:
     connector._choose_strategy = chosen
 
 
-_finder = Finder(tuple(package + _CONNECTOR for package in _PACKAGES), _change)
+_finder = Finder({package + _CONNECTOR for package in _PACKAGES}.__contains__, _change)
 
 
 def install() -> None:

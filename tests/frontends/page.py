@@ -18,8 +18,9 @@ breaks, with a reason (`%breaks LNB311`), and NumPy's own function runs on the v
   array (`jnp.asarray(y)`, `jax.jit(f)(y)`, `y + x` with a lazy tensor `x`), it takes a copy of the moment, at 32 bits unless `jax_enable_x64` is set, as eagerly.
   Objects, texts, dates and structures break.
 - **Operators** between an array of NumPy's and a lazy tensor are JAX's, as eagerly: `np.sin(x) + x` is a lazy tensor, and so is `y` after `y += x`. `np.add(y, x)` is NumPy's.
-- **Libraries get NumPy's own arrays.** A NumPy function or operator that SciPy, pandas or another package calls breaks (LNB316), once and for the whole call. A library that asks for
-  `__array_namespace__` goes through: SciPy and scikit-learn with the array API switched on. JAX's code and Python's own library count as the user's.
+- **Libraries get NumPy's own arrays.** A NumPy function or operator that SciPy or another package calls breaks (LNB316), once and for the whole call. A function that asks for
+  `__array_namespace__` goes through: SciPy and scikit-learn with the array API switched on. JAX's code and Python's own library count as the user's. The functions and methods of pandas,
+  Matplotlib's axes, seaborn, statsmodels, scikit-image, xarray, Polars, PyArrow, Bokeh, joblib, OpenCV, `PIL.Image` and `torch.from_numpy` convert such arrays, which is one break: `table[y > 0]`.
 - **Values that NumPy looks at** break: a shape, a type or an error that depends on them (`np.unique`, `np.linalg.eig`), `if`, `float(y)`, and an array of places or a mask as an index, which
   may be out of bounds (`y[mask] = number` stays lazy). `jax.numpy` has forms without: `jnp.unique(x, size=n)`, `jnp.take`.
 - **Linear algebra** (`np.linalg.inv`, `solve`, `cholesky`, `eigh`, `svd`, `pinv`, `matrix_rank`, `cond`, norms of singular values) is recorded with its check: `LinAlgError` is raised where a
@@ -31,8 +32,9 @@ breaks, with a reason (`%breaks LNB311`), and NumPy's own function runs on the v
 - **Outside lazy mode** NumPy runs at once and gives its own arrays.
 - **Floats** agree within rounding: XLA fuses, orders sums in its own way, multiplies by the reciprocal of a constant, and may take numbers below the smallest normal one for zero.
 - **Not as eagerly:** RuntimeWarnings of values (division by zero, overflow, invalid casts) are not given, but under `np.errstate(...="raise")` calls break, so that the error comes;
-  floats that do not fit become other integers than NumPy's. `np.argsort` and `np.partition` may order equal elements in another way. C code that asks for an `ndarray` itself (a Cython
-  argument, `memoryview(y)` , `y.__array_interface__`, `json.dumps` of a scalar) takes `np.asarray(y)`, `float(y)`. `resize` does not count who refers to the array.
+  floats that do not fit become other integers than NumPy's. `np.argsort` and `np.partition` may order equal elements in another way. C code that asks for an `ndarray` itself
+  (an argument of Cython's or numba's, a mask of a tensor of PyTorch's, a list of numbers to `torch.tensor`, on Python 3.11 `memoryview(y)`; `y.__array_interface__`, `json.dumps` of a scalar)
+  takes `np.asarray(y)`, `float(y)`. `resize` does not count who refers to the array.
   C code that calls an operator's method (`map(array.__add__, ...)`) gets a result where eagerly it gets `NotImplemented`.
 
 Of {total} functions that take arrays of numbers, by their plainest call (float32, or int32 where they need integers):

@@ -13,6 +13,7 @@ import pytest
 import lazynb
 from tests.frontends.idioms import IDIOMS
 from tests.frontends.library_calls import CALLS
+from tests.frontends.pandas_calls import CALLS as PANDAS, plain
 
 ONE_PROGRAM = frozenset(
     """heat rk4 image_filter monte_carlo windows standardize softmax cumulative gram power_iteration rows in_place
@@ -65,3 +66,8 @@ def test_an_idiom_gives_what_it_gives_eagerly(name, clean):
 @pytest.mark.parametrize("name", CALLS)
 def test_a_library_call_gives_what_it_gives_eagerly(name, clean):
     check(CALLS[name], name)
+
+
+@pytest.mark.parametrize("name", PANDAS)
+def test_a_call_of_pandas_gives_what_it_gives_eagerly(name, clean):
+    check(lambda x: plain(PANDAS[name](x)), name)

@@ -1,4 +1,4 @@
-"""Modules of others that are changed when somebody imports them, as what they know of devices is fixed."""
+"""Modules of other packages that are changed when they are imported."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Calls ``change`` with each of the modules ``names``: at once, or once it is imported."""
+    """Calls ``change`` with each module that ``watches`` accepts by its name: at once, or once it is
+    imported."""
 
-    def __init__(self, names: tuple[str, ...], change: Callable[[Any], None]) -> None:
-        self._names = names
+    def __init__(self, watches: Callable[[str], bool], change: Callable[[Any], None]) -> None:
+        self._watches = watches
         self._change = change
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name not in self._names:
+        if not self._watches(name):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
@@ -33,9 +34,9 @@ class Finder(importlib.abc.MetaPathFinder):
 
     def install(self) -> None:
         """Begins to watch."""
-        for name in self._names:
-            if name in sys.modules:
-                self._change(sys.modules[name])
+        for name, module in list(sys.modules.items()):
+            if self._watches(name):
+                self._change(module)
         sys.meta_path.insert(0, self)
 
     def uninstall(self) -> None:
