@@ -31,11 +31,15 @@ from lazynb.frontends.paths import (
     layout,
     order_of,
     reshaped,
+    writeable,
 )
-from lazynb.record.deferral import ufunc_answered
+from lazynb.record.deferral import callee_of, ufunc_answered
 from lazynb.record.runtime import numpy_calls, runtime
 from lazynb.record.tensor import looking
 from lazynb.source import is_user_code
+
+_ASKED_BY_NUMPY = 0x11C
+"""The flags ``PyBUF_FULL_RO``."""
 
 numpy: Any = np  # to a type checker these arrays are not NumPy's
 
@@ -43,24 +47,29 @@ numpy: Any = np  # to a type checker these arrays are not NumPy's
 class Flags:
     """``x.flags``: those of the layout, and whether the array has memory of its own and can be written to."""
 
-    def __init__(self, laid: np.ndarray, is_own: bool, is_scalar: bool):
-        self.__dict__["_of"] = laid.flags
-        self.__dict__["owndata"] = is_own
-        if is_scalar:
+    def __init__(self, array: MutableArray):
+        self.__dict__["_array"] = array
+        self.__dict__["owndata"] = array.base is None
+        if array._scalar:
             self.__dict__["writeable"] = False
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._of, name)
+        return getattr(self._array._layout.flags, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._of, name, value)
+        array = self._array
+        may_be_set = not array._scalar and (array.base is None or array.base.flags.writeable)
+        if name == "writeable" and value and may_be_set:
+            array._layout = writeable(array._layout)
+        else:
+            setattr(array._layout.flags, name, value)
 
     def __getitem__(self, name: str) -> Any:
         short = {"C": "C_CONTIGUOUS", "F": "F_CONTIGUOUS", "O": "OWNDATA", "W": "WRITEABLE", "A": "ALIGNED"}
         return getattr(self, short.get(name, name).lower())
 
     def __setitem__(self, name: str, value: Any) -> None:
-        setattr(self._of, {"W": "writeable"}.get(name, name).lower(), value)
+        setattr(self, {"W": "writeable"}.get(name, name).lower(), value)
 
     def __repr__(self) -> str:
         names = "C_CONTIGUOUS F_CONTIGUOUS OWNDATA WRITEABLE ALIGNED WRITEBACKIFCOPY".split()
@@ -125,7 +134,7 @@ class MutableArray(indexing.Writable):
     nbytes = property(lambda self: self._layout.nbytes)
     strides = property(lambda self: self._layout.strides)
     base = property(lambda self: self._base, doc="The array that this is a view of, or None.")
-    flags = property(lambda self: Flags(self._layout, self._base is None, self._scalar))
+    flags = property(lambda self: Flags(self))
 
     @property
     def is_scalar(self) -> bool:
@@ -195,7 +204,9 @@ class MutableArray(indexing.Writable):
         self[...] = np.sort(self, axis=axis)
 
     def setflags(self, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
-        self._layout.setflags(write=write, align=align, uic=uic)
+        if write is not None and not self._scalar:
+            self.flags.writeable = write
+        self._layout.setflags(align=align, uic=uic)
 
     def resize(self, *shape: Any, refcheck: bool = True) -> None:
         """In place: elements are dropped or zeros added at the end. Nobody counts who refers to the array."""
@@ -390,7 +401,14 @@ class MutableArray(indexing.Writable):
         return self.own("asarray").tobytes()
 
     def __buffer__(self, flags: int) -> memoryview:
-        """The memory, to what reads buffers (Python 3.12 on)."""
+        """The memory, to what reads buffers: ``hashlib``, ``file.write``, Cython (Python 3.12 on).
+
+        Raises:
+          BufferError: NumPy asks, which goes on to ``__array__``. ``memoryview`` asks as NumPy does; the code
+            that calls it tells them apart.
+        """
+        if flags == _ASKED_BY_NUMPY and callee_of(sys._getframe(1)) is not memoryview:
+            raise BufferError("no buffer for NumPy; memoryview(np.asarray(x)) is one")
         return memoryview(self.own("asarray"))
 
     def __dlpack_device__(self) -> Any:

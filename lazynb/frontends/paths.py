@@ -165,6 +165,11 @@ def layout(shape: tuple[int, ...], dtype: Any, order: Sequence[int] | None = Non
     return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, tuple(strides))
 
 
+def writeable(laid: np.ndarray) -> np.ndarray:
+    """An array that lies as ``laid`` and can be written to, whose memory must never be read."""
+    return np.lib.stride_tricks.as_strided(np.empty(1, laid.dtype), laid.shape, laid.strides)
+
+
 def order_of(array: np.ndarray) -> list[int]:
     """The axes from the slowest to the fastest."""
     return sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))

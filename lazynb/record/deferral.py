@@ -100,7 +100,7 @@ class ArrayUfunc:
             raise AttributeError(_ABSENT)
         if frame.f_code.co_code[frame.f_lasti] in _AT_OPERATORS:
             raise AttributeError(_ABSENT)
-        callee = _callee(frame)
+        callee = callee_of(frame)
         if callee is _METHOD or (callee.__class__ is BuiltinFunctionType and callee in _FUNCTIONS):
             raise AttributeError(_ABSENT)
         asked = _asked
@@ -148,7 +148,7 @@ _called: dict[int, tuple[CodeType, dict[int, tuple[str, ...]]]] = {}
 _MOST = 10_000
 
 
-def _callee(frame: FrameType) -> Any:
+def callee_of(frame: FrameType) -> Any:
     """The object that ``frame`` calls, if global names lead to it.
 
     Returns ``_METHOD`` for a method behind an operator, and None if the code does not tell.

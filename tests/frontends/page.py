@@ -33,7 +33,7 @@ breaks, with a reason (`%breaks LNB311`), and NumPy's own function runs on the v
 - **Floats** agree within rounding: XLA fuses, orders sums in its own way, multiplies by the reciprocal of a constant, and may take numbers below the smallest normal one for zero.
 - **Not as eagerly:** RuntimeWarnings of values (division by zero, overflow, invalid casts) are not given, but under `np.errstate(...="raise")` calls break, so that the error comes;
   floats that do not fit become other integers than NumPy's. `np.argsort` and `np.partition` may order equal elements in another way. C code that asks for an `ndarray` itself
-  (an argument of Cython's or numba's, a mask of a tensor of PyTorch's, a list of numbers to `torch.tensor`, on Python 3.11 `memoryview(y)`; `y.__array_interface__`, `json.dumps` of a scalar)
+  (an argument of Cython's or numba's, a mask of a tensor of PyTorch's, a list of numbers to `torch.tensor`, on Python 3.11 `memoryview(y)`, `hashlib`, `file.write`; `y.__array_interface__`, `json.dumps` of a scalar)
   takes `np.asarray(y)`, `float(y)`. `resize` does not count who refers to the array.
   C code that calls an operator's method (`map(array.__add__, ...)`) gets a result where eagerly it gets `NotImplemented`.
 

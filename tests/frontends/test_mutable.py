@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import zlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -476,3 +479,36 @@ def test_one_function_of_a_library_that_knows_arrays_says_nothing_of_another(cle
         lazynb.clear_cache()
         linalg.toeplitz(np.sqrt(x))
         assert {row.kind for row in lazynb.breaks()} == {"numpy_library"}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="classes of Python have no buffers")
+def test_what_reads_bytes_takes_an_array_and_numpy_its_own(clean, tmp_path):
+    with lazynb.lazy():
+        y = np.sin(jnp.arange(12.0) * 1)
+        own = np.sin(np.arange(12, dtype=np.float32))
+        (tmp_path / "y").write_bytes(y)
+        assert np.allclose(np.frombuffer((tmp_path / "y").read_bytes(), np.float32), own, atol=1e-6)
+        assert len(bytes(y)) == y.nbytes and zlib.decompress(zlib.compress(y)) == bytes(y)
+        assert isinstance(np.asarray(y[2:4]).base, np.ndarray)
+        assert memoryview(y).shape == (12,)
+
+
+def test_the_flag_of_writing_is_set_and_cleared_as_in_numpy():
+    def program(a):
+        seen = []
+        view = a[1:]
+        for array in (a, view, a[2:]):
+            array.flags.writeable = False
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 1
+            seen.append(array.flags["WRITEABLE"])
+            array.flags.writeable = True
+            array[0] = 5
+        a.setflags(write=True)
+        a.setflags(write=False)
+        with pytest.raises(ValueError, match="cannot set WRITEABLE flag to True"):
+            a[3:].flags.writeable = True
+        view[1] = 9  # made before
+        return seen, a
+
+    both(program, np.arange(12.0, dtype=np.float32))
