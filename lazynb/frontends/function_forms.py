@@ -108,6 +108,18 @@ def _round(a: Any, decimals: int = 0) -> Any:
     raise NotImplementedError("NumPy rounds integers by way of float64")
 
 
+def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """All places are found in ``x`` itself. JAX's function replaces an infinite ``nan`` once more."""
+    if x.dtype.kind == "c":
+        return jax.lax.complex(*(_nan_to_num(part, copy, nan, posinf, neginf) for part in (x.real, x.imag)))
+    if x.dtype.kind in "biu":
+        return x
+    info = jnp.finfo(x.dtype)
+    high, low = info.max if posinf is None else posinf, info.min if neginf is None else neginf
+    filled = jnp.where(jnp.isposinf(x), high, jnp.where(jnp.isneginf(x), low, x))
+    return jnp.where(jnp.isnan(x), nan, filled).astype(x.dtype)
+
+
 def _sort_complex(a: Any) -> Any:
     """Real numbers (complex ones break) become complex ones after they are sorted."""
     dtype: Any = np.complex64 if a.dtype.char in "bhBH" else np.complex128
@@ -143,6 +155,7 @@ FORMS: dict[str, Callable[..., Any]] = {
     "np.insert": _at_places("insert", 1),
     "np.repeat": _at_places("repeat", 1),
     "np.mean": _mean,
+    "np.nan_to_num": _nan_to_num,
     "np.round": _round,
     "np.around": _round,
     "np.choose": _at_places("choose", 0),

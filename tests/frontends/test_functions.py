@@ -4,9 +4,11 @@ NumPy gives."""
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import lazynb
 from tests.frontends import listing
 from tests.frontends.calls import CALLS
 
@@ -62,3 +64,16 @@ def test_the_comparison_reports_each_kind_of_difference():
     assert "shape" in difference(np.ones(2, np.float32), np.ones(3, np.float32))
     assert "eagerly" in difference(np.ones(2, np.float32), np.zeros(2, np.float32))
     assert "list" in difference([np.ones(2)], (np.ones(2),))
+
+
+def test_nan_to_num_replaces_each_place_once(clean):
+    values = np.array([-np.inf, np.nan, np.inf, 1], np.float32)
+    settings = {"nan": np.inf, "posinf": 999, "neginf": -np.inf}
+    for array in (values, values + 1j * values[::-1]):
+        lazynb.clear_cache()
+        expected = np.nan_to_num(array, **settings)
+        with lazynb.lazy():
+            found = np.nan_to_num(jnp.asarray(array) + 0, **settings)
+            assert not lazynb.breaks()
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(np.asarray(found), expected)
