@@ -33,6 +33,10 @@ _DEEPEST = 4
 """Levels of containers that are looked through."""
 
 
+_changed: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Functions and classes."""
+
+
 def change(module: ModuleType) -> None:
     """Lets the functions and classes of ``module`` convert their arguments."""
     package = module.__name__.partition(".")[0]
@@ -50,15 +54,13 @@ def change(module: ModuleType) -> None:
 
 def _change_class(kind: type, package: str) -> None:
     for base in kind.__mro__:
-        if base.__module__.partition(".")[0] != package:
+        if base in _changed or base.__module__.partition(".")[0] != package:
             continue
+        _changed.add(base)
         for name, value in list(vars(base).items()):
             function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
             if isinstance(function, FunctionType):
                 _change_function(name, function)
-
-
-_changed: weakref.WeakSet[FunctionType] = weakref.WeakSet()
 
 
 def _change_function(name: str, function: FunctionType) -> None:

@@ -1,8 +1,8 @@
 """Code that begins by converting its arguments.
 
-A wrapper around a function of a library shows: pandas counts references and frames to know whether a frame is
-only an intermediate result, and a warning names the line so many frames above. Code put before a function's
-own code adds no frame, no reference and no object.
+A library notices a wrapper around its function: pandas counts references to find out whether a table is an
+intermediate result, and a warning names the line a number of frames above. Code that is put before a
+function's own code adds no frame, no reference and no object.
 """
 
 from __future__ import annotations
