@@ -23,7 +23,10 @@ BUILT = "extension/labextension"
 INSTALL = "extension/install.json"
 PLACE = "share/jupyter/labextensions/@lazynb/extension"
 
-MODULES = {"lazynb.record._fast": "lazynb/record/_fast.c", "lazynb.torch._short": "lazynb/torch/_short.c"}
+MODULES = {
+    "lazynb.recording._fast": "lazynb/recording/_fast.c",
+    "lazynb.frontends.torch._short": "lazynb/frontends/torch/_short.c",
+}
 """The accelerator's modules, and their sources."""
 SHARED = "lazynb/_native.h"
 """What all of them include."""
@@ -112,5 +115,5 @@ def put(built: list[str], folder: Path, root: Path) -> None:
 
 
 def digest(*sources: bytes) -> str:
-    """As :func:`lazynb.record.fast.built.digest`, which compares the two."""
+    """As :func:`lazynb.recording.replay.native_replay.source_digest`, which compares the two."""
     return "d" + hashlib.sha256(b"".join(sources).replace(b"\r\n", b"\n")).hexdigest()[:16]

@@ -3,8 +3,8 @@
     python -m benchmarks.entering
 
 The first table has microseconds of this thread's work to enter and to leave. The second has those of an
-eager call: with JAX's own functions, with the substitutes at rest (:mod:`lazynb._jax.resting`) and no end to
-that, and how much more this is. Each figure is the least of many rounds.
+eager call: with JAX's own functions, with the substitutes at rest (:mod:`lazynb.jax_compat.substitutes`) and
+no end to that, and how much more this is. Each figure is the least of many rounds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 import lazynb
-from lazynb.record.blocks import blocks, patches
+from lazynb.recording.lazy_blocks import blocks, patches
 
 ROUNDS = 40
 TIMES = 150

@@ -75,8 +75,8 @@ def against(folder: Path, pairs: int) -> str:
 
 def watched(pairs: int) -> list[str]:
     """With nobody watching, and with a recorder of runs, in pairs in this process."""
-    from lazynb.execute.observers import observing
-    from lazynb.session.run_recorder import RunRecorder
+    from lazynb.running.observers import observing
+    from lazynb.running.run_recorder import RunRecorder
 
     names: dict[str, Any] = {}
     exec(WORKLOAD, names)
@@ -94,8 +94,8 @@ def watched(pairs: int) -> list[str]:
 
 def _look() -> float:
     """Seconds of the two looks for observers that a run takes."""
-    from lazynb.execute.flush import execution
-    from lazynb.execute.observers import observed
+    from lazynb.running.flush import execution
+    from lazynb.running.observers import observed
 
     recorder = execution.local
     count = 200_000

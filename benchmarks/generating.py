@@ -23,7 +23,7 @@ import transformers
 
 import lazynb
 import lazynb.torch
-from lazynb.torch.tensor import Tensor
+from lazynb.frontends.torch.torch_tensor import Tensor
 
 TOKENS, WARM, ROUNDS = 16, 4, 15
 _SIZES = {"vocab_size": 50, "bos_token_id": 0, "eos_token_id": None, "pad_token_id": 0}

@@ -16,18 +16,18 @@ import jax
 import jax.numpy as jnp
 
 import lazynb
-from lazynb.execute import executable, flush
-from lazynb.record import trace
-from lazynb.record.fast.accelerator import describe
+from lazynb.recording import lazy_trace
+from lazynb.recording.replay.native_replay import describe
+from lazynb.running import flush, trace_executable
 
 STEPS, ROUNDS = 1_500, 8
 X = jnp.ones((8, 8))
 
 PARTS: dict[str, tuple[Any, str]] = {
-    "opening the trace": (trace.LazyTrace, "open"),
+    "opening the trace": (lazy_trace.LazyTrace, "open"),
     "finding the user's line": (flush, "here"),
     "the run": (flush.Execution, "_run_one"),
-    "of that, calling XLA's program": (executable.Executable, "start"),
+    "of that, calling XLA's program": (trace_executable.Executable, "start"),
     "waiting": (flush, "_wait_for"),
     "noting the trace break": (flush, "_note_break"),
 }

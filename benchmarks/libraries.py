@@ -23,9 +23,9 @@ INSIDE = {
     "`linearize`, the user's function in it": ("jax/_src/interpreters/ad.py", "linearize"),
     "functions with a custom derivative": ("jax/_src/interpreters/ad.py", "process_custom_jvp_call"),
     "the backward pass": ("jax/_src/interpreters/ad.py", "backward_pass"),
-    "the backward pass, recorded": ("lazynb/record/fast/transpose.py", ""),
-    "derivatives that are remembered": ("lazynb/record/fast/linearize.py", ""),
-    "operations through JAX, recorded": ("lazynb/record/trace.py", "process_primitive"),
+    "the backward pass, recorded": ("lazynb/recording/replay/transpose_cache.py", ""),
+    "derivatives that are remembered": ("lazynb/recording/replay/linearize_cache.py", ""),
+    "operations through JAX, recorded": ("lazynb/recording/lazy_trace.py", "process_primitive"),
     "Optax's update": ("optax/_src/base.py", "update"),
 }
 """Parts of a step, by the file and the function that are in the stack; any function if it has no name."""

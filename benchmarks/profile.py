@@ -31,7 +31,7 @@ from benchmarks.environments import ROOT, last_line
 from benchmarks.peers import PEERS
 from benchmarks.report import quantity, table
 from benchmarks.rows import ROWS, Row
-from lazynb.xla.clusters import find_clusters
+from lazynb.xla.hlo.clusters import find_clusters
 from lazynb.xla.hlo.module import parse
 
 SECONDS = 2.0

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 
 import lazynb
-from lazynb.record.fast.accelerator import describe
+from lazynb.recording.replay.native_replay import describe
 
 LENGTH = 200
 ROUNDS = 40

@@ -6,7 +6,7 @@ The calls are the samples of ``tests/meaning``. A round records a call ``CALLS``
 JAX's own function and by what stands in for it, one after the other, on arrays that were recorded too, and
 runs it: a trace that never runs is forgotten. Beside each name stand the medians of the rounds (microseconds
 of this thread's work a call) and how many times longer JAX's own takes. A name whose ratio stays below
-``WORTH`` saves nothing: a reason to leave it as it is (``NOT_FASTER`` in ``lazynb/_jax/names.py``).
+``WORTH`` saves nothing: a reason to leave it as it is (``NOT_FASTER`` in ``lazynb/jax_compat/jax_names.py``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 import lazynb
-from lazynb.record.fast.functions import substitutes
+from lazynb.recording.replay.array_functions import substitutes
 
 TESTS = Path(__file__).parent.parent / "tests"
 CALLS = 5

@@ -8,6 +8,15 @@ from __future__ import annotations
 
 from typing import Any as _Any
 
+from lazynb.compare.costs.budget import BudgetExceeded as BudgetExceeded, budget as budget
+from lazynb.compare.costs.call_explanation import Explanation as Explanation, explain as explain
+from lazynb.compare.misses.cache_info import (
+    CacheInfo as CacheInfo,
+    cache_info as cache_info,
+    clear_cache as clear_cache,
+)
+from lazynb.compare.misses.compilation_causes import Event as Event, events as events
+from lazynb.compare.numerics.numerics_result import Numerics as Numerics, numerics_of as _numerics_of
 from lazynb.config import config as config
 from lazynb.errors import (
     HostMissingError as HostMissingError,
@@ -15,40 +24,31 @@ from lazynb.errors import (
     LazynbError as LazynbError,
     TraceBreakError as TraceBreakError,
 )
-from lazynb.execute.breaks import Breaks as Breaks, TraceBreak as TraceBreak, breaks as breaks
-from lazynb.execute.flush import execution as _execution
-from lazynb.execute.hosts.presence import presence as _presence
-from lazynb.frontends.library_entries import install as _watch_libraries
-from lazynb.numerics.numerics import Numerics as Numerics
-from lazynb.numerics.run import numerics_of as _numerics_of
-from lazynb.record import ambient as _ambient  # noqa: F401
-from lazynb.record.mode import eager as eager, lazy as lazy
-from lazynb.record.runtime import Hooks as _Hooks
-from lazynb.record.snapshot.names import user_namespace as _user_namespace
-from lazynb.record.tensor import LazyTensor as LazyTensor
-from lazynb.session.budget import BudgetExceeded as BudgetExceeded, budget as budget
-from lazynb.session.cache_info import (
-    CacheInfo as CacheInfo,
-    cache_info as cache_info,
-    clear_cache as clear_cache,
+from lazynb.frontends.import_hook import install as _watch_libraries
+from lazynb.recording import function_substitutes as _ambient  # noqa: F401
+from lazynb.recording.lazy_mode import eager as eager, lazy as lazy
+from lazynb.recording.lazy_tensor import LazyTensor as LazyTensor
+from lazynb.recording.runtime_interface import RuntimeHooks as _Hooks
+from lazynb.recording.snapshot.variable_names import user_namespace as _user_namespace
+from lazynb.report.comparison_report import Diff as Diff, side_of as _side_of
+from lazynb.report.explanation_report import install as _install_explanation
+from lazynb.report.graph.lazy_graph import Graph as Graph, graph_of as _graph_of, mime_bundle_of as _show
+from lazynb.report.inspection.inspection_page import (
+    install as _install_inspector,
+    set_last_compilation as _remember,
 )
-from lazynb.session.events import Event as Event, events as events
-from lazynb.session.explain import Explanation as Explanation, explain as explain
-from lazynb.session.function import compile_function as _compile_function, is_function as _is_function
-from lazynb.targets.shards import shard_like as shard_like
-from lazynb.targets.target import parse as _target_of
+from lazynb.report.numerics_report import install as _install_numerics
+from lazynb.running.break_log import Breaks as Breaks, TraceBreak as TraceBreak, breaks as breaks
+from lazynb.running.flush import execution as _execution
+from lazynb.running.hosts.host_presence import presence as _presence
 from lazynb.version import __version__ as __version__
-from lazynb.view.graph.graph import Graph as Graph
-from lazynb.view.graph.pending import graph_of as _graph_of, show as _show
-from lazynb.view.inspection.show import install as _install_inspector, remember as _remember
-from lazynb.view.reports.comparison import Diff as Diff
-from lazynb.view.reports.explanation import install as _install_explanation
-from lazynb.view.reports.numerics import install as _install_numerics
-from lazynb.view.reports.side import side_of as _side_of
 from lazynb.xla.compilation import Compilation as Compilation
-from lazynb.xla.flags import asked as _flags_asked, compiled_with as _compiled_with
-from lazynb.xla.gathering import compile_tensors as _compile_tensors
-from lazynb.xla.given.given import compile_given as _compile_given, is_given as _is_given
+from lazynb.xla.compilation_builder import compile_tensors as _compile_tensors
+from lazynb.xla.external.external_programs import compile_stage as _compile_given, is_jax_stage as _is_given
+from lazynb.xla.function_compilation import compile_function as _compile_function, is_function as _is_function
+from lazynb.xla.targets.target_chip import parse_target as _target_of
+from lazynb.xla.targets.target_mesh import shard_like as shard_like
+from lazynb.xla.xla_flags import compile_with_flags as _compiled_with, requested_flags as _flags_asked
 
 _execution.show = _show
 _install_inspector()
@@ -57,10 +57,10 @@ _install_numerics()
 
 
 def _numpy_calls() -> _Any:
-    from lazynb.frontends import calls
+    from lazynb.frontends.numpy import numpy_protocols
 
-    _Hooks.numpy = lambda: calls
-    return calls
+    _Hooks.numpy = lambda: numpy_protocols
+    return numpy_protocols
 
 
 def _entered() -> None:
@@ -276,7 +276,7 @@ def inspect(
       LazynbError: the program is for another machine, or its text is no program; the message says which.
     """
     __tracebackhide__ = True
-    from lazynb.notebook.showing import inspect as inspect_
+    from lazynb.notebook.inspection_display import show_inspection as inspect_
 
     if not isinstance(obj, type) and _is_function(obj):
         made = compile(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from lazynb.reasons import REASONS
-from lazynb.source import Spot
+from lazynb.user_code.call_stack import CodePosition
 
 
 class LazynbError(Exception):
@@ -18,7 +15,7 @@ class TraceBreakError(LazynbError):
     Nothing has run, and pending operations stay pending.
 
     Attributes:
-      code, kind: code and kind of the trace break, see ``lazynb.reasons``.
+      code, kind: code and kind of the trace break, see ``lazynb.recording.break_reasons``.
       location: the user's line.
       library: the place in a library that asked for the value; None if the user's line did.
       ops: number of operations that it would have run.
@@ -26,17 +23,15 @@ class TraceBreakError(LazynbError):
       hint: how to avoid the break.
     """
 
-    def __init__(self, kind: str, detail: str, spot: Spot, ops: int):
-        reason = REASONS[kind]
-        self.code, self.kind, self.hint = reason.code, kind, reason.hint
-        self.text = f"{reason.text} ({detail})" if detail else reason.text
+    def __init__(self, code: str, kind: str, text: str, hint: str, spot: CodePosition, ops: int):
+        self.code, self.kind, self.text, self.hint = code, kind, text, hint
         self.location, self.library = spot.place, spot.library_place
         self.ops = ops
         where = self.location.in_full
         through = f" (through {self.library.label})" if self.library is not None else ""
         super().__init__(
-            f"{self.code} {kind}: {self.text}, at {where}{through}. It would run {ops:,} pending "
-            f"operation{'s' * (ops != 1)}. Instead: {self.hint}. (%breaks {self.code} shows how.)"
+            f"{code} {kind}: {text}, at {where}{through}. It would run {ops:,} pending "
+            f"operation{'s' * (ops != 1)}. Instead: {hint}. (%breaks {code} shows how.)"
         )
 
 
@@ -134,19 +129,6 @@ def _by_host(texts: dict[int, str]) -> list[str]:
         f"{', '.join(map(str, numbers))}: {text}"
         for text, numbers in hosts.items()
     ]
-
-
-def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """``error``, and the errors that it came from or holds, each once."""
-    waiting, seen = [error], set()
-    while waiting:
-        one = waiting.pop()
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            waiting += [one.__context__, one.__cause__]
-            if isinstance(one, BaseExceptionGroup):
-                waiting += one.exceptions
 
 
 class LoopWarning(UserWarning):

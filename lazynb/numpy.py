@@ -2,8 +2,8 @@
 
 While a thread is lazy, ``jax.numpy`` itself has these functions, except for a few reductions that libraries
 compare with ``is``. So unmodified code need not import this module. The names are those of the installed JAX;
-:mod:`lazynb.record.fast.functions` says which functions stay unchanged, and why. Outside lazy mode each
-function is JAX's own.
+:mod:`lazynb.recording.replay.array_functions` says which functions stay unchanged, and why. Outside lazy mode
+each function is JAX's own.
 
 In addition, :func:`mutable` gives a copy of an array that can be written to like an array of NumPy's
 (:class:`MutableArray`).
@@ -15,9 +15,9 @@ from typing import Any
 
 import jax.numpy as _plain
 
-from lazynb.frontends.mutable import MutableArray as MutableArray, mutable as mutable
-from lazynb.record import ambient as _ambient  # noqa: F401
-from lazynb.record.fast.functions import remembered_names as _remembered_names
+from lazynb.frontends.numpy.mutable_array import MutableArray as MutableArray, mutable as mutable
+from lazynb.recording import function_substitutes as _ambient  # noqa: F401
+from lazynb.recording.replay.array_functions import replayed_functions as _remembered_names
 
 _substitutes = _remembered_names()["jax.numpy"]
 

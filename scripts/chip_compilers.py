@@ -18,7 +18,7 @@ from environment import ROOT
 PLACE = ROOT / ".venvs" / "compilers"
 NAMES = ("tpu", "gpu")
 ASK = (
-    "from lazynb.targets.compilers import COMPILERS; "
+    "from lazynb.xla.targets.compiler_packages import COMPILERS; "
     f"print(*(COMPILERS[name].version or '' for name in {NAMES}), sep='\\n')"
 )
 

@@ -70,7 +70,7 @@ def beside(*columns: str) -> str:
 def magics() -> str:
     """A section for each magic: what ``%name?`` says."""
     import lazynb
-    from lazynb.notebook.magics import MAGICS, LazyMagics
+    from lazynb.notebook.extension import MAGICS, LazyMagics
 
     own = [
         ("load_ext lazynb", lazynb.load_ipython_extension),
@@ -150,8 +150,10 @@ def python() -> str:
             _autodoc("autofunction", "lazynb.numpy", ["mutable"]),
             _autodoc("autoclass", "lazynb.numpy", ["MutableArray"], "no-members:"),
             "## lazynb.torch\n",
-            _module_text("lazynb/torch/__init__.py"),
-            _from_source("lazynb.torch", "lazynb/torch/switch.py", ("enable", "disable", "is_enabled")),
+            _module_text("lazynb/torch.py"),
+            _from_source(
+                "lazynb.torch", "lazynb/frontends/torch/device_switch.py", ("enable", "disable", "is_enabled")
+            ),
         ]
     )
 
@@ -190,7 +192,7 @@ def _from_source(module: str, file: str, names: tuple[str, ...]) -> str:
 
 def breaks() -> str:
     """Each kind of trace break: cause, cure, the program that has it and the one that has not."""
-    from lazynb.reasons import REASONS
+    from lazynb.recording.break_reasons import REASONS
 
     reasons = sorted(REASONS.values(), key=lambda reason: reason.code)
     rows = [
@@ -214,7 +216,7 @@ def breaks() -> str:
 
 def misses() -> str:
     """Each cause of a miss: what differs, and the edit that makes it a hit."""
-    from lazynb.why.causes import CAUSES
+    from lazynb.compare.misses.miss_causes import CAUSES
 
     sections = []
     for one in sorted(CAUSES.values(), key=lambda cause: cause.code):
@@ -228,7 +230,7 @@ def misses() -> str:
 
 def boundaries() -> str:
     """Each reason of a boundary between two kernels, and each way to know it."""
-    from lazynb.xla.fusion.reasons import REASONS
+    from lazynb.xla.fusion.backend_rules import REASONS
 
     sections = []
     for name, reason in REASONS.items():
@@ -256,7 +258,7 @@ def _sentence(text: str) -> str:
 
 def events() -> str:
     """A section for each event of the stream, with its fields."""
-    from lazynb.session import event_schema as schema
+    from lazynb.compare.misses import event_stream as schema
 
     sections = [_event("every", schema.Event), _event("line", schema.Line)]
     sections += [_event(name, shape) for name, shape in schema.EVENTS.items()]

@@ -1,5 +1,5 @@
 """Writes extension/src/model/data.ts, what Python and the inspector's front end say to each other, from
-lazynb/view/inspection/schema.py. The comments beside the fields go with them.
+lazynb/xla/inspection_schema.py. The comments beside the fields go with them.
 
     python scripts/front_end_data.py
 """
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SCHEMA = "lazynb.view.inspection.schema"
+SCHEMA = "lazynb.xla.inspection_schema"
 TARGET = ROOT / "extension" / "src" / "model" / "data.ts"
 HEAD = """/**
  * What Python sends (version 1), and what the widget and the kernel say to each other.
  * A figure that is not known is null.
  *
- * Made from lazynb/view/inspection/schema.py by scripts/front_end_data.py: change it there, run the script.
+ * Made from lazynb/xla/inspection_schema.py by scripts/front_end_data.py: change it there, run the script.
  */
 """
 WIDTH = 130  # extension/package.json's printWidth

@@ -154,25 +154,28 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
 def save(path: str, target: str) -> None:
     """Compiles the programs with this JAX, and writes what XLA made of them."""
     import lazynb
-    from lazynb.view.inspection.saved import Saved, entry_of
+    from lazynb.report.inspection.inspection_file import SavedInspections, inspection_entry
 
     entries = []
     for function, types in PROGRAMS:
         made = lazynb.compile(function, *types, target=target)
-        entries.append(entry_of(made, title=function.__name__))
-    Saved(entries).save(path)
+        entries.append(inspection_entry(made, title=function.__name__))
+    SavedInspections(entries).save(path)
 
 
 def section(before: str, now: str) -> tuple[str, str, str]:
     """The comparison of two such files, and what they were made by."""
-    from lazynb.compare.side import Side
-    from lazynb.view.inspection.saved import opened
-    from lazynb.view.reports.comparison import Diff
+    from lazynb.compare.differences.compilation_side import CompilationSide
+    from lazynb.report.comparison_report import Diff
+    from lazynb.report.inspection.inspection_file import read_inspections
 
-    old, new = opened(before), opened(now)
+    old, new = read_inspections(before), read_inspections(now)
     rows, same = [HEADINGS, ["---"] * len(HEADINGS)], 0
     for first, second in zip(old.inspections, new.inspections, strict=True):
-        diff = Diff(Side(first, old.made_by, old.made_by), Side(second, new.made_by, new.made_by))
+        diff = Diff(
+            CompilationSide(first, old.made_by, old.made_by),
+            CompilationSide(second, new.made_by, new.made_by),
+        )
         rows.append(row(first["title"], diff))
         same += not diff.changes
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
@@ -182,8 +185,8 @@ def section(before: str, now: str) -> tuple[str, str, str]:
 
 def row(name: str, diff: Any) -> tuple[str, ...]:
     """The row of one program."""
-    from lazynb.compare.memory_changes import peak
-    from lazynb.units import number, size
+    from lazynb.compare.differences.memory_changes import peak
+    from lazynb.user_code.text_format import number, size
 
     def both(of: Callable[[Any], str]) -> str:
         old, new = of(diff.before), of(diff.now)

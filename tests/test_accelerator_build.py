@@ -44,7 +44,7 @@ def described(wheel, folder):
     """What lazynb out of a wheel says of its accelerator."""
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
-    code = "import lazynb; from lazynb.record.fast.accelerator import describe; print(lazynb.__file__); print(describe())"
+    code = "import lazynb; from lazynb.recording.replay.native_replay import describe; print(lazynb.__file__); print(describe())"
     environment = {**os.environ, "PYTHONPATH": str(folder), "LAZYNB_PURE": ""}
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, env=environment
@@ -59,7 +59,7 @@ def test_a_wheel_has_the_accelerator_where_a_compiler_is_found(checkout, tmp_pat
     assert f"cp{sys.version_info.major}{sys.version_info.minor}" in wheel.name
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert {f"lazynb/record/_fast{SUFFIX}", f"lazynb/torch/_short{SUFFIX}"} <= set(names)
+    assert {f"lazynb/recording/_fast{SUFFIX}", f"lazynb/frontends/torch/_short{SUFFIX}"} <= set(names)
     assert not [name for name in names if name.endswith((".c", ".h"))]
     assert described(wheel, tmp_path / "installed") == "accelerated"
     assert not list(checkout.rglob(f"*{SUFFIX}")), "the checkout stays as it is"
@@ -98,9 +98,8 @@ def test_an_editable_install_builds_the_accelerator_in_the_checkout(checkout, tm
 def test_the_build_hook_and_the_package_compute_the_same_source_digest(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
     import hatch_build
-    from lazynb.record.fast.accelerator import SOURCE
-    from lazynb.record.fast.built import SHARED, digest
+    from lazynb.recording.replay.native_replay import SHARED_HEADER, SOURCE, source_digest
 
-    sources = SHARED.read_bytes(), SOURCE.read_bytes()
+    sources = SHARED_HEADER.read_bytes(), SOURCE.read_bytes()
     elsewhere = [source.replace(b"\n", b"\r\n") for source in sources]
-    assert hatch_build.digest(*sources) == digest(*sources) == digest(*elsewhere)
+    assert hatch_build.digest(*sources) == source_digest(*sources) == source_digest(*elsewhere)

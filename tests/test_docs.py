@@ -38,11 +38,11 @@ def run(*command: str | Path, **options) -> subprocess.CompletedProcess[str]:
 def anchors() -> dict[str, set[str]]:
     """By page of the reference, the anchors that it must have: from the tables themselves, not from what
     writes the pages."""
-    from lazynb.notebook.magics import MAGICS
-    from lazynb.reasons import REASONS
-    from lazynb.session.event_schema import EVENTS
-    from lazynb.why.causes import CAUSES
-    from lazynb.xla.fusion.reasons import REASONS as BOUNDARIES
+    from lazynb.compare.misses.event_stream import EVENTS
+    from lazynb.compare.misses.miss_causes import CAUSES
+    from lazynb.notebook.extension import MAGICS
+    from lazynb.recording.break_reasons import REASONS
+    from lazynb.xla.fusion.backend_rules import REASONS as BOUNDARIES
 
     tree = ast.parse((ROOT / "lazynb" / "__init__.py").read_text())
     named = {
@@ -95,7 +95,7 @@ def test_python_names_are_written():
 
 
 def test_a_break_has_cause_cure_and_both_programs():
-    from lazynb.reasons import REASONS
+    from lazynb.recording.break_reasons import REASONS
 
     for reason in REASONS.values():
         section = docs_reference.breaks().partition(f"({reason.code.lower()})=")[2].partition("\n(lnb")[0]
@@ -108,7 +108,7 @@ def test_every_miss_says_what_to_do_or_that_there_is_nothing():
 
 
 def test_every_option_of_a_magic_is_explained():
-    from lazynb.notebook.magics import MAGICS, LazyMagics
+    from lazynb.notebook.extension import MAGICS, LazyMagics
 
     text = docs_reference.magics()
     for _, name in MAGICS:

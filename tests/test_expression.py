@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from lazynb.record import expression
+from lazynb.user_code import instructions
 
 
 def test_a_parser_that_another_thread_disturbs_is_asked_again(monkeypatch):
@@ -19,5 +19,5 @@ def test_a_parser_that_another_thread_disturbs_is_asked_again(monkeypatch):
 
     with monkeypatch.context() as patch:  # pytest itself parses where a test fails
         patch.setattr(ast, "parse", disturbed)
-        asked, unfinished = expression.tree("a = 1  # asked twice"), expression.tree("a = (")
+        asked, unfinished = instructions.parse("a = 1  # asked twice"), instructions.parse("a = (")
     assert isinstance(asked, ast.Module) and calls == [calls[0]] * 2 + ["a = ("] and unfinished is None

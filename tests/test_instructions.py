@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from lazynb.instructions import called_function, doing
-from lazynb.record import deferral
+from lazynb.recording import array_ufunc
+from lazynb.user_code.instructions import called_function, current_instruction
 
 
 class Probe:
@@ -22,14 +22,14 @@ class Probe:
 
     def __call__(self, *args, **kwargs):
         frame = sys._getframe(1)
-        self.seen = doing(frame)
+        self.seen = current_instruction(frame)
         self.function = called_function(frame, self.seen) if self.seen.called else None
         return self
 
     method = __mod__ = __matmul__ = __call__
 
     def __format__(self, spec):
-        self.seen = doing(sys._getframe(1))
+        self.seen = current_instruction(sys._getframe(1))
         return spec
 
 
@@ -109,7 +109,7 @@ CALLEES = {
 def test_the_dotted_name_of_a_call_is_found(text):
     """As far as global names tell."""
     code = compile(text, "<call>", "eval", dont_inherit=True)
-    names = [one for one in deferral._calls(code).values() if one]
+    names = [one for one in array_ufunc._calls(code).values() if one]
     found = [".".join(one) for one in names]
     expected = text.partition("(")[0]
     assert set(found) == {expected}

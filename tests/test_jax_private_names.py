@@ -28,12 +28,12 @@ from jax.extend.core import Primitive
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P, SingleDeviceSharding
 
 import lazynb
-from lazynb import _jax as jc
-from lazynb._jax import config, config_changes, names, running, substitution
-from lazynb.record.blocks import blocks
-from lazynb.record.fast.functions import MODULES
-from lazynb.record.trace import LazyTrace
-from lazynb.why.comparable import operation_name
+from lazynb import jax_compat as jc
+from lazynb.compare.program_graph import operation_name
+from lazynb.jax_compat import jax_config, jax_names, jax_patches, xla_executables
+from lazynb.recording.lazy_blocks import blocks
+from lazynb.recording.lazy_trace import LazyTrace
+from lazynb.recording.replay.array_functions import MODULES
 
 
 @pytest.fixture(autouse=True)
@@ -98,10 +98,10 @@ def test_the_configuration_under_grad_is_the_one_outside():
     """JAX 0.10 sets the empty mesh where none was; a plain call and one under ``grad`` would be recorded
     apart."""
     inside = []
-    jax.grad(lambda x: inside.append(jc.canonical(jc.context())) or x)(1.0)
-    assert inside == [jc.canonical(jc.context())]
+    jax.grad(lambda x: inside.append(jc.canonical_context(jc.context())) or x)(1.0)
+    assert inside == [jc.canonical_context(jc.context())]
     with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((1,), ("i",))):
-        assert jc.canonical(jc.context()) != inside[0]
+        assert jc.canonical_context(jc.context()) != inside[0]
 
 
 def test_placement_context_follows_x64_mode_and_default_device():
@@ -116,19 +116,19 @@ def test_placement_context_follows_x64_mode_and_default_device():
 def test_a_configuration_snapshot_can_be_restored():
     with jax.enable_x64(True):
         snapshot = jc.snapshot_config()
-    assert jc.x64_in(snapshot) and not jc.x64_in(jc.snapshot_config())
+    assert jc.snapshot_x64(snapshot) and not jc.snapshot_x64(jc.snapshot_config())
     with jc.restore_config(snapshot):
         assert jnp.ones(2, "float64").dtype == np.float64
-        assert jc.runs_as_compiled() and jc.is_mode(True)
-    assert jc.runs_as_compiled() and jc.is_mode(False)
+        assert jc.can_run_executables() and jc.x64_is(True)
+    assert jc.can_run_executables() and jc.x64_is(False)
     with jax.disable_jit():
-        assert not jc.runs_as_compiled()
+        assert not jc.can_run_executables()
         with jc.running_settings(True):
-            assert jc.runs_as_compiled() and jc.is_mode(True)
-    with pytest.raises(KeyboardInterrupt), jc.mode_kept(), jc.in_mode(True):
+            assert jc.can_run_executables() and jc.x64_is(True)
+    with pytest.raises(KeyboardInterrupt), jc.x64_preserved(), jc.x64_mode(True):
         assert jnp.ones(2, "float64").dtype == np.float64
         raise KeyboardInterrupt
-    assert jc.is_mode(False) and jnp.ones(2, "float32").dtype == np.float32
+    assert jc.x64_is(False) and jnp.ones(2, "float32").dtype == np.float32
 
 
 @pytest.mark.parametrize("flag", ["jax_debug_nans", "jax_debug_infs", "jax_debug_key_reuse"])
@@ -141,9 +141,9 @@ def test_debugging_modes_require_eager_execution(flag):
 @pytest.mark.parametrize("level", ["log", "disallow", "log_explicit", "disallow_explicit"])
 def test_transfer_guards_require_eager_execution(level):
     with jax.transfer_guard(level):
-        assert jc.must_run_eagerly() and not jc.runs_as_compiled()
+        assert jc.must_run_eagerly() and not jc.can_run_executables()
         with jc.running_settings(False):
-            assert jc.runs_as_compiled()
+            assert jc.can_run_executables()
     with jax.transfer_guard("allow"):
         assert not jc.must_run_eagerly()
     with jax.transfer_guard_device_to_host("disallow"):
@@ -151,22 +151,22 @@ def test_transfer_guards_require_eager_execution(level):
 
 
 def test_primitives_with_their_own_implementation_are_recognised():
-    assert jc.runs_by_itself(sparse.bcoo_sum_duplicates_p) and jc.runs_by_itself(Primitive("mine"))
+    assert jc.has_python_impl(sparse.bcoo_sum_duplicates_p) and jc.has_python_impl(Primitive("mine"))
     jitted = jax.make_jaxpr(jax.jit(lambda x: x))(1.0).eqns[0].primitive
-    assert not jc.runs_by_itself(jax.lax.add_p) and not jc.runs_by_itself(jitted)
+    assert not jc.has_python_impl(jax.lax.add_p) and not jc.has_python_impl(jitted)
 
 
 def test_64_bit_scalars_are_narrowed_by_calls_in_32_bit_mode():
-    assert jc.is_cut_by_calls(np.dtype("int64")) and not jc.is_cut_by_calls(np.dtype("int32"))
+    assert jc.narrows_without_x64(np.dtype("int64")) and not jc.narrows_without_x64(np.dtype("int32"))
     assert np.asarray(jax.jit(lambda x: x)(np.int64(1 << 40))).dtype == np.int32
-    with jc.restore_config({config._config.enable_x64: True}):
-        assert not jc.is_cut_by_calls(np.dtype("int64"))
+    with jc.restore_config({jax_config._config.enable_x64: True}):
+        assert not jc.narrows_without_x64(np.dtype("int64"))
 
 
 def test_the_name_stack_shows_named_scopes():
     with jax.named_scope("outer"), jax.named_scope("inner"):
-        assert str(jc.scopes.context.name_stack) == "outer/inner"
-    assert str(jc.scopes.context.name_stack) == ""
+        assert str(jc.source_context.context.name_stack) == "outer/inner"
+    assert str(jc.source_context.context.name_stack) == ""
 
 
 def test_a_program_can_be_built_and_keeps_its_scopes():
@@ -179,7 +179,7 @@ def test_a_program_can_be_built_and_keeps_its_scopes():
     with jc.lowering_settings(), jc.set_current_trace(jc.eval_trace):
         lowered = jax.jit(lambda a: run(a)).lower(jnp.ones(3))
     text = lowered.as_text(debug_info=True)
-    assert "/n7/" in text and __file__ not in text and "lazynb/_jax" not in text
+    assert "/n7/" in text and __file__ not in text and "lazynb/jax_compat" not in text
     np.testing.assert_allclose(lowered.compile()(jnp.ones(3))[0], np.sin(np.ones(3)), rtol=1e-6)
 
 
@@ -200,7 +200,7 @@ def test_commitment_device_and_readiness_of_arrays_can_be_read_and_changed():
     loose = jc.uncommitted(jax.device_put(x, jax.devices()[1]))
     assert not loose.committed and loose.devices() == {jax.devices()[1]}
     np.testing.assert_array_equal(loose, [0, 1, 2])
-    assert isinstance(jc.stage(np.ones(2, np.float32)), jc.ArrayImpl)
+    assert isinstance(jc.to_device_array(np.ones(2, np.float32)), jc.ArrayImpl)
     assert jc.is_host_array(np.ones(2)) and jc.is_host_array(np.float32(1)) and not jc.is_host_array(x)
     assert isinstance(jc.uncommitted_sharding(jax.devices()[1]), SingleDeviceSharding)
     abstract = jax.sharding.NamedSharding(
@@ -214,7 +214,7 @@ def test_commitment_device_and_readiness_of_arrays_can_be_read_and_changed():
         jax.make_jaxpr(lambda x: jax.device_put(x, jax.devices()[0], donate=donate))(x).eqns[0]
         for donate in (False, True)
     ]
-    assert [jc.takes_the_argument(eqn.params) for eqn in eqns] == [False, True]
+    assert [jc.donates_operand(eqn.params) for eqn in eqns] == [False, True]
     jax.block_until_ready(x)
     assert jc.is_ready(x) and jc.is_ready(jax.block_until_ready(jax.random.key(0)))
     spec = jc.abstract(jax.device_put(x, jax.devices()[1]))
@@ -237,9 +237,9 @@ def test_python_scalars_reach_a_trace_as_typed_scalars():
 
 
 def test_element_keeps_weak_types():
-    assert [one.weak_type for one in jc.elements(jnp.arange(3.0), True)] == [True] * 3
-    assert [one.weak_type for one in jc.elements(jnp.arange(3.0), False)] == [False] * 3
-    assert [float(one) for one in jc.elements(jnp.arange(3.0), True)] == [0.0, 1.0, 2.0]
+    assert [one.weak_type for one in jc.split_elements(jnp.arange(3.0), True)] == [True] * 3
+    assert [one.weak_type for one in jc.split_elements(jnp.arange(3.0), False)] == [False] * 3
+    assert [float(one) for one in jc.split_elements(jnp.arange(3.0), True)] == [0.0, 1.0, 2.0]
 
 
 def test_missing_array_attributes_raise_the_error_of_jax():
@@ -270,7 +270,7 @@ def test_an_executable_can_be_called_directly_and_with_captured_results():
     compiled = jax.jit(lambda x: [x + 1]).lower(jnp.ones(2)).compile()
     compiled(jnp.ones(2))
     np.testing.assert_array_equal(jc.capturing_call(compiled)(jnp.ones(2))[0], [2, 2])
-    np.testing.assert_array_equal(jc.call_here(compiled, None)(jnp.ones(2))[0], [2, 2])
+    np.testing.assert_array_equal(jc.synchronous_call(compiled, None)(jnp.ones(2))[0], [2, 2])
 
 
 # Where JAX changes a configuration without a ``State`` doing it, and why each is counted or need not be.
@@ -304,7 +304,7 @@ def test_whatever_changes_jax_s_configuration_is_counted():
             name = path.relative_to(root).as_posix()
             found["pallas" if name.startswith("pallas/") else name] = lines
     assert set(found) <= set(KNOWN_CHANGES), (
-        "look at these, and count them in _jax/config_changes.py or say why not"
+        "look at these, and count them in jax_compat/jax_config.py or say why not"
     )
     assert "config.py" in found and "sharding_impls.py" in found
 
@@ -322,30 +322,30 @@ def test_whatever_changes_jax_s_configuration_is_counted():
         lambda: jax.sharding.use_abstract_mesh(jax.make_mesh((1,), ("x",)).abstract_mesh),
         lambda: jax.transfer_guard("log"),
         lambda: set_xla_metadata(a="1"),
-        lambda: config_changes._compute_on.extend_compute_type("device_host"),
+        lambda: jax_config._compute_on.extend_compute_type("device_host"),
         lambda: jax.disable_jit(),
     ],
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_change_of_configuration_is_counted_when_it_begins_and_ends(change):
     with lazynb.lazy():
-        before = jc.changes.count
+        before = jc.config_changes.count
         with change():
-            inside = jc.changes.count
-        assert before < inside < jc.changes.count
+            inside = jc.config_changes.count
+        assert before < inside < jc.config_changes.count
     assert jax.config.jax_enable_x64 is False
 
 
 def test_an_update_of_the_configuration_is_counted():
     with lazynb.lazy():
-        before = jc.changes.count
+        before = jc.config_changes.count
         jax.config.update("jax_numpy_rank_promotion", "allow")
-        assert jc.changes.count > before
+        assert jc.config_changes.count > before
 
 
 def test_jax_calls_the_known_functions_to_linearise_and_transpose():
     called = []
-    for module, name in (jc.linearisation, jc.transposition):
+    for module, name in (jc.LINEARIZE_RULE, jc.BACKWARD_PASS):
         assert callable(getattr(module, name))
     plain = {}
 
@@ -359,10 +359,10 @@ def test_jax_calls_the_known_functions_to_linearise_and_transpose():
         return noting
 
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in (jc.linearisation, jc.transposition):
+        for module, name in (jc.LINEARIZE_RULE, jc.BACKWARD_PASS):
             patch.setattr(module, name, note(module, name))
         jax.grad(lambda x: jax.lax.rsqrt(jax.lax.expm1(x)))(2.0)
-    assert {name for _, name in (jc.linearisation, jc.transposition)} <= set(called)
+    assert {name for _, name in (jc.LINEARIZE_RULE, jc.BACKWARD_PASS)} <= set(called)
 
 
 def test_grad_uses_a_linearize_trace_over_the_eval_trace():
@@ -400,38 +400,38 @@ def test_gradient_accumulators_add_and_freeze():
 
 def test_forwarded_inputs_of_a_traced_function_are_found():
     aval = jc.typeof(jnp.ones(3))
-    jaxpr = jc.traced(lambda x, y: [y, x + y, x, x + y], [aval, aval])
-    sources, fresh = jc.forwarded(jaxpr)
+    jaxpr = jc.trace_to_jaxpr(lambda x, y: [y, x + y, x, x + y], [aval, aval])
+    sources, fresh = jc.forwarded_outputs(jaxpr)
     assert [given for given, _ in sources] == [True, False, True, False] and sources[0] == (True, 1)
     assert fresh(jnp.ones(3), jnp.ones(3))[0].tolist() == [2, 2, 2]
     assert jc.as_function(jaxpr)(jnp.ones(3), jnp.zeros(3))[1].tolist() == [1, 1, 1]
-    assert jc.forwarded(jc.traced(lambda x: [x], [aval]))[1] is None
+    assert jc.forwarded_outputs(jc.trace_to_jaxpr(lambda x: [x], [aval]))[1] is None
     with pytest.raises(ValueError):
-        jc.forwarded(jc.traced(lambda x: [1.0], [aval]))
+        jc.forwarded_outputs(jc.trace_to_jaxpr(lambda x: [1.0], [aval]))
 
 
 def test_the_ambient_trace_and_the_operator_names_can_be_read():
-    assert jc.ambient.value is jc.current_trace()
-    assert jc.raw_context() == jc.raw_context() and jc.at_top_level()
+    assert jc.trace_state.value is jc.current_trace()
+    assert jc.raw_context() == jc.raw_context() and jc.has_no_axis_env()
     assert {"add", "getitem", "matmul"} <= set(jc.array_operators) and {"sum", "astype"} <= set(
         jc.array_methods
     )
-    assert jc.strongly_typed(jnp.asarray(1.0)).weak_type is False
+    assert jc.drop_weak_type(jnp.asarray(1.0)).weak_type is False
     assert jc.is_key(jc.typeof(jax.random.key(0))) and not jc.is_key(jc.typeof(jnp.ones(1)))
 
 
 def test_modules_that_check_for_the_top_level_use_the_substituted_core():
     """Each module finds the question in its ``core``, which is another one while a thread is lazy."""
     asking = [
-        substitution._sharding_impls,
-        substitution._stateful_rng,
-        substitution._pmap,
-        *([substitution._state_indexing] if jax.__version__ >= "0.12" else []),
+        jax_patches._sharding_impls,
+        jax_patches._stateful_rng,
+        jax_patches._pmap,
+        *([jax_patches._state_indexing] if jax.__version__ >= "0.12" else []),
     ]
     for module in asking:
         assert re.search(r"core\.(trace_ctx\.is_top_level|trace_state_clean)\(\)", inspect.getsource(module))
-        assert module.core is substitution._core
-    patches = jc.AmbientPatches(lambda trace: True, lambda leaf: leaf)
+        assert module.core is jax_patches._core
+    patches = jc.JaxPatches(lambda trace: True, lambda leaf: leaf)
     patches.switch(True)
     try:
         for module in asking:
@@ -439,13 +439,13 @@ def test_modules_that_check_for_the_top_level_use_the_substituted_core():
             assert module.core.trace_ctx.trace is jc.current_trace()
     finally:
         patches.put_back()
-    assert substitution._stateful_rng.core is substitution._core
+    assert jax_patches._stateful_rng.core is jax_patches._core
 
 
 def test_the_opaque_trace_state_is_read_through_the_substituted_module():
     state = jax.extend.core.get_opaque_trace_state()
-    assert state == substitution._core.OpaqueTraceState(jc.eval_trace._weakref)
-    assert substitution._extend_core is jax.extend.core
+    assert state == jax_patches._core.OpaqueTraceState(jc.eval_trace._weakref)
+    assert jax_patches._extend_core is jax.extend.core
 
 
 def test_a_gradient_is_asked_for_in_functions_with_these_names():
@@ -456,7 +456,9 @@ def test_a_gradient_is_asked_for_in_functions_with_these_names():
         frame = sys._getframe()
         while frame is not None:
             code = frame.f_code
-            if code.co_name in names.GRADIENT_FUNCTIONS and code.co_filename.endswith(names.GRADIENT_FILE):
+            if code.co_name in jax_names.GRADIENT_FUNCTIONS and code.co_filename.endswith(
+                jax_names.GRADIENT_FILE
+            ):
                 found[-1].append(code.co_name)
             frame = frame.f_back
         return x * 2.0
@@ -476,7 +478,7 @@ def test_substitutes_of_inherited_names_go_away_again():
     class Derived(Base):
         pass
 
-    patches = jc.AmbientPatches(lambda trace: False, lambda leaf: leaf)
+    patches = jc.JaxPatches(lambda trace: False, lambda leaf: leaf)
     patches.substitute(Derived, {"name": lambda self: "other"})
     patches.switch(True)
     assert Derived().name() == "other" and "name" in vars(Derived)
@@ -487,9 +489,9 @@ def test_substitutes_of_inherited_names_go_away_again():
 def test_functions_that_refuse_constant_tracers_meet_them_in_constant_taken():
     """Each is called where a function is traced that may close over no tracer, and meets the constants by
     ``constant_taken``."""
-    for owner, name in jc.refusing_constants:
+    for owner, name in jc.TRACER_REFUSING_FUNCTIONS:
         assert callable(getattr(owner, name))
-    owner, name = jc.constant_taken
+    owner, name = jc.NEW_CONST
     taken, plain, w = [], getattr(owner, name), jnp.arange(3.0)
     setattr(
         owner,
@@ -520,16 +522,16 @@ def test_shards_of_an_array_and_their_addresses_can_be_read():
     mesh = jax.make_mesh((2,), ("x",), devices=jax.devices()[:2])
     x = (jax.device_put(np.arange(8.0), jax.NamedSharding(mesh, jax.P("x"))) + 0).block_until_ready()
     assert x.addressable_shards is x.addressable_shards  # JAX keeps the list
-    jc.forget_shards(x)
-    assert x.addressable_shards[1].data is jc.parts(x)[1]
-    places = [jc.address(part) for part in jc.parts(x)]
+    jc.clear_shard_cache(x)
+    assert x.addressable_shards[1].data is jc.device_parts(x)[1]
+    places = [jc.address(part) for part in jc.device_parts(x)]
     assert places == [part.unsafe_buffer_pointer() for part in x._arrays]
-    assert any(array is x for array in jc.live_arrays_beside(x))
-    jc.parts(x)[1].delete()
+    assert any(array is x for array in jc.live_arrays_on_backend(x))
+    jc.device_parts(x)[1].delete()
     assert not x.is_deleted() and jc.has_deleted_part(x)
-    assert [jc.address(part) for part in jc.parts(x)] == [places[0], None]
+    assert [jc.address(part) for part in jc.device_parts(x)] == [places[0], None]
     one = jnp.ones(3)
-    assert jc.parts(one)[0] is one and not jc.has_deleted_part(one)
+    assert jc.device_parts(one)[0] is one and not jc.has_deleted_part(one)
 
 
 def test_the_mesh_in_force_is_of_the_context():
@@ -537,7 +539,7 @@ def test_the_mesh_in_force_is_of_the_context():
     found = []
     for device in jax.devices()[:2]:
         with jax.sharding.set_mesh(jax.sharding.Mesh(np.array([device]), "x")):
-            found.append((jc.canonical(jc.context()), jc.raw_context()))
+            found.append((jc.canonical_context(jc.context()), jc.raw_context()))
     assert found[0][0] != found[1][0] and found[0][1] != found[1][1]
 
 
@@ -563,21 +565,21 @@ def test_a_restored_configuration_accepts_the_empty_mesh():
 def test_zeros_and_zeros_like_call_the_filling_function():
     """What ``jnp.zeros`` and ``jnp.zeros_like`` call, whether they are given a device or not."""
     found = []
-    plain = jc.filling.full
-    jc.filling.full = lambda shape, value, dtype=None, *, sharding=None: (
+    plain = jc.full_module.full
+    jc.full_module.full = lambda shape, value, dtype=None, *, sharding=None: (
         found.append(sharding) or plain(shape, value, dtype, sharding=sharding)
     )
     try:
         jnp.zeros(2, device=jax.devices()[1])
         jnp.zeros_like(np.ones(2))
     finally:
-        jc.filling.full = plain
+        jc.full_module.full = plain
     assert [sharding is None for sharding in found] == [False, True]
 
 
 def test_the_reason_for_a_concretisation_is_passed_before_the_conversion():
     """JAX says what it needs a value for before it converts it."""
-    owner, name = jc.concretisation
+    owner, name = jc.CONCRETE_OR_ERROR
     plain = getattr(owner, name)
     contexts = []
 
@@ -595,7 +597,9 @@ def test_the_reason_for_a_concretisation_is_passed_before_the_conversion():
 
 def test_a_stand_in_array_is_cached_per_device():
     device = jax.devices()[1]
-    assert jc.stand_in(device).devices() == {device} and jc.stand_in(device) is jc.stand_in(device)
+    assert jc.probe_scalar(device).devices() == {device} and jc.probe_scalar(device) is jc.probe_scalar(
+        device
+    )
 
 
 def test_entries_of_a_file_cache_are_moved_and_removed(tmp_path):
@@ -615,16 +619,16 @@ def test_a_view_holds_the_memory_of_an_array(dtype):
     x = jax.block_until_ready(jnp.ones(1000).astype(dtype))
     (part,) = jc.buffers(x)
     assert part is x and jc.on_host(part)
-    view = jc.view(part)
+    view = jc.host_view(part)
     x.delete()
     others = [jnp.zeros(1000).astype(dtype) for _ in range(20)]
-    again = jc.with_buffers(x, [jc.put(np.asarray(view), part)])
+    again = jc.with_buffers(x, [jc.place_host_array(np.asarray(view), part)])
     assert again.dtype == dtype and np.all(np.asarray(again) == 1) and len(others) == 20
 
 
 def test_a_view_keeps_an_array_from_being_donated():
     x = jax.block_until_ready(jnp.ones(1 << 18))
-    view = jc.view(x)
+    view = jc.host_view(x)
     y = jax.block_until_ready(jax.jit(lambda a: a * 2, donate_argnums=0)(x))
     assert np.all(np.asarray(view) == 1) and np.all(np.asarray(y) == 2)
 
@@ -658,22 +662,22 @@ def test_jaxprs_in_finds_the_branches_of_a_cond():
 def test_results_of_xla_are_captured_before_arrays_are_made():
     compiled = jax.jit(lambda x: [x * 2]).lower(jax.ShapeDtypeStruct((3,), jnp.float32)).compile()
     call, kept = jc.capturing_call(compiled), []
-    assert jc.recovered(compiled, kept) is None
-    jc.captured.into = kept
+    assert jc.recover_results(compiled, kept) is None
+    jc.result_capture.into = kept
     (first,) = call(jnp.ones(3))  # through Python
-    jc.captured.into = None
-    assert len(kept) == 2 and jc.recovered(compiled, kept)[0].tolist() == first.tolist() == [2, 2, 2]
+    jc.result_capture.into = None
+    assert len(kept) == 2 and jc.recover_results(compiled, kept)[0].tolist() == first.tolist() == [2, 2, 2]
     kept.clear()
-    jc.captured.into = kept
-    running._Capturing(compiled._executable.xla_executable).execute_sharded([jnp.ones(3)])
-    jc.captured.into = None
-    assert jc.recovered(compiled, kept)[0].tolist() == [2, 2, 2]
+    jc.result_capture.into = kept
+    xla_executables._CapturingExecutable(compiled._executable.xla_executable).execute_sharded([jnp.ones(3)])
+    jc.result_capture.into = None
+    assert jc.recover_results(compiled, kept)[0].tolist() == [2, 2, 2]
 
 
 def test_the_hook_that_looks_for_nan_outlives_a_run():
-    hook = config._api._post_hook_state
+    hook = jax_config._api._post_hook_state
     if hook.get_local() is None:  # JAX has lost it in an earlier test
-        hook.set_local(config._config.config_ext.unset)
+        hook.set_local(jax_config._config.config_ext.unset)
     with lazynb.lazy():
         lazynb.sync(jnp.ones(3) * 5)
     jax.config.update("jax_debug_nans", True)
@@ -689,44 +693,44 @@ def test_the_memory_of_an_array_is_replaced_until_it_is_deleted():
     x = jax.block_until_ready(jnp.ones(1 << 18) * 2)
     place = x.unsafe_buffer_pointer()
     y = jc.with_buffers(x, jc.buffers(x))
-    jc.replace_buffers(x, [jc.put(np.empty(1 << 18, np.float32), x)])
+    jc.replace_buffers(x, [jc.place_host_array(np.empty(1 << 18, np.float32), x)])
     assert x.unsafe_buffer_pointer() != place and y.unsafe_buffer_pointer() == place
-    assert jc.refilled(x, y) and x.unsafe_buffer_pointer() == place and np.all(np.asarray(x) == 2)
-    jc.replace_buffers(x, [jc.put(np.empty(1 << 18, np.float32), x)])
+    assert jc.restore_buffers(x, y) and x.unsafe_buffer_pointer() == place and np.all(np.asarray(x) == 2)
+    jc.replace_buffers(x, [jc.place_host_array(np.empty(1 << 18, np.float32), x)])
     x.delete()
-    assert not jc.refilled(x, y) and x.is_deleted() and np.all(np.asarray(y) == 2)
+    assert not jc.restore_buffers(x, y) and x.is_deleted() and np.all(np.asarray(y) == 2)
 
 
 def test_the_frames_of_a_call_of_a_jitted_function_are_known():
     seen = []
-    plain = getattr(jc.jitting, jc.finish)
+    plain = getattr(jc.pjit_module, jc.NEED_TO_REBUILD)
     with pytest.MonkeyPatch.context() as patch:
 
         def finish(profiler):
-            call = jc.call_around(sys._getframe())
-            seen.append((call, call is sys._getframe(1), jc.caller_of(call)))
+            call = jc.enclosing_cache_miss_frame(sys._getframe())
+            seen.append((call, call is sys._getframe(1), jc.caller_of_jit(call)))
             return plain(profiler)
 
-        patch.setattr(jc.jitting, jc.finish, finish)
+        patch.setattr(jc.pjit_module, jc.NEED_TO_REBUILD, finish)
         jax.jit(lambda x: x * 3)(np.ones(2, np.float32))
     assert seen[-1][1:] == (True, sys._getframe())
-    assert jc.call_around(sys._getframe()) is None
+    assert jc.enclosing_cache_miss_frame(sys._getframe()) is None
 
 
 def test_primitives_that_only_lowering_refuses_are_recognised():
     half, single = (jc.ShapedArray((2, 2), np.dtype(name)) for name in ("float16", "float32"))
     linalg = jax.lax.linalg
-    assert jc.may_be_refused(linalg.cholesky_p, [half], {}) and not jc.may_be_refused(
+    assert jc.may_fail_lowering(linalg.cholesky_p, [half], {}) and not jc.may_fail_lowering(
         linalg.cholesky_p, [single], {}
     )
     dot = jax.make_jaxpr(lambda x: jax.lax.dot(x, x, precision=jax.lax.DotAlgorithmPreset.TF32_TF32_F32))(
         single
     ).eqns[0]
-    assert jc.may_be_refused(dot.primitive, [single, single], dot.params)
-    assert not jc.may_be_refused(dot.primitive, [single, single], {**dot.params, "precision": None})
+    assert jc.may_fail_lowering(dot.primitive, [single, single], dot.params)
+    assert not jc.may_fail_lowering(dot.primitive, [single, single], {**dot.params, "precision": None})
     with pytest.raises(ValueError, match="TF32"):
-        jc.lower_alone(dot.primitive, [single, single], dot.params)
-    jc.lower_alone(dot.primitive, [single, single], {**dot.params, "precision": None})
+        jc.lower_single(dot.primitive, [single, single], dot.params)
+    jc.lower_single(dot.primitive, [single, single], {**dot.params, "precision": None})
     assert jc.can_be_lowered(jax.lax.sin_p) and not jc.can_be_lowered(Primitive("mine"))
 
 
@@ -735,7 +739,7 @@ def test_constants_of_a_jaxpr_can_be_read_and_replaced():
     jaxpr = jax.make_jaxpr(lambda x: x * const + jnp.sin(x))(const)
     (found,) = jc.constants(jaxpr)
     assert np.array_equal(found, const)
-    other = jc.with_content(jaxpr, jaxpr.eqns, [const * 2])
+    other = jc.replace_contents(jaxpr, jaxpr.eqns, [const * 2])
     assert np.array_equal(jc.as_function(other)(jnp.ones(3))[0], const * 2 + jnp.sin(jnp.ones(3)))
 
 
@@ -750,17 +754,17 @@ def test_equations_inside_calls_and_loops_are_found_with_their_scopes():
 
     jaxpr = jax.make_jaxpr(jax.jit(called))(jnp.ones(3))
     (call,) = jaxpr.eqns
-    assert call.primitive.name in jc.CALLS <= jc.CALLING
+    assert call.primitive.name in jc.SINGLE_BODY_PRIMITIVES <= jc.BODY_PRIMITIVES
     (inner,) = jc.jaxprs_in(call.params)
-    lines = [code.co_name for code, _ in jc.instructions(inner.eqns[0]) if code.co_filename == __file__]
+    lines = [code.co_name for code, _ in jc.eqn_frames(inner.eqns[0]) if code.co_filename == __file__]
     assert lines == ["called"]  # none of the callers of the function that is traced
     scan = inner.eqns[-1]
     assert scan.primitive.name == jc.SCAN and jc.scan_constants(scan.params) == 0
     (turn,) = jc.jaxprs_in(scan.params)
     assert jc.name_stack(turn.eqns[0]) == "inner"
-    marked = jc.under(turn.eqns[0], "i0.0", turn.eqns[0].params)
+    marked = jc.with_name_scope(turn.eqns[0], "i0.0", turn.eqns[0].params)
     assert jc.name_stack(marked) == "i0.0/inner" and jc.name_stack(turn.eqns[0]) == "inner"
-    other = jc.with_eqns(jaxpr, jaxpr.eqns)
+    other = jc.replace_eqns(jaxpr, jaxpr.eqns)
     assert jc.as_function(other)(jnp.ones(3))[0].shape == (3,)
     loop = jax.make_jaxpr(lambda x: jax.lax.while_loop(lambda c: c[0] < 3, lambda c: c + 1, x))(jnp.ones(3))
     assert (
@@ -774,8 +778,8 @@ def test_equations_inside_calls_and_loops_are_found_with_their_scopes():
     branch = jax.make_jaxpr(lambda x: jax.lax.cond(x[0] > 0, jnp.sin, jnp.cos, x))(jnp.ones(3)).eqns[-1]
     assert branch.primitive.name == jc.BRANCHES and len(jc.jaxprs_in(branch.params)) == 2
     kept = jax.make_jaxpr(jax.checkpoint(jnp.sin))(1.0).eqns[0]
-    assert kept.primitive.name in jc.CALLS
-    assert jax.make_jaxpr(jax.nn.silu)(1.0).eqns[0].primitive.name in jc.CALLS
+    assert kept.primitive.name in jc.SINGLE_BODY_PRIMITIVES
+    assert jax.make_jaxpr(jax.nn.silu)(1.0).eqns[0].primitive.name in jc.SINGLE_BODY_PRIMITIVES
 
 
 def test_a_jitted_call_passes_through_the_known_python_functions(monkeypatch):
@@ -783,11 +787,11 @@ def test_a_jitted_call_passes_through_the_known_python_functions(monkeypatch):
         return x * n
 
     asked = []
-    plain = vars(jc.jitting)[jc.infer], vars(jc.jitting)[jc.run]
+    plain = vars(jc.pjit_module)[jc.INFER_PARAMS], vars(jc.pjit_module)[jc.RUN_PJIT]
 
     def infer(function, info, args, kwargs):
         if function is multiply:
-            asked.append((sys._getframe(1).f_code is jc.calling, info))
+            asked.append((sys._getframe(1).f_code is jc.cache_miss_code, info))
         return plain[0](function, info, args, kwargs)
 
     def run(program, operands, function, args, kwargs):
@@ -795,19 +799,21 @@ def test_a_jitted_call_passes_through_the_known_python_functions(monkeypatch):
             asked.append((program, operands))
         return plain[1](program, operands, function, args, kwargs)
 
-    monkeypatch.setattr(jc.jitting, jc.infer, infer)
-    monkeypatch.setattr(jc.jitting, jc.run, run)
+    monkeypatch.setattr(jc.pjit_module, jc.INFER_PARAMS, infer)
+    monkeypatch.setattr(jc.pjit_module, jc.RUN_PJIT, run)
     jitted = jax.jit(multiply, static_argnums=1)
     assert float(jitted(2.0, 3)) == 6
     (is_call, info), (program, operands) = asked
     assert is_call and operands == [2.0] and info is jitted._jit_info
     assert program._fields == ("consts", "params", "in_avals", "in_tree", "out_tree", "arg_names")
-    assert jc.is_simple(info, program)
+    assert jc.is_pure_call(info, program)
     jitted.lower(2.0, 3)
     assert [first for first, _ in asked[2:]] == [False]
-    signature, leaves = jc.parsed(info, (jnp.ones(2), 3), {})
-    assert leaves[0].shape == (2,) and hash(signature) == hash(jc.parsed(info, (jnp.zeros(2), 3), {})[0])
-    assert signature != jc.parsed(info, (jnp.zeros(2), 4), {})[0]
+    signature, leaves = jc.call_signature(info, (jnp.ones(2), 3), {})
+    assert leaves[0].shape == (2,) and hash(signature) == hash(
+        jc.call_signature(info, (jnp.zeros(2), 3), {})[0]
+    )
+    assert signature != jc.call_signature(info, (jnp.zeros(2), 4), {})[0]
     assert jc.jit_primitive.name in jc.JIT_PRIMITIVES
     assert jc.canonical_value(np.ones(2)).dtype == np.float32
     assert isinstance(jax.random.key(0), jc.KeyArray)
@@ -827,7 +833,7 @@ def test_a_jitted_call_passes_through_the_known_python_functions(monkeypatch):
 )
 def test_a_numpy_array_is_copied_in(host):
     device = jax.devices()[0]
-    eager, own = jc.stage(host), jc.copied_in(host, jc.typeof(host), device)
+    eager, own = jc.to_device_array(host), jc.array_from_host_copy(host, jc.typeof(host), device)
     for name in ("aval", "sharding", "format", "weak_type", "_committed"):
         assert getattr(own, name) == getattr(eager, name)
     assert np.array_equal(own, host)
@@ -837,7 +843,7 @@ def test_a_copied_in_array_shares_no_memory_with_its_source():
     memory = np.empty(4096 + 64, np.uint8)
     host = memory[-memory.ctypes.data % 64 :][:4096].view(np.float32)
     host[:] = 1
-    own = jc.copied_in(host, jc.typeof(host), jax.devices()[0])
+    own = jc.array_from_host_copy(host, jc.typeof(host), jax.devices()[0])
     host[:] = 2
     assert np.array_equal(own, np.ones(1024))
 
@@ -847,8 +853,8 @@ def test_jit_calls_with_placements_are_not_simple():
 
     def is_simple(function, **options):
         jitted = jax.jit(function, **options)
-        return jc.is_simple(
-            jitted._jit_info, vars(jc.jitting)[jc.infer](function, jitted._jit_info, (1.0,), {})[0]
+        return jc.is_pure_call(
+            jitted._jit_info, vars(jc.pjit_module)[jc.INFER_PARAMS](function, jitted._jit_info, (1.0,), {})[0]
         )
 
     assert is_simple(lambda x: x + 1) and is_simple(lambda x: x + 1, donate_argnums=0, compiler_options={})
@@ -865,7 +871,7 @@ def test_objects_kept_with_the_trace_cache_are_freed_when_it_is_cleared(forget):
 
     thing = Thing()
     gone = weakref.ref(thing)
-    jc.keep_as_traced(thing)
+    jc.keep_until_caches_cleared(thing)
     del thing
     assert gone() is not None
     forget()
@@ -876,7 +882,7 @@ def test_innermost_gives_the_value_below_nested_transformations():
     seen = []
 
     def note(x):
-        seen.append(jc.innermost(x))
+        seen.append(jc.innermost_primal(x))
         return x * 2
 
     jax.vmap(jax.grad(note))(jnp.ones(3))
@@ -889,9 +895,9 @@ def test_returnable_and_custom_dtypes_are_recognised():
         jc.typeof(jax.random.key(0))
     )
     assert not jc.can_be_returned(jc.ShapedArray((2,), jc.float0)) and not jc.can_be_returned(object())
-    assert not jc.has_users_dtype(jc.typeof(jax.random.key(0)))
+    assert not jc.has_custom_dtype(jc.typeof(jax.random.key(0)))
     strings = jax.device_put(np.array(["a"], dtype=np.dtypes.StringDType()), jax.devices()[0])
-    assert jc.has_users_dtype(jc.typeof(strings)) and jc.buffers(strings) == []
+    assert jc.has_custom_dtype(jc.typeof(strings)) and jc.buffers(strings) == []
 
 
 def test_avals_on_a_mesh_are_recognised():
@@ -906,7 +912,7 @@ def test_avals_on_a_mesh_are_recognised():
 def test_primitives_that_pass_cotangents_unchanged_are_recognised():
     (copy,) = jax.make_jaxpr(lambda x: jnp.array(x))(jnp.ones(3)).eqns
     (product,) = jax.make_jaxpr(lambda x: jax.lax.mul(x, x))(jnp.ones(3)).eqns
-    assert jc.hands_on(copy) and not jc.hands_on(product)
+    assert jc.transpose_forwards_cotangent(copy) and not jc.transpose_forwards_cotangent(product)
 
 
 def test_inner_placements_of_a_call_are_found():
@@ -916,13 +922,13 @@ def test_inner_placements_of_a_call_are_found():
 
     def said(function):
         (eqn,) = jax.make_jaxpr(jax.jit(function))(x).eqns
-        return jc.inner_placement(eqn.primitive, eqn.params)
+        return jc.named_placement(eqn.primitive, eqn.params)
 
     assert said(lambda y: y + 1) == ([], False)
     assert said(lambda y: jax.device_put(y, sharding)) == ([sharding], False)
     assert said(lambda y: jax.device_put(y, jax.memory.Space.Device)) == ([], True)
     (placed,) = jax.make_jaxpr(jax.jit(lambda y: y + 1, out_shardings=sharding))(x).eqns
-    assert jc.inner_placement(placed.primitive, placed.params) == ([sharding], False)
+    assert jc.named_placement(placed.primitive, placed.params) == ([sharding], False)
 
 
 def test_a_registered_array_type_is_an_array_to_jax():
@@ -969,7 +975,7 @@ def test_a_lifted_value_is_an_operand_again_and_a_constant_ahead_of_time():
 
     before = jax.stages.Traced.__init__
     try:
-        jc.register_lifted_type(Lifted, lambda lifted: lifted.value)
+        jc.register_closure_tracer_type(Lifted, lambda lifted: lifted.value)
         lifted = Lifted(jnp.arange(3.0))
         np.testing.assert_array_equal(jax.lax.add(lifted, jnp.ones(3)), [1, 2, 3])
         function = jax.jit(lambda y: y + lifted)
@@ -980,7 +986,7 @@ def test_a_lifted_value_is_an_operand_again_and_a_constant_ahead_of_time():
 
 
 def test_constants_of_a_trace_are_found_by_id_and_linear_traces_are_told():
-    owner, name = jc.constant_taken
+    owner, name = jc.NEW_CONST
     plain, seen = getattr(owner, name), []
 
     def new_const(trace, value, *rest, **more):
@@ -1001,7 +1007,7 @@ def test_constants_of_a_trace_are_found_by_id_and_linear_traces_are_told():
 
 def test_an_exponent_can_be_made_unknown_to_power():
     three, two = jnp.int32(3), jnp.int32(2)
-    module, names = jc.unknown_exponents(lambda exponent: exponent is not three)
+    module, names = jc.power_exponent_substitutes(lambda exponent: exponent is not three)
     before = vars(module)["core"]
     try:
         vars(module).update(names)
@@ -1023,7 +1029,7 @@ def test_lowering_reads_the_placement_of_registered_types():
     before = pjit.convert_to_metaty
     try:
         jc.register_array_type(Late, lambda late: late)
-        jc.register_placed_type(Late, lambda late: late.value if late.value.ndim else sharding)
+        jc.register_aot_placement(Late, lambda late: late.value if late.value.ndim else sharding)
         lowered = jax.jit(lambda x, y: x + y).lower(
             Late(jax.device_put(jnp.ones(3), sharding)), Late(jnp.ones(()))
         )
@@ -1047,7 +1053,7 @@ def test_the_source_sharding_of_device_put_is_read_from_registered_types():
     late, array = Late(), jax.device_put(jnp.ones(3), first)
     before = api._infer_src_sharding
     try:
-        jc.register_source(Late, lambda value: second)
+        jc.register_transfer_source(Late, lambda value: second)
         assert api._infer_src_sharding(None, Varied(), late.aval) == second
         assert api._infer_src_sharding(first, Varied(), late.aval) == first
         assert api._infer_src_sharding(None, array, jc.typeof(array)) == first
@@ -1067,8 +1073,8 @@ def test_jax_counts_files_of_lazynb_as_no_user_files():
 def test_depending_finds_the_outputs_that_depend_on_an_input():
     jaxpr = jax.make_jaxpr(lambda a, b: (a + 1, b * 2, 3.0, jnp.sin(a) * b, b))(1.0, 2.0)
     first, second = jc.jaxpr_inputs(jaxpr)
-    assert jc.depending(jaxpr, [second]) == [False, True, False, True, True]
-    assert jc.depending(jaxpr, [first]) == [True, False, False, True, False]
+    assert jc.outputs_depending_on(jaxpr, [second]) == [False, True, False, True, True]
+    assert jc.outputs_depending_on(jaxpr, [first]) == [True, False, False, True, False]
 
 
 # ---- names that are compared as text -----------------------------------------------------------------------
@@ -1136,13 +1142,13 @@ def test_functions_looked_up_in_a_stack_exist_in_their_files(file):
 def test_each_name_of_a_function_in_a_stack_is_looked_up():
     looked_up = {name.strip("_") for functions in IN_A_STACK.values() for name in functions}
     compared = {
-        *names.FORWARDING_FUNCTIONS,
-        *names.TRANSFORMED_FUNCTIONS,
-        *names.ARRAY_FUNCTIONS,
-        *names.JITTED_NAMES,
+        *jax_names.FORWARDING_FUNCTIONS,
+        *jax_names.TRANSFORMED_FUNCTIONS,
+        *jax_names.ARRAY_FUNCTIONS,
+        *jax_names.JITTED_NAMES,
     }
     assert {name.strip("_") for name in compared} == looked_up
-    operators = {f"{names.OPERATOR_PREFIX}{name}" for name in ("add", "radd", "matmul", "eq", "lt")}
+    operators = {f"{jax_names.OPERATOR_PREFIX}{name}" for name in ("add", "radd", "matmul", "eq", "lt")}
     assert operators <= functions_of("numpy/array_methods.py")
 
 
@@ -1161,10 +1167,10 @@ def stack_of(call):
     return seen
 
 
-@pytest.mark.parametrize("inner", names.TRANSFORMED_FUNCTIONS)
+@pytest.mark.parametrize("inner", jax_names.TRANSFORMED_FUNCTIONS)
 def test_a_transformed_function_is_called_by_the_name_of_its_transformation(inner):
     public = {"jacobian": jax.jacobian}.get(
-        names.TRANSFORMED_FUNCTIONS[inner], getattr(jax, names.TRANSFORMED_FUNCTIONS[inner])
+        jax_names.TRANSFORMED_FUNCTIONS[inner], getattr(jax, jax_names.TRANSFORMED_FUNCTIONS[inner])
     )
     x = jnp.ones(3) if inner in ("vmap_f", "jacfun") else 1.0
     assert inner in stack_of(lambda note: public(note)(x))
@@ -1173,24 +1179,26 @@ def test_a_transformed_function_is_called_by_the_name_of_its_transformation(inne
 
 def test_files_and_modules_looked_up_by_name_exist():
     file = inspect.unwrap(jnp.linspace).__code__.co_filename
-    assert names.PRIVATE_FOLDER in file and names.PACKAGE_FOLDER in file
-    assert names.PACKAGE_FOLDER in jax.__file__ and names.PRIVATE_FOLDER not in jax.__file__
-    for end in names.MACHINERY_FILES:
+    assert jax_names.PRIVATE_FOLDER in file and jax_names.PACKAGE_FOLDER in file
+    assert jax_names.PACKAGE_FOLDER in jax.__file__ and jax_names.PRIVATE_FOLDER not in jax.__file__
+    for end in jax_names.MACHINERY_FILES:
         assert (SOURCE.parent / end).is_file()
     assert file.endswith(os.path.join("jax", "_src", "numpy", "array_creation.py"))
-    assert (SOURCE.parent / names.INTERPRETERS_FOLDER / "ad.py").is_file()
-    for module in names.CALLBACK_MODULES:
+    assert (SOURCE.parent / jax_names.INTERPRETERS_FOLDER / "ad.py").is_file()
+    for module in jax_names.CALLBACK_MODULES:
         assert importlib.util.find_spec(module) is not None
     module = sys.modules[inspect.unwrap(jnp.linspace).__globals__["__name__"]].__name__
-    assert module.startswith(names.PRIVATE_MODULES) and names.PRIVATE_MODULES.startswith(names.PUBLIC_MODULES)
-    public = sys.modules[names.PUBLIC_MODULES + "numpy"]
+    assert module.startswith(jax_names.PRIVATE_MODULES) and jax_names.PRIVATE_MODULES.startswith(
+        jax_names.PUBLIC_MODULES
+    )
+    public = sys.modules[jax_names.PUBLIC_MODULES + "numpy"]
     assert public.linspace is jnp.linspace
 
 
 def test_the_functions_of_callback_modules_call_the_user_s():
     modules = []
     jax.tree.map(lambda leaf: modules.append(sys._getframe(1).f_globals["__name__"]), [1])
-    assert modules[0].startswith("jax._src.tree") and modules[0].startswith(names.CALLBACK_MODULES)
+    assert modules[0].startswith("jax._src.tree") and modules[0].startswith(jax_names.CALLBACK_MODULES)
 
 
 def test_transformations_appear_in_a_name_stack_as_known():
@@ -1198,16 +1206,16 @@ def test_transformations_appear_in_a_name_stack_as_known():
 
     def note(x):
         with jax.named_scope("inner"):
-            scopes.append(str(jc.scopes.context.name_stack))
+            scopes.append(str(jc.source_context.context.name_stack))
             return jnp.sin(x)
 
     with jax.named_scope("outer"):
         jax.vmap(jax.grad(note))(jnp.ones(3))
     lowered = jax.jit(jax.grad(note)).lower(1.0).as_text(debug_info=True)
-    jvp, transpose, vmap, jit = names.TRANSFORMATION_SCOPES
+    jvp, transpose, vmap, jit = jax_names.TRANSFORMATION_SCOPES
     assert f"{vmap}({jvp}(inner))" in scopes[0]
     assert f"{transpose}({jvp}(inner))" in lowered and f'"{jit}(' in lowered
-    assert transpose == names.BACKWARD_SCOPE
+    assert transpose == jax_names.BACKWARD_SCOPE
 
 
 def _last(name):
@@ -1217,7 +1225,7 @@ def _last(name):
 def test_public_functions_treated_apart_exist():
     older = {"psend", "precv"}
     gone = older if NEWER else set()
-    left = names.NOT_REMEMBERED | names.NOT_FASTER
+    left = jax_names.NOT_REPLAYED | jax_names.NOT_WORTH_REPLAYING
     places = {
         name: [f"{module.__name__}.{name}" for module in MODULES if name in vars(module)]
         for name in map(_last, left)
@@ -1226,19 +1234,26 @@ def test_public_functions_treated_apart_exist():
         name for name in left if not any(name in (place, _last(place)) for place in places[_last(name)])
     } == gone
     assert older <= left
-    for name in (*names.COMPARED_BY_IDENTITY, *names.NUMBERS_ALIKE):
+    for name in (*jax_names.COMPARED_BY_IDENTITY, *jax_names.VALUE_INDEPENDENT_SCALARS):
         assert callable(getattr(jnp, name)), name
-    for name in (*names.MONOIDS, *names.PLACED):
+    for name in (*jax_names.MONOIDS, *jax_names.DEVICE_FILL_FUNCTIONS):
         assert callable(getattr(jax.lax, name)), name
 
 
 def test_primitives_known_by_name_exist():
-    assert set(names.PRIMITIVES_IN_WORDS) <= primitive_names()
-    classes = (names.SUMS, names.PRODUCTS, names.QUOTIENTS, names.REDUCING, names.COMPARING, names.OPAQUE)
-    known = set().union(*classes, names.MOVING, names.CONVERTING)
+    assert set(jax_names.PRIMITIVE_DISPLAY_NAMES) <= primitive_names()
+    classes = (
+        jax_names.SUMS,
+        jax_names.PRODUCTS,
+        jax_names.QUOTIENTS,
+        jax_names.REDUCING,
+        jax_names.COMPARING,
+        jax_names.OPAQUE,
+    )
+    known = set().union(*classes, jax_names.MOVING, jax_names.CONVERTING)
     assert not known - primitive_names(), known - primitive_names()
     in_words = {operation_name(name) for name in primitive_names()}
-    others = names.GLUE - in_words
+    others = jax_names.SHAPE_ADAPTERS - in_words
     assert all(hasattr(jnp, name) or hasattr(jax.lax, name) for name in others)
     assert {jax.make_jaxpr(jax.jit(jnp.sin))(1.0).eqns[0].primitive.name} == set(jc.JIT_PRIMITIVES)
 
@@ -1276,12 +1291,12 @@ def test_callback_primitives_have_callback_in_their_name():
 def test_parameters_known_by_name_exist():
     older, newer = {"num_carry"}, {"ft_in", "ft_out"}
     compared = {
-        *names.RANK_PARAMETERS,
-        *names.SIZE_PARAMETERS,
-        *names.DTYPE_PARAMETERS,
-        *names.ADDED_PARAMETERS,
-        *names.UNNAMED_PARAMETERS,
-        *names.PARAMETERS_IN_WORDS,
+        *jax_names.RANK_PARAMETERS,
+        *jax_names.SIZE_PARAMETERS,
+        *jax_names.DTYPE_PARAMETERS,
+        *jax_names.ADDED_PARAMETERS,
+        *jax_names.UNNAMED_PARAMETERS,
+        *jax_names.PARAMETER_DISPLAY_NAMES,
     }
     assert compared - parameter_names() == (older if NEWER else newer)
     assert (older | newer) <= compared
@@ -1307,7 +1322,7 @@ def test_custom_jvp_and_vjp_equations_have_the_known_parameters():
 
 def test_concretisation_contexts_have_the_known_phrases_and_prefixes(monkeypatch):
     contexts = []
-    owner, name = jc.concretisation
+    owner, name = jc.CONCRETE_OR_ERROR
     plain = getattr(owner, name)
 
     def noting(force, val, context=""):
@@ -1316,11 +1331,11 @@ def test_concretisation_contexts_have_the_known_phrases_and_prefixes(monkeypatch
 
     monkeypatch.setattr(owner, name, noting)
     jnp.repeat(jnp.arange(2), jnp.array([1, 2]))
-    assert any(names.COUNTS_PHRASE in context for context in contexts)
+    assert any(jax_names.REPEAT_COUNTS_MESSAGE in context for context in contexts)
     jnp.arange(3)
     jax.nn.one_hot(jnp.arange(2), 2)
     jnp.split(jnp.arange(4), 2)
-    for prefix in names.CONTEXT_PREFIXES:
+    for prefix in jax_names.CONTEXT_PREFIXES:
         assert any(context.startswith(prefix) for context in contexts), prefix
 
 
@@ -1336,17 +1351,17 @@ def test_a_hit_in_the_persistent_cache_is_an_event(tmp_path):
         for _ in range(2):
             lowered = jax.jit(lambda x: x * 7 + 1).lower(jnp.ones(5))
             with jc.compiling_settings(cache):
-                assert names.CACHE_HIT_EVENT not in events
+                assert jax_names.CACHE_HIT_EVENT not in events
                 lowered.compile()
     finally:
         jax._src.monitoring.unregister_event_listener(listen)
-    assert names.CACHE_HIT_EVENT in events
+    assert jax_names.CACHE_HIT_EVENT in events
 
 
 def test_source_file_gives_the_file_of_a_traced_function():
     assert jc.source_file(jax.make_jaxpr(lambda x: x)(1.0)) == __file__
     assert jc.source_file(jc.closed_jaxpr([], [], [])) is None
-    assert jc.source_file(jc.traced(lambda x: [x], [jc.typeof(1.0)])) is not None
+    assert jc.source_file(jc.trace_to_jaxpr(lambda x: [x], [jc.typeof(1.0)])) is not None
 
 
 def test_process_methods_of_the_lazy_trace_exist_on_the_eval_trace():
@@ -1390,7 +1405,7 @@ def test_unplaced_programs_name_no_mesh():
     with jax.sharding.use_abstract_mesh(mesh):
         jaxpr = jax.make_jaxpr(program)(jax.ShapeDtypeStruct((4, 2), jnp.float32, sharding=rows))
     assert "4@data" in str(jaxpr) and "mesh" in str(jaxpr)
-    plain = jc.unplaced(jaxpr)
+    plain = jc.without_devices(jaxpr)
     assert "data" not in str(plain) and "reshard" not in str(plain)
     assert jc.as_function(plain)(jnp.ones((4, 2)))[0].shape == (4, 2)
 
@@ -1401,11 +1416,13 @@ def test_a_constraint_stays_on_a_mesh_with_its_axes():
     larger = jax.sharding.AbstractMesh((8,), ("data",), axis_types=auto)
     rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
     jaxpr = jax.make_jaxpr(lambda x: jax.lax.with_sharding_constraint(x * 2, rows) + 1)(jnp.ones(8))
-    assert "sharding_constraint" not in str(jc.unplaced(jaxpr))
-    [constraint] = [one for one in jc.unplaced(jaxpr, larger).eqns if "constraint" in one.primitive.name]
+    assert "sharding_constraint" not in str(jc.without_devices(jaxpr))
+    [constraint] = [
+        one for one in jc.without_devices(jaxpr, larger).eqns if "constraint" in one.primitive.name
+    ]
     assert constraint.params["sharding"].mesh == larger
     other = jax.sharding.AbstractMesh((8,), ("model",), axis_types=auto)
-    assert "sharding_constraint" not in str(jc.unplaced(jaxpr, other))
+    assert "sharding_constraint" not in str(jc.without_devices(jaxpr, other))
 
 
 def test_no_mesh_can_be_put_in_force():
@@ -1532,7 +1549,7 @@ def test_rematerialised_operations_are_in_a_scope_of_their_own():
     function = jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
     inner = [eqn for eqn in jax.make_jaxpr(jax.grad(function))(1.0).eqns if eqn.params.get("jaxpr")]
     stacks = [(eqn.primitive.name, str(eqn.source_info.name_stack)) for eqn in inner[-1].params["jaxpr"].eqns]
-    again = [name for name, stack in stacks if names.REMATTED in stack.split("/")]
+    again = [name for name, stack in stacks if jax_names.REMAT_SCOPE in stack.split("/")]
     assert "sin" in again and "mul" not in again
 
 
@@ -1547,13 +1564,13 @@ def test_unused_arguments_are_dropped_from_a_lowered_program():
 
 
 def test_a_program_of_one_process_has_no_other_hosts():
-    assert jc.coordination() is None and jc.host_count() == 1 and jc.host_number() == 0
-    assert not jc.on_several_hosts(jax.devices())
+    assert jc.coordination() is None and jc.host_count() == 1 and jc.host_index() == 0
+    assert not jc.spans_hosts(jax.devices())
     assert jc.device_numbers(jax.devices()[:1]) == [-1 - jax.devices()[0].local_hardware_id]
     assert jc.device_numbers(jax.devices()[:2]) == [0, 1]
     before = dict(vars(distributed.global_state))
     left = []
-    jc.instead_of_waiting(lambda: left.append(True))
+    jc.replace_exit_barrier(lambda: left.append(True))
     try:
         jax.distributed.shutdown()  # what JAX calls when the interpreter ends
     finally:
@@ -1577,16 +1594,20 @@ def of_call(function, *args):
 
 
 def test_the_mesh_set_by_set_mesh_can_be_read():
-    assert jc.mesh_in_force() == set() and jc.explicit_mesh_in_force() is None and jc.has_several_devices()
+    assert (
+        jc.current_mesh_devices() == set() and jc.current_explicit_mesh() is None and jc.has_several_devices()
+    )
     for kind in (AxisType.Auto, AxisType.Explicit):
         mesh = mesh_of_two(kind)
         with jax.set_mesh(mesh):
-            assert jc.mesh_in_force() == {tuple(jax.devices()[:2])}
-            assert jc.explicit_mesh_in_force() == (mesh if kind is AxisType.Explicit else None)
+            assert jc.current_mesh_devices() == {tuple(jax.devices()[:2])}
+            assert jc.current_explicit_mesh() == (mesh if kind is AxisType.Explicit else None)
             named = NamedSharding(mesh.abstract_mesh, P("x"))
-            assert jc.on_mesh_in_force(named) == NamedSharding(mesh, P("x"))
-            assert jc.mesh_of_call(*of_call(jax.jit(jnp.tanh), jnp.ones(2))) == jc.mesh_in_force()
-    assert jc.mesh_of_call(*of_call(jax.jit(jnp.tanh), jnp.ones(2))) == set()
+            assert jc.resolve_on_current_mesh(named) == NamedSharding(mesh, P("x"))
+            assert (
+                jc.context_mesh_devices(*of_call(jax.jit(jnp.tanh), jnp.ones(2))) == jc.current_mesh_devices()
+            )
+    assert jc.context_mesh_devices(*of_call(jax.jit(jnp.tanh), jnp.ones(2))) == set()
 
 
 def test_avals_on_auto_and_explicit_meshes_are_told_apart():
@@ -1604,15 +1625,17 @@ def test_avals_on_auto_and_explicit_meshes_are_told_apart():
 def test_equivalent_shardings_are_normalised_to_one_spec():
     mesh = mesh_of_two(AxisType.Explicit)
     spellings = [P("x"), P("x", None), P(("x",)), P(("x",), None)]
-    assert {jc.one_spelling(NamedSharding(mesh, spec)) for spec in spellings} == {
-        jc.one_spelling(NamedSharding(mesh, P("x")))
+    assert {jc.canonical_sharding(NamedSharding(mesh, spec)) for spec in spellings} == {
+        jc.canonical_sharding(NamedSharding(mesh, P("x")))
     }
     unreduced = NamedSharding(mesh, P(None, unreduced={"x"}))
-    assert jc.one_spelling(unreduced).spec.unreduced == {"x"} and not jc.is_plainly_spread(unreduced)
-    assert jc.is_plainly_spread(NamedSharding(mesh, P("x")))
+    assert jc.canonical_sharding(unreduced).spec.unreduced == {"x"} and not jc.is_plain_named_sharding(
+        unreduced
+    )
+    assert jc.is_plain_named_sharding(NamedSharding(mesh, P("x")))
     assert jc.named_sharding(None, {"out_shardings": (unreduced,)}, 0) is unreduced
     unconstrained = NamedSharding(mesh_of_two(AxisType.Auto), P(P.UNCONSTRAINED))
-    assert not jc.is_plainly_spread(unconstrained)
+    assert not jc.is_plain_named_sharding(unconstrained)
 
 
 def test_shardings_and_layouts_named_by_a_call_are_found():
@@ -1632,8 +1655,8 @@ def test_the_sizes_of_explicit_abstract_meshes_are_found():
     with jax.sharding.use_abstract_mesh(mesh_of_two(AxisType.Auto).abstract_mesh):
         auto = of_call(lambda x: jax.sharding.reshard(x, P()), x)
         mapped = of_call(jax.shard_map(lambda x: x, in_specs=P("x"), out_specs=P("x")), x)
-    assert jc.abstract_sizes(*explicit) == jc.abstract_sizes(*mapped) == {2}
-    assert jc.abstract_sizes(*auto) == set()
+    assert jc.abstract_mesh_sizes(*explicit) == jc.abstract_mesh_sizes(*mapped) == {2}
+    assert jc.abstract_mesh_sizes(*auto) == set()
 
 
 def test_shardings_refusals_and_mesh_of_a_shard_map_are_found():
@@ -1649,16 +1672,18 @@ def test_shardings_refusals_and_mesh_of_a_shard_map_are_found():
         return eqn
 
     eqn = traced(inner)
-    assert jc.mapped_shardings(eqn, mesh) == [NamedSharding(mesh, P("x"))]
-    assert jc.mapped_shardings(eqn, mesh.abstract_mesh) is None
-    assert [one for one in eqn.params["jaxpr"].eqns if jc.is_refused_in_mapped(one)]
+    assert jc.eager_shard_map_shardings(eqn, mesh) == [NamedSharding(mesh, P("x"))]
+    assert jc.eager_shard_map_shardings(eqn, mesh.abstract_mesh) is None
+    assert [one for one in eqn.params["jaxpr"].eqns if jc.eager_shard_map_refuses(one)]
     refs = traced(lambda v: jax.freeze(jax.new_ref(v)), check_vma=False).params["jaxpr"].eqns
-    assert jc.is_refused_in_mapped(refs[0]) and not any(map(jc.is_refused_in_mapped, refs[1:]))
-    assert jc.mesh_of_mapped(mesh, ()) is mesh and jc.mesh_of_mapped(mesh.abstract_mesh, [x]) == mesh
+    assert jc.eager_shard_map_refuses(refs[0]) and not any(map(jc.eager_shard_map_refuses, refs[1:]))
+    assert (
+        jc.eager_shard_map_mesh(mesh, ()) is mesh and jc.eager_shard_map_mesh(mesh.abstract_mesh, [x]) == mesh
+    )
     with pytest.raises(ValueError, match="NamedSharding"):
-        jc.mesh_of_mapped(mesh.abstract_mesh, [np.ones(2)])
+        jc.eager_shard_map_mesh(mesh.abstract_mesh, [np.ones(2)])
     with jax.set_mesh(mesh):
-        assert jc.mesh_of_mapped(mesh.abstract_mesh, ()) == mesh
+        assert jc.eager_shard_map_mesh(mesh.abstract_mesh, ()) == mesh
 
 
 def test_values_of_registered_types_can_be_closed_over_by_a_shard_map(monkeypatch):
@@ -1676,7 +1701,7 @@ def test_values_of_registered_types_can_be_closed_over_by_a_shard_map(monkeypatc
 
 
 def test_the_parser_of_indices_takes_what_is_registered():
-    module, name = jc.index_parser
+    module, name = jc.PARSE_INDICES
     assert list(inspect.signature(getattr(module, name)).parameters)[1:] == ["shape"]
 
     class Held:
@@ -1687,7 +1712,7 @@ def test_the_parser_of_indices_takes_what_is_registered():
 
     jc.register_container_type(Held, lambda held: held.array)
     held = Held(jnp.arange(2))
-    assert jc.uncontained(held) is held.array and jc.uncontained(3) == 3
+    assert jc.unwrap_container(held) is held.array and jc.unwrap_container(3) == 3
     assert jax.jit(lambda x: x + 1)(held).tolist() == [1, 2]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from wheels import checkout_without_extension, hatch
 
-from lazynb.notebook.lab import messages as lab_messages
+from lazynb.notebook import lab_messages
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTENSION = ROOT / "extension"
@@ -250,7 +250,7 @@ def test_every_message_is_read_by_the_other_side():
 
 
 def test_python_and_typescript_agree_on_the_palette():
-    from lazynb.view.style import CLUSTERS
+    from lazynb.report.drawing_style import CLUSTERS
 
     palette = re.search(r"(?s)PALETTE = \[(.*?)\]", (EXTENSION / "src" / "ui" / "palette.ts").read_text())
     assert palette and tuple(re.findall(r'"(#\w+)"', palette[1])) == CLUSTERS

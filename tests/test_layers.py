@@ -12,33 +12,29 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "lazynb"
 ORDER = [
-    "_jax",
+    "jax_compat",
+    "user_code",
     "base",
-    "record",
-    "execute",
-    "why",
+    "recording",
+    "running",
     "frontends",
-    "torch",
-    "targets",
     "xla",
-    "session",
     "compare",
-    "numerics",
-    "view",
+    "report",
     "notebook",
     "cli",
 ]
 """The folders of the package, the lowest first; ``base`` stands for the modules that lie in none."""
 
-FACADES = {"lazynb", "lazynb.__main__", "lazynb.numpy"}
+FACADES = {"lazynb", "lazynb.__main__", "lazynb.numpy", "lazynb.torch"}
 """Modules that only show what others hold."""
 
-PROCESSES = {"lazynb.targets.worker"}
+PROCESSES = {"lazynb.xla.targets.compiler_worker"}
 """Modules that run as processes of their own."""
 
 
 def name_of(path: Path) -> str:
-    """``lazynb.record.trie``"""
+    """``lazynb.recording.trie``"""
     return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
@@ -136,7 +132,9 @@ def test_no_modules_import_each_other_in_a_circle():
 
 def test_no_folders_import_each_other_in_a_circle():
     needs = folders_imported(TEXTS)
-    assert {"lazynb.why", "lazynb.xla.hlo", "lazynb.view.graph"} <= set(needs) and "lazynb.xla" not in needs
+    assert {"lazynb.user_code", "lazynb.xla.hlo", "lazynb.report.graph"} <= set(
+        needs
+    ) and "lazynb.xla" not in needs
     assert circle(needs) == []
 
 
@@ -149,30 +147,35 @@ def alone(texts: Mapping[str, str]) -> list[str]:
 
 def test_each_module_is_imported_by_another():
     assert alone(TEXTS) == []
-    kept = [line for line in TEXTS["lazynb.torch.switch"].splitlines() if line.strip() != "recurrent,"]
-    assert alone({**TEXTS, "lazynb.torch.switch": "\n".join(kept)}) == ["lazynb.torch.ops.recurrent"]
+    kept = [
+        line
+        for line in TEXTS["lazynb.frontends.torch.device_switch"].splitlines()
+        if line.strip() != "recurrent_ops,"
+    ]
+    assert alone({**TEXTS, "lazynb.frontends.torch.device_switch": "\n".join(kept)}) == [
+        "lazynb.frontends.torch.ops.recurrent_ops"
+    ]
 
 
 def test_planted_violations_are_found():
     """Planted: each of the tests above would fail."""
     up = {
         **TEXTS,
-        "lazynb.record.trie": TEXTS["lazynb.record.trie"]
-        + "\ndef late():\n    from lazynb.view.graph import model\n",
+        "lazynb.recording.trie": TEXTS["lazynb.recording.trie"]
+        + "\ndef late():\n    from lazynb.report.graph import graph_view\n",
     }
-    assert ("lazynb.record.trie", "lazynb.view.graph.model") in violations(up)
+    assert ("lazynb.recording.trie", "lazynb.report.graph.graph_view") in violations(up)
     deferred = {
         **TEXTS,
-        "lazynb.execute.misses": TEXTS["lazynb.execute.misses"]
-        + "\ndef late():\n    import lazynb.execute.flush\n",
+        "lazynb.running.miss_log": TEXTS["lazynb.running.miss_log"]
+        + "\ndef late():\n    import lazynb.running.flush\n",
     }
-    assert {"lazynb.execute.misses", "lazynb.execute.flush"} <= set(circle(modules_imported(deferred)))
-    for_types = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import lazynb.execute.flush\n"
-    assert circle(modules_imported({**TEXTS, "lazynb.execute.misses": for_types})) == []
+    assert {"lazynb.running.miss_log", "lazynb.running.flush"} <= set(circle(modules_imported(deferred)))
+    for_types = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import lazynb.running.flush\n"
+    assert circle(modules_imported({**TEXTS, "lazynb.running.miss_log": for_types})) == []
     folders = {
         **TEXTS,
-        "lazynb.xla.hlo.module": "import lazynb.xla.fates.fate",
-        "lazynb.xla.fates.fate": "import lazynb.xla.hlo.passes",
+        "lazynb.xla.hlo.module": "import lazynb.xla.fates.fate_assignment",
     }
     assert {"lazynb.xla.hlo", "lazynb.xla.fates"} <= set(circle(folders_imported(folders)))
 
@@ -211,7 +214,7 @@ def private_names(texts: Mapping[str, str]) -> list[tuple[str, str]]:
     return sorted(
         (module, name)
         for module, text in texts.items()
-        if layer(module) != "_jax"
+        if layer(module) != "jax_compat"
         for name in imported(text)
         if name.startswith(("jax._src", "jaxlib._"))
     )
@@ -219,16 +222,16 @@ def private_names(texts: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def test_private_names_of_jax_stand_in_one_folder():
     assert private_names(TEXTS) == []
-    planted = {**TEXTS, "lazynb.source": "def late():\n    from jax._src import core\n"}
-    assert private_names(planted) == [("lazynb.source", "jax._src.core")]
-    assert layer("lazynb._jax.tracing") == layer("lazynb._jax") == "_jax"
+    planted = {**TEXTS, "lazynb.user_code.call_stack": "def late():\n    from jax._src import core\n"}
+    assert private_names(planted) == [("lazynb.user_code.call_stack", "jax._src.core")]
+    assert layer("lazynb.jax_compat.tracers") == layer("lazynb.jax_compat") == "jax_compat"
 
 
 def test_the_package_needs_no_notebook_packages():
     core = [
         path
         for path in FILES
-        if layer(name_of(path)) != "notebook" and path != PACKAGE / "cli" / "notebook.py"
+        if layer(name_of(path)) != "notebook" and path != PACKAGE / "cli" / "program_run.py"
     ]
     for path in core:
         wrong = {"IPython", "ipywidgets", "ipykernel"} & {

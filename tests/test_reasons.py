@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb import _jax as jc
-from lazynb.break_examples import EXAMPLES, PRELUDE
+from lazynb import jax_compat as jc
+from lazynb.compare.misses.miss_causes import CAUSES
 from lazynb.config import config
-from lazynb.reasons import REASONS, find
-from lazynb.why.causes import CAUSES
+from lazynb.recording.break_examples import EXAMPLES, PRELUDE
+from lazynb.recording.break_reasons import REASONS, find
 
 ELSEWHERE = {"compile", "hosts_differ"}
 """Those that a program alone does not have: tests/notebook/test_breaks_magic.py and tests/hosts run them."""

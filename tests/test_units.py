@@ -7,9 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from lazynb import units
-from lazynb.record.snapshot.snapshot import Place
-from lazynb.units import duration, line_range, listed_lines, milliseconds, number, short_duration, size, took
+from lazynb.user_code import text_format
+from lazynb.user_code.call_stack import Place
+from lazynb.user_code.text_format import (
+    compact_duration,
+    duration,
+    duration_range,
+    line_range,
+    listed_lines,
+    number,
+    short_duration,
+    size,
+)
 
 
 def test_sizes_counts_and_durations_are_written_in_short_units() -> None:
@@ -20,9 +29,9 @@ def test_sizes_counts_and_durations_are_written_in_short_units() -> None:
 
 def test_table_durations_are_written_in_milliseconds_or_seconds() -> None:
     assert [duration(s) for s in (0, 0.0012, 3.4)] == ["", "1.20 ms", "3.40 s"]
-    assert [took(s) for s in (1.23e-5, 3.4)] == ["0.0123 ms", "3.4 s"]
-    assert milliseconds(0.0012, 0.0014) == "1.2–1.4 ms"
-    assert milliseconds(0.0012, 0.0014, " → ") == "1.2 → 1.4 ms"
+    assert [compact_duration(s) for s in (1.23e-5, 3.4)] == ["0.0123 ms", "3.4 s"]
+    assert duration_range(0.0012, 0.0014) == "1.2–1.4 ms"
+    assert duration_range(0.0012, 0.0014, " → ") == "1.2 → 1.4 ms"
 
 
 def test_line_range_joins_places_of_a_cell_or_file() -> None:
@@ -56,9 +65,9 @@ def test_listed_lines_counts_places_beyond_the_first_cell() -> None:
 
 
 def test_no_other_module_writes_units() -> None:
-    """Bytes are counted in 1,024s everywhere, and `lazynb.units` alone writes times and sizes."""
+    """Bytes are counted in 1,024s everywhere, and `lazynb.user_code.text_format` alone writes times and sizes."""
     unit = re.compile(r"\} (?:ms|µs|[kMG]i?B)\b|\"[kMG]i?B\"|\* 1e3:|\* 1000:")
-    package = Path(units.__file__).parent
+    package = Path(text_format.__file__).parent
     others = [file for file in package.rglob("*.py") if file.name != "units.py"]
-    assert unit.search(Path(units.__file__).read_text())
+    assert unit.search(Path(text_format.__file__).read_text())
     assert not [file.name for file in others if unit.search(file.read_text())]

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lazynb.session.budget import Limits
-from lazynb.targets.compilers import COMPILERS
-from lazynb.units import bytes_in
+from lazynb.compare.costs.budget import Limits
+from lazynb.user_code.text_format import parse_size
+from lazynb.xla.targets.compiler_packages import COMPILERS
 
 DESCRIPTION = "Runs JAX programs lazily, and says where Python broke the trace, what was compiled, and why."
 
@@ -95,7 +95,7 @@ exit status:
   2    something is wrong with the arguments, the files or a condition, or a figure is not known
 """
 
-OWN = (
+RUN_OPTIONS = (
     "--report",
     "--save",
     "--events",
@@ -108,7 +108,7 @@ OWN = (
 """Options of ``lazynb run``; each takes a value."""
 
 
-class Unusable(Exception):
+class CommandError(Exception):
     """Arguments or files that lazynb can do nothing with; the text says why, in a line."""
 
 
@@ -116,11 +116,11 @@ class Parser(argparse.ArgumentParser):
     """Says what is wrong in a line."""
 
     def error(self, message: str) -> NoReturn:
-        raise Unusable(f"{self.prog}: {message} (see {self.prog} --help)")
+        raise CommandError(f"{self.prog}: {message} (see {self.prog} --help)")
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class RunRequest:
     """What ``lazynb run`` was asked for.
 
     Attributes:
@@ -326,12 +326,12 @@ def _limit(text: str) -> int:
 
 def _size(text: str) -> int:
     try:
-        return bytes_in(text)
+        return parse_size(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words behind ``run``: lazynb's own (the program included) and the script's."""
     own: list[str] = []
     script: list[str] = []
@@ -343,7 +343,7 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
             if program is None:
                 program = next(rest, None)
             script.extend(rest)
-        elif name in OWN:
+        elif name in RUN_OPTIONS:
             value = None if "=" in argument else next(rest, None)
             if value is not None:
                 argument = f"{name}={value}"
@@ -359,7 +359,7 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return own, script
 
 
-def plan(options: argparse.Namespace, script: Sequence[str]) -> Plan:
+def run_request(options: argparse.Namespace, script: Sequence[str]) -> RunRequest:
     """The plan, checked: the program can be read, and the report written.
 
     Raises:
@@ -376,11 +376,11 @@ def plan(options: argparse.Namespace, script: Sequence[str]) -> Plan:
     report = None if options.report is None else Path(os.path.abspath(options.report))
     save = None if options.save is None else Path(os.path.abspath(options.save))
     events = None if options.events is None else Path(os.path.abspath(options.events))
-    asked = Plan(program, tuple(script), report, limits, save, events)
+    asked = RunRequest(program, tuple(script), report, limits, save, events)
     _check_program(asked)
     if report is not None:
         if importlib.util.find_spec("jinja2") is None:
-            raise Unusable(
+            raise CommandError(
                 "lazynb run: a report needs Jinja2, which is not installed here: pip install jinja2"
             )
         _check_written("report", report, program)
@@ -391,21 +391,21 @@ def plan(options: argparse.Namespace, script: Sequence[str]) -> Plan:
     return asked
 
 
-def _check_program(asked: Plan) -> None:
+def _check_program(asked: RunRequest) -> None:
     program = asked.program
     if program.is_dir():
-        raise Unusable(f"lazynb run: {program} is a folder; name a script or a notebook")
+        raise CommandError(f"lazynb run: {program} is a folder; name a script or a notebook")
     try:
         with open(program, "rb"):
             pass
     except OSError as error:
-        raise Unusable(f"lazynb run: {program} cannot be read: {error.strerror}") from None
+        raise CommandError(f"lazynb run: {program} cannot be read: {error.strerror}") from None
     if not asked.is_notebook:
         return
     if asked.arguments:
-        raise Unusable(f"lazynb run: a notebook takes no arguments, and there is {asked.arguments[0]!r}")
+        raise CommandError(f"lazynb run: a notebook takes no arguments, and there is {asked.arguments[0]!r}")
     if importlib.util.find_spec("IPython") is None:
-        raise Unusable(
+        raise CommandError(
             "lazynb run: a notebook needs IPython, which is not installed here: pip install ipython"
         )
 
@@ -413,12 +413,12 @@ def _check_program(asked: Plan) -> None:
 def _check_written(option: str, file: Path, program: Path) -> None:
     noun = {"report": "report", "save": "inspection", "events": "event stream"}[option]
     if file.exists() and file.samefile(program):
-        raise Unusable(f"lazynb run: --{option} {file} would write over the program")
+        raise CommandError(f"lazynb run: --{option} {file} would write over the program")
     is_new = not os.path.lexists(file)
     try:
         with open(file, "ab"):
             pass
     except OSError as error:
-        raise Unusable(f"lazynb run: the {noun} cannot be written to {file}: {error.strerror}") from None
+        raise CommandError(f"lazynb run: the {noun} cannot be written to {file}: {error.strerror}") from None
     if is_new:
         file.unlink()

@@ -10,27 +10,22 @@ from pathlib import Path
 import jax
 
 import lazynb
-from lazynb.cli.arguments import Plan, Unusable, parser, plan, split
-from lazynb.cli.diff import diff
-from lazynb.cli.inspect import inspect
-from lazynb.cli.notebook import run_notebook
-from lazynb.cli.outcome import INTERRUPTED, Outcome
-from lazynb.cli.script import BadScript, run_script
-from lazynb.cli.summary import summary
-from lazynb.execute.leaving import leaving
-from lazynb.execute.observers import observe
-from lazynb.notebook.answers import machine
-from lazynb.reasons import REASONS, find
-from lazynb.record.fast.accelerator import describe
-from lazynb.record.mode import eager
-from lazynb.session.budget import Account, Used
-from lazynb.session.budget_report import explain
-from lazynb.session.event_stream import EventStream
-from lazynb.session.program_recorder import ProgramRecorder
-from lazynb.targets.compilers import COMPILERS, NotInstalled
-from lazynb.targets.listing import listed
-from lazynb.view.inspection.saved import Saved, entry_of
-from lazynb.view.words import plural
+from lazynb.cli.arguments import CommandError, RunRequest, parser, run_request, split_arguments
+from lazynb.cli.compilation_commands import diff, inspect
+from lazynb.cli.program_run import INTERRUPTED, BadScript, Outcome, run_notebook, run_script, summary
+from lazynb.compare.costs.budget import Account, Used
+from lazynb.compare.costs.budget_text import explain
+from lazynb.compare.costs.program_usage import ProgramRecorder
+from lazynb.compare.misses.event_stream import EventStream
+from lazynb.notebook.frontend_requests import machine_data
+from lazynb.recording.break_reasons import REASONS, find
+from lazynb.recording.lazy_mode import eager
+from lazynb.recording.replay.native_replay import describe
+from lazynb.report.inspection.inspection_file import SavedInspections, inspection_entry
+from lazynb.running.background_thread import process_exit
+from lazynb.running.observers import observe
+from lazynb.running.record_table import plural
+from lazynb.xla.targets.compiler_packages import COMPILERS, InstallError, target_table
 
 FAILED, UNUSABLE, OVER = 1, 2, 3
 
@@ -42,12 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     top = parser(f"lazynb {lazynb.__version__} ({versions})")
     script: list[str] = []
     if words[:1] == ["run"]:
-        own, script = split(words[1:])
+        own, script = split_arguments(words[1:])
         words = ["run", *own]
     try:
         options = top.parse_args(words)
         if options.command == "run":
-            return run(plan(options, script))
+            return run(run_request(options, script))
         if options.command == "explain":
             return explain_code(options.code)
         if options.command == "inspect":
@@ -58,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return targets(options.action, options.compiler if options.action else "")
         top.print_help()
         return UNUSABLE
-    except Unusable as error:
+    except CommandError as error:
         print(error, file=sys.stderr)
         return FAILED if isinstance(error, BadScript) else UNUSABLE
 
@@ -66,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 # ---- lazynb run --------------------------------------------------------------------------------------------
 
 
-def run(asked: Plan) -> int:
+def run(asked: RunRequest) -> int:
     """Runs the program; says what happened, writes the report and holds the budget against it.
 
     Raises:
@@ -93,20 +88,20 @@ def run(asked: Plan) -> int:
     used = account.used()
     _flush()
     if outcome.where:
-        _say(f"lazynb: {outcome.where} of {asked.program.name} failed: {outcome.error}")
-    _say(summary(account.counter, used, breaks_follow="breaks" in used.over(asked.limits)))
+        _print_stderr(f"lazynb: {outcome.where} of {asked.program.name} failed: {outcome.error}")
+    _print_stderr(summary(account.counter, used, breaks_follow="breaks" in used.over(asked.limits)))
     verdict = _verdict(used, asked)
     if verdict:
-        _say(f"lazynb: {verdict}")
+        _print_stderr(f"lazynb: {verdict}")
     is_written = True
     if asked.report is not None:
-        is_written = _write(asked.report, asked, outcome, account, used, verdict, seconds)
+        is_written = _write_report(asked.report, asked, outcome, account, used, verdict, seconds)
     if events is not None:
-        is_written = _said(events, asked) and is_written
+        is_written = _report_events(events, asked) and is_written
     if asked.save is not None:
-        is_written = _save(asked.save, programs, str(asked.program)) and is_written
+        is_written = _save_programs(asked.save, programs, str(asked.program)) and is_written
     if outcome.status == INTERRUPTED:
-        leaving.status = INTERRUPTED
+        process_exit.status = INTERRUPTED
     if outcome.status:
         return outcome.status
     if verdict:
@@ -114,7 +109,7 @@ def run(asked: Plan) -> int:
     return 0 if is_written else UNUSABLE
 
 
-def _events(asked: Plan) -> EventStream | None:
+def _events(asked: RunRequest) -> EventStream | None:
     """The stream that was asked for, opened.
 
     Raises:
@@ -125,23 +120,25 @@ def _events(asked: Plan) -> EventStream | None:
     try:
         events = EventStream(asked.events, str(asked.program), asked.arguments)
     except OSError as error:
-        raise Unusable(
+        raise CommandError(
             f"lazynb run: the event stream cannot be written to {asked.events}: {error.strerror}"
         ) from None
     events.open()
     return events
 
 
-def _said(events: EventStream, asked: Plan) -> bool:
+def _report_events(events: EventStream, asked: RunRequest) -> bool:
     """Says how much was written; returns whether it is all."""
     if events.error:
-        _say(f"lazynb: after {events.written:,} events {asked.events} could not be written: {events.error}")
+        _print_stderr(
+            f"lazynb: after {events.written:,} events {asked.events} could not be written: {events.error}"
+        )
         return False
-    _say(f"lazynb: {plural(events.written, 'event')} written to {asked.events}")
+    _print_stderr(f"lazynb: {plural(events.written, 'event')} written to {asked.events}")
     return True
 
 
-def _verdict(used: Used, asked: Plan) -> str:
+def _verdict(used: Used, asked: RunRequest) -> str:
     """What the budget says; empty if it was kept."""
     if used.over(asked.limits):
         return explain(used, asked.limits)
@@ -152,12 +149,18 @@ def _verdict(used: Used, asked: Plan) -> str:
     return "\n".join(said)
 
 
-def _write(
-    report: Path, asked: Plan, outcome: Outcome, account: Account, used: Used, verdict: str, seconds: float
+def _write_report(
+    report: Path,
+    asked: RunRequest,
+    outcome: Outcome,
+    account: Account,
+    used: Used,
+    verdict: str,
+    seconds: float,
 ) -> bool:
-    from lazynb.view.reports.run_report import Report  # needs Jinja2
+    from lazynb.report.run_report import RunReport  # needs Jinja2
 
-    page = Report(
+    page = RunReport(
         program=str(asked.program),
         arguments=asked.arguments,
         status=outcome.status,
@@ -172,13 +175,13 @@ def _write(
     try:
         page.save(report)
     except OSError as error:
-        _say(f"lazynb: the report cannot be written to {report}: {error.strerror}")
+        _print_stderr(f"lazynb: the report cannot be written to {report}: {error.strerror}")
         return False
-    _say(f"lazynb: report written to {report}")
+    _print_stderr(f"lazynb: report written to {report}")
     return True
 
 
-def _save(path: Path, programs: ProgramRecorder, name: str) -> bool:
+def _save_programs(path: Path, programs: ProgramRecorder, name: str) -> bool:
     """Writes what ran, each kernel with its time."""
     compilations = programs.compilations()
     untimed = 0
@@ -188,22 +191,22 @@ def _save(path: Path, programs: ProgramRecorder, name: str) -> bool:
                 compilation.profile()
         except Exception:  # inputs that cannot be made up, or no profiler: all else is known
             untimed += 1
-    peak = machine() if compilations else None
-    entries = [entry_of(compilation, ran=True, title=name) for compilation in compilations]
+    peak = machine_data() if compilations else None
+    entries = [inspection_entry(compilation, ran=True, title=name) for compilation in compilations]
     for entry in entries:
         entry.data["machine"] = peak
     try:
-        Saved(entries).save(path)
+        SavedInspections(entries).save(path)
     except OSError as error:
-        _say(f"lazynb: the inspections cannot be written to {path}: {error.strerror}")
+        _print_stderr(f"lazynb: the inspections cannot be written to {path}: {error.strerror}")
         return False
     beside = f", {untimed} without times" if untimed else ""
     beside += f", {programs.left_out} left out" if programs.left_out else ""
-    _say(f"lazynb: {plural(len(entries), 'program')} written to {path}{beside}")
+    _print_stderr(f"lazynb: {plural(len(entries), 'program')} written to {path}{beside}")
     return True
 
 
-def _say(text: str) -> None:
+def _print_stderr(text: str) -> None:
     stream = sys.stderr
     try:
         print(text, file=stream)
@@ -235,7 +238,7 @@ def explain_code(code: str | None) -> int:
     try:
         print(find(code))
     except ValueError as error:
-        raise Unusable(f"lazynb explain: {error}") from None
+        raise CommandError(f"lazynb explain: {error}") from None
     return 0
 
 
@@ -249,7 +252,7 @@ def targets(action: str | None, name: str) -> int:
       Unusable: it could not be installed.
     """
     if action is None:
-        print(listed())
+        print(target_table())
         return 0
     compiler = COMPILERS[name]
     if action == "remove":
@@ -257,7 +260,7 @@ def targets(action: str | None, name: str) -> int:
         return 0
     try:
         compiler.install()
-    except NotInstalled as error:
-        raise Unusable(f"lazynb targets: {error}") from None
+    except InstallError as error:
+        raise CommandError(f"lazynb targets: {error}") from None
     print(f"installed {compiler.version}")
     return 0

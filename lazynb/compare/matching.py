@@ -1,205 +1,292 @@
-"""Which operation and which line of one side is which of the other.
+"""The alignment of two programs: which operation of one is which of the other.
 
-Operations are aligned as they are to say why a program was compiled again (:mod:`lazynb.why.alignment`).
+It is a longest common subsequence (Myers 1986, "An O(ND) difference algorithm") of operations that agree in
+all; between these, of operations that agree in name and source line; then of those that agree in name. What
+is left over was added, removed or replaced.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import sys
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
-from functools import cached_property
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Sequence
 
-from lazynb.compare.side import Line, Side
-from lazynb.why.alignment import Alignment, common
-from lazynb.why.comparable import Comparable, ProgramStep
+from lazynb.compare.program_graph import ProgramGraph, ProgramStep, Value
 
+MAX_DIFFERENCES = 300
+"""Differences looked for at one level: two traces with more have little in common, and only what is unique in
+both is paired."""
 
-class LinePair(NamedTuple):
-    """A line on both sides; None on the side that does not have it."""
-
-    before: Line | None
-    now: Line | None
-
-    @property
-    def shown(self) -> Line:
-        """The line as it is now, else as it was."""
-        line = self.now or self.before
-        assert line is not None
-        return line
-
-    @property
-    def is_rewritten(self) -> bool:
-        """Whether both sides have it, with another text."""
-        return self.before is not None and self.now is not None and self.before.text != self.now.text
+Pairs = list[tuple[int, int]]
+Gaps = list[tuple[Sequence[ProgramStep], Sequence[ProgramStep]]]
+"""Steps without partner that lie between the same two pairs, of both programs."""
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class _Step(ProgramStep):
-    """A node of an inspection as the alignment sees it."""
-
-    made_of: Hashable = None
-
-    @property
-    def content(self) -> Hashable:
-        """Equal for what does the same to its operands, as far as an inspection tells."""
-        return self.made_of
-
-
-class _Recorded(Comparable):
-    """The nodes of a side as a program that can be aligned."""
-
-    def __init__(self, side: Side):
-        steps = [_step(side, number) for number in range(len(side.nodes))]
-        super().__init__(steps, [], {})
-        known = [line for line in side.lines if line is not None]
-        self._texts = {(line.label, line.number): line.text for line in known}
+def common_subsequence(first: Sequence[Hashable], second: Sequence[Hashable]) -> Pairs:
+    """Positions of a longest common subsequence. Time: length times differences, at most
+    :data:`MAX_DIFFERENCES`."""
+    front = 0
+    while front < min(len(first), len(second)) and first[front] == second[front]:
+        front += 1
+    back = 0
+    while back < min(len(first), len(second)) - front and first[-1 - back] == second[-1 - back]:
+        back += 1
+    pairs = [(n, n) for n in range(front)]
+    a, b = first[front : len(first) - back], second[front : len(second) - back]
+    if a and b:
+        between = _myers(a, b)
+        if between is None:
+            between = _unique(a, b)
+        pairs += [(i + front, j + front) for i, j in between]
+    return pairs + [(len(first) - n, len(second) - n) for n in range(back, 0, -1)]
 
 
-def _step(side: Side, number: int) -> _Step:
-    node, line = side.nodes[number], side.lines[number]
-    is_operation = node["kind"] == "op"
-    return _Step(
-        number,
-        sys.intern(node["primitive"] or node["name"]) if is_operation else None,
-        {},
-        node["name"] if is_operation else next(iter(node["names"]), ""),
-        tuple(node["names"]),
-        tuple([(operand, result) for operand, result in node["operands"]]),
-        tuple(node["avals"]),
-        scalar=None if is_operation else node["value"],
-        needed=not node["dead"],
-        operation=object() if is_operation else None,
-        line=(line.label, line.number) if line is not None else None,
-        made_of=(node["name"], tuple(node["avals"])),
-    )
+def _myers(a: Sequence[Hashable], b: Sequence[Hashable]) -> Pairs | None:
+    """A longest common subsequence; returns None if there are more than :data:`MAX_DIFFERENCES`
+    differences."""
+    furthest = {1: 0}
+    history: list[dict[int, int]] = []
+    for differences in range(min(len(a) + len(b), MAX_DIFFERENCES) + 1):
+        history.append(dict(furthest))
+        for k in range(-differences, differences + 1, 2):
+            if _is_down(furthest, differences, k):
+                x = furthest[k + 1]
+            else:
+                x = furthest[k - 1] + 1
+            y = x - k
+            while x < len(a) and y < len(b) and a[x] == b[y]:
+                x, y = x + 1, y + 1
+            furthest[k] = x
+            if x >= len(a) and y >= len(b):
+                return _walk_back(history, len(a), len(b))
+    return None
 
 
-class Matching:
-    """The operations and lines of two sides, paired.
+def _is_down(furthest: dict[int, int], differences: int, k: int) -> bool:
+    """Whether the furthest path to the diagonal ``k`` comes from the diagonal above it."""
+    return k == -differences or (k != differences and furthest[k - 1] < furthest[k + 1])
+
+
+def _walk_back(history: Sequence[dict[int, int]], x: int, y: int) -> Pairs:
+    pairs: Pairs = []
+    for differences in range(len(history) - 1, -1, -1):
+        furthest, k = history[differences], x - y
+        before = k + 1 if _is_down(furthest, differences, k) else k - 1
+        from_x = furthest[before]
+        from_y = from_x - before
+        while x > max(from_x, 0) and y > max(from_y, 0):
+            x, y = x - 1, y - 1
+            pairs.append((x, y))
+        if differences:
+            x, y = from_x, from_y
+    pairs.reverse()
+    return pairs
+
+
+def _unique(a: Sequence[Hashable], b: Sequence[Hashable]) -> Pairs:
+    """What stands once in both, as far as it is in order."""
+    first, second = Counter(a), Counter(b)
+    positions = {key: n for n, key in enumerate(b)}
+    pairs: Pairs = []
+    last = -1
+    for n, key in enumerate(a):
+        if first[key] == 1 and second[key] == 1 and positions[key] > last:
+            last = positions[key]
+            pairs.append((n, last))
+    return pairs
+
+
+class Alignment:
+    """Which step of ``before`` is which of ``now``.
+
+    Arguments:
+      by_position: the inputs are arguments of functions.
+      sources: lines of the code behind the two programs.
+      key: equal, for the numbers 0 and 1 of the programs, for steps of statements that correspond; by default
+        the line's text.
 
     Attributes:
-      before, now: the sides.
-      now_of, before_of: by node of one side, that of the other which corresponds.
+      old: by number of a step of ``now``, that of ``before``.
+      new: the reverse.
     """
 
-    def __init__(self, before: Side, now: Side):
+    def __init__(
+        self,
+        before: ProgramGraph,
+        now: ProgramGraph,
+        *,
+        by_position: bool = False,
+        sources: tuple[set[str], set[str]] | None = None,
+        key: Callable[[int, ProgramStep], str] | None = None,
+    ):
         self.before, self.now = before, now
-        if _key(before) <= _key(now):
-            self._written, self.now_of, self.before_of = _aligned(before, now)
-        else:  # of several alignments that are as good, the same whichever side comes first
-            (new, old), self.before_of, self.now_of = _aligned(now, before)
-            self._written = old, new
+        self._sources = sources
+        self._key = key or (lambda side, step: (before, now)[side].text(step))
+        self.old: dict[int, int] = {}
+        self.new: dict[int, int] = {}
+        self._operations()
+        self._inputs(by_position)
+        self._replaced()
+        self._moved()
+        self._inputs(by_position)
 
-    @cached_property
-    def _pairs(self) -> tuple[dict[Line, LinePair], dict[Line, LinePair]]:
-        """By line of either side, the pair that it belongs to: those that share most operations, each line in
-        one pair."""
-        votes: Counter[tuple[Line, Line]] = Counter()
-        for old, new in self.now_of.items():
-            a, b = self.before.lines[old], self.now.lines[new]
-            if a is not None and b is not None:
-                votes[a, b] += 1
-        ranked = sorted(votes.items(), key=lambda vote: (-vote[1], vote[0][0].text != vote[0][1].text))
-        first: dict[Line, LinePair] = {}
-        second: dict[Line, LinePair] = {}
-        for (a, b), _ in ranked:
-            if a not in first and b not in second:
-                first[a] = second[b] = LinePair(a, b)
-        at = {key: line for line, key in self._written[1].items()}
-        for a, key in self._written[0].items():
-            if a not in first and at[key] not in second:
-                first[a] = second[at[key]] = LinePair(a, at[key])
-        return first, second
+    def same_value(self, before: Value, now: Value) -> bool:
+        """Whether the two values correspond."""
+        return before[1] == now[1] and self.old.get(now[0]) == before[0]
 
-    def of_before(self, line: Line) -> LinePair:
-        """The pair of a line of the first side."""
-        return self._pairs[0].get(line) or LinePair(line, None)
+    def same_values(self, before: Sequence[Value], now: Sequence[Value]) -> bool:
+        """Whether there are as many values, and those at the same place correspond."""
+        return len(before) == len(now) and all(map(self.same_value, before, now))
 
-    def of_now(self, line: Line) -> LinePair:
-        """The pair of a line of the second side."""
-        return self._pairs[1].get(line) or LinePair(None, line)
+    def _join(self, before: ProgramStep, now: ProgramStep) -> None:
+        self.old[now.number], self.new[before.number] = before.number, now.number
 
-    def lines_of(self, before: frozenset[int], now: frozenset[int]) -> tuple[LinePair, ...]:
-        """The lines of some nodes of both sides, in the order of the program."""
-        old = [self.before.lines[node] for node in sorted(before)]
-        new = [self.now.lines[node] for node in sorted(now)]
-        pairs = [self.of_now(line) for line in new if line is not None]
-        pairs += [self.of_before(line) for line in old if line is not None]
-        return tuple(sorted(dict.fromkeys(pairs), key=_order))
+    # ---- operations ----------------------------------------------------------------------------------------
+
+    def _operations(self) -> None:
+        same = _OperationNumbers()
+        gaps: Gaps = [(self.before.operations, self.now.operations)]
+        gaps = self._pair(gaps, lambda side, step: (same.number(step), self._key(side, step)))
+        gaps = self._pair(gaps, lambda side, step: (step.name, self._key(side, step)))
+        self._gaps = self._pair(gaps, lambda side, step: step.name, self._may_be)
+
+    def _pair(
+        self,
+        gaps: Gaps,
+        key: Callable[[int, ProgramStep], Hashable],
+        may_be: Callable[[ProgramStep, ProgramStep], bool] = lambda before, now: True,
+    ) -> Gaps:
+        """Pairs the steps with the same key in each gap, and returns the gaps that are left."""
+        left: Gaps = []
+        for a, b in gaps:
+            pairs = common_subsequence([key(0, step) for step in a], [key(1, step) for step in b])
+            pairs = [(i, j) for i, j in pairs if may_be(a[i], b[j])]
+            for i, j in pairs:
+                self._join(a[i], b[j])
+            left += _between(a, b, pairs)
+        return left
+
+    def _replaced(self) -> None:
+        """In what is left between two pairs, an operation takes the place of one that had the same
+        operands."""
+        for a, b in self._gaps:
+            left = [step for step in a if step.number not in self.new]
+            self._join_first(left, b, self._is_replaced)
+
+    def _is_replaced(self, before: ProgramStep, now: ProgramStep) -> bool:
+        return self._same_array_operands(before, now) and self._may_be(before, now)
+
+    def _may_be(self, before: ProgramStep, now: ProgramStep) -> bool:
+        """Whether the line of ``before`` may have become that of ``now``: it cannot if either stands
+        unchanged in both sources."""
+        if self._sources is None or self._key(0, before) == self._key(1, now):
+            return True
+        old, new = self.before.text(before), self.now.text(now)
+        return old not in self._sources[1] and new not in self._sources[0]
+
+    def _same_array_operands(self, before: ProgramStep, now: ProgramStep) -> bool:
+        """Whether both take the same arrays (numbers may differ), and at least one."""
+        old, new = _arrays(self.before, before), _arrays(self.now, now)
+        return bool(new) and self.same_values(old, new)
+
+    def _moved(self) -> None:
+        """What was left over on both sides, is the same and stood on the same line, changed places."""
+        left = [step for step in self.before.operations if step.number not in self.new and step.needed]
+        if left:
+            steps = [step for step in self.now.operations if step.needed]
+            self._join_first(left, steps, self._is_moved)
+
+    def _is_moved(self, before: ProgramStep, now: ProgramStep) -> bool:
+        return (
+            before.same_operation(now)
+            and self._key(0, before) == self._key(1, now)
+            and len(before.operands) == len(now.operands)
+        )
+
+    def _join_first(
+        self,
+        left: list[ProgramStep],
+        steps: Sequence[ProgramStep],
+        suits: Callable[[ProgramStep, ProgramStep], bool],
+    ) -> None:
+        """Joins each of ``steps`` without partner with the first one ``left`` that suits it."""
+        for step in steps:
+            if step.number in self.old:
+                continue
+            for other in left:
+                if suits(other, step):
+                    left.remove(other)
+                    self._join(other, step)
+                    break
+
+    # ---- inputs --------------------------------------------------------------------------------------------
+
+    def _inputs(self, by_position: bool) -> None:
+        """An input corresponds to the one of the same name, else to what the same operation takes at the
+        same place."""
+        self._inputs_by_name()
+        if by_position:
+            self._arguments()
+        self._inputs_by_use()
+
+    def _inputs_by_name(self) -> None:
+        named = {step.name: step for step in self.before.inputs if step.name}
+        for step in self.now.inputs:
+            if step.name in named:
+                self._join_inputs(named[step.name], step)
+
+    def _arguments(self) -> None:
+        """Joins the arguments of two functions, if there are as many. Literals are not arguments."""
+        before = [step for step in self.before.inputs if step.operation is None]
+        now = [step for step in self.now.inputs if step.operation is None]
+        if len(before) == len(now):
+            for old, new in zip(before, now, strict=True):
+                self._join(old, new)
+
+    def _inputs_by_use(self) -> None:
+        before, now = self.before, self.now
+        for step in now.operations:
+            match = self.old.get(step.number)
+            if match is None or not step.needed:
+                continue
+            for (a, _), (b, _) in zip(before.steps[match].operands, step.operands, strict=False):
+                self._join_inputs(before.steps[a], now.steps[b])
+
+    def _join_inputs(self, old: ProgramStep, new: ProgramStep) -> None:
+        if not (old.is_operation or new.is_operation or old.number in self.new or new.number in self.old):
+            self._join(old, new)
 
 
-def _key(side: Side) -> tuple[int, list[str], list[str]]:
-    """Orders the sides."""
-    texts = [line.text if line is not None else "" for line in side.lines]
-    return len(side.nodes), [node["name"] for node in side.nodes], texts
+def _arrays(program: ProgramGraph, step: ProgramStep) -> list[Value]:
+    """The operands of ``step`` without the numbers of the program's own."""
+    return [value for value in step.operands if not _is_plain(program.steps[value[0]])]
 
 
-def _aligned(first: Side, second: Side) -> tuple[tuple[_Keys, _Keys], dict[int, int], dict[int, int]]:
-    """The lines that correspond as they are written; by operation of each side that of the other."""
-    written = written_lines(first, second)
-
-    def statement(side: int, step: ProgramStep) -> str:
-        """Equal for operations of lines that correspond as they are written."""
-        line = (first, second)[side].lines[step.number]
-        return "" if line is None else written[side].get(line, line.text)
-
-    alignment = Alignment(_Recorded(first), _Recorded(second), key=statement)
-    return written, dict(alignment.new), dict(alignment.old)
+def _is_plain(step: ProgramStep) -> bool:
+    """Whether a step gives a number of the program's own."""
+    return not step.is_operation and step.scalar is not None
 
 
-_Keys = dict[Line, str]
+class _OperationNumbers:
+    """Numbers operations so that the same ones have the same number."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, int] = {}
+        self._by_content: dict[Hashable, int] = {}
+
+    def number(self, step: ProgramStep) -> int:
+        number = self._by_id.get(id(step.operation))
+        if number is None:
+            number = self._by_content.setdefault(step.content, len(self._by_content))
+            self._by_id[id(step.operation)] = number
+        return number
 
 
-def written_lines(before: Side, now: Side) -> tuple[dict[Line, str], dict[Line, str]]:
-    """The lines that correspond as they are written, unchanged or edited: by line of each side a key, equal
-    for the two of a pair."""
-    first, second = _in_order(before), _in_order(now)
-    pairs = common([line.text for line in first], [line.text for line in second])
-    edited: list[tuple[int, int]] = []
-    a = b = 0
-    for x, y in [*pairs, (len(first), len(second))]:
-        edited += _edited(first, second, range(a, x), range(b, y))
-        a, b = x + 1, y + 1
-    old: dict[Line, str] = {}
-    new: dict[Line, str] = {}
-    for x, y in [*pairs, *edited]:
-        old[first[x]] = new[second[y]] = f"line {x} {first[x].text}"
-    return old, new
-
-
-def _in_order(side: Side) -> list[Line]:
-    lines = {line for line in side.lines if line is not None}
-    return sorted(lines, key=lambda line: (line.cell or 0, line.source or 0, line.number))
-
-
-def _edited(
-    first: Sequence[Line], second: Sequence[Line], old: range, new: range
-) -> Iterator[tuple[int, int]]:
-    """Of lines between two that did not change, those that one edit makes of each other: all in their order
-    if there are as many, else those that are alike."""
-    if len(old) == len(new):
-        yield from zip(old, new, strict=True)
-        return
-    left = iter(new)
-    for x in old:
-        rest = list(left)
-        found = next((y for y in rest if _alike(first[x].text, second[y].text)), None)
-        left = iter(rest if found is None else rest[rest.index(found) + 1 :])
-        if found is not None:
-            yield x, found
-
-
-def _alike(a: str, b: str) -> bool:
-    return difflib.SequenceMatcher(None, a, b, autojunk=False).ratio() >= _ALIKE
-
-
-_ALIKE = 0.6
-
-
-def _order(pair: LinePair) -> tuple[int, int, int]:
-    line = pair.shown
-    return line.cell or 0, line.source or 0, line.number
+def _between(a: Sequence[ProgramStep], b: Sequence[ProgramStep], pairs: Pairs) -> Gaps:
+    """What lies between the pairs, where both sides have something."""
+    gaps: Gaps = []
+    i, j = 0, 0
+    for x, y in [*pairs, (len(a), len(b))]:
+        if x > i and y > j:
+            gaps.append((list(a[i:x]), list(b[j:y])))
+        i, j = x + 1, y + 1
+    return gaps

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+import json
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -10,28 +14,74 @@ from IPython.core.magic import cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
-from lazynb import source
-from lazynb.execute.flush import execution, tensors_in
-from lazynb.execute.observers import observing
-from lazynb.notebook import exports
-from lazynb.notebook.against import side_named
-from lazynb.notebook.cell import run_body
-from lazynb.notebook.compile_options import asked_for
-from lazynb.notebook.compiling import compiled
-from lazynb.notebook.defined import what_to_do
-from lazynb.notebook.leftovers import holders
-from lazynb.notebook.predictions import asked_prediction
-from lazynb.notebook.runs import CellRuns
-from lazynb.notebook.shell_magics import ShellMagics
-from lazynb.notebook.showing import compilation_of, inspect, shown
-from lazynb.record.mode import recording
-from lazynb.session.prediction import BadPrediction
-from lazynb.view.inspection.html import TABS
-from lazynb.view.inspection.show import remember
-from lazynb.view.inspection.svg_figures import FIGURES
-from lazynb.view.reports.comparison import Diff
+from lazynb.compare.differences.kernel_prediction import BadPrediction
+from lazynb.notebook.cell_compilation import compile_cell
+from lazynb.notebook.cell_execution import ShellMagics, pending_traces_of, run_body
+from lazynb.notebook.cell_programs import CellPrograms
+from lazynb.notebook.compile_request import compile_request, side_named
+from lazynb.notebook.inspection_display import (
+    compilation_of,
+    inspector_for,
+    show_inspection,
+    uncalled_function_hint,
+)
+from lazynb.notebook.prediction_magic import asked_prediction
+from lazynb.recording.lazy_mode import recording
+from lazynb.report.comparison_report import Diff
+from lazynb.report.inspection.inspection_figures import FIGURES
+from lazynb.report.inspection.inspection_html import TABS
+from lazynb.report.inspection.inspection_page import save_html, set_last_compilation
+from lazynb.running.flush import execution, tensors_in
+from lazynb.running.observers import observing
+from lazynb.user_code import call_stack
 from lazynb.xla.compilation import Compilation
-from lazynb.xla.gathering import written_down
+from lazynb.xla.compilation_builder import dumping_passes
+
+# ---- The files that ``%inspect`` writes of a compilation --------------------------------------------------
+
+
+def has_file_option(options: argparse.Namespace) -> bool:
+    """Whether a file is to be written."""
+    return any(getattr(options, name) is not None for name in _FORMS)
+
+
+def write_all(compilation: Compilation, options: argparse.Namespace) -> Iterator[Path]:
+    """Writes the files that were asked for; gives the path of each.
+
+    Raises:
+      OSError: one cannot be written.
+      NotReproducible, NotProfiled, InputsGone, NoFigure, LayoutUnavailable: see the methods of a compilation.
+    """
+    for name, write in _FORMS.items():
+        file = getattr(options, name)
+        if file is not None:
+            yield Path(write(compilation, file, options))
+
+
+def _explorer(compilation: Any, file: str, options: argparse.Namespace) -> str:
+    Path(file).write_text(json.dumps(compilation.to_model_explorer()), encoding="utf-8")
+    return file
+
+
+def _svg(compilation: Any, file: str, options: argparse.Namespace) -> str:
+    Path(file).write_text(compilation.to_svg(options.figure), encoding="utf-8")
+    return file
+
+
+def _perfetto(compilation: Any, file: str, options: argparse.Namespace) -> str:
+    if any(trace.measured is None for trace in compilation.traces):
+        compilation.profile()
+    compilation.to_perfetto(file)
+    return file
+
+
+_FORMS: dict[str, Callable[[Any, str, argparse.Namespace], str | Path]] = {
+    "html": lambda compilation, file, options: save_html(compilation, file),
+    "model_explorer": _explorer,
+    "perfetto": _perfetto,
+    "svg": _svg,
+    "reproducer": lambda compilation, file, options: compilation.reproducer(file, options.question),
+}
 
 
 @magics_class
@@ -110,9 +160,9 @@ class CompileMagics(ShellMagics):
         """
         __tracebackhide__ = True
         options = parse_argstring(self.compile, line)
-        asked = asked_for(options, self._extension.targets, self.shell, cell)
-        made = compiled(asked, partial(self._run_and_show_errors, cell))
-        made.here.instead = what_to_do(self.shell.transform_cell(cell), self.shell.user_ns)
+        asked = compile_request(options, self._extension.targets, self.shell, cell)
+        made = compile_cell(asked, partial(self._run_and_show_errors, cell))
+        made.here.instead = uncalled_function_hint(self.shell.transform_cell(cell), self.shell.user_ns)
         if asked.name is not None:
             self.shell.user_ns[asked.name] = made.held
         if asked.runs:
@@ -162,7 +212,7 @@ class CompileMagics(ShellMagics):
         waiting = execution.waiting([])
         runs.describe(waiting)
         runs.compile(waiting)
-        compilation = remember(runs.compilation(holders(tensors_in([value]))))
+        compilation = set_last_compilation(runs.compilation(pending_traces_of(tensors_in([value]))))
         if any(boundary.code == "unknown" for boundary in compilation.boundaries):
             compilation.ask()
         return compilation
@@ -205,9 +255,9 @@ class CompileMagics(ShellMagics):
         options = parse_argstring(self.inspect, line)
         options.question = options.question.strip("\"'")  # IPython leaves the quotes
         obj = self.shell.ev(" ".join(options.expression)) if options.expression else None
-        if not exports.is_asked(options):
-            return inspect(obj, self.shell.user_ns)
-        for path in exports.write_all(compilation_of(obj, self.shell.user_ns), options):
+        if not has_file_option(options):
+            return show_inspection(obj, self.shell.user_ns)
+        for path in write_all(compilation_of(obj, self.shell.user_ns), options):
             print(f"written to {path}")
         return None
 
@@ -231,22 +281,22 @@ class CompileMagics(ShellMagics):
             return None
         return found
 
-    def _runs(self) -> CellRuns:
+    def _runs(self) -> CellPrograms:
         """Notes the programs that the trace breaks of this cell run."""
-        number = source.current_cell() or self.shell.execution_count
-        return CellRuns(self._extension.leftovers.earlier, self.shell.user_ns, number)
+        number = call_stack.current_cell() or self.shell.execution_count
+        return CellPrograms(self._extension.leftovers.earlier, self.shell.user_ns, number)
 
-    def _run_lazily(self, cell: str, runs: CellRuns, ahead: bool = True) -> Any:
+    def _run_lazily(self, cell: str, runs: CellPrograms, ahead: bool = True) -> Any:
         """Runs ``cell``; the value of its last expression.
 
         Arguments:
-          ahead: see :func:`lazynb.xla.gathering.written_down`.
+          ahead: see :func:`lazynb.xla.compilation_builder.dumping_passes`.
         """
         __tracebackhide__ = True
-        with recording(), observing(runs), written_down(ahead):
+        with recording(), observing(runs), dumping_passes(ahead):
             return run_body(self.shell, cell)
 
-    def _run_and_show_errors(self, cell: str, ahead: bool) -> tuple[Any, CellRuns]:
+    def _run_and_show_errors(self, cell: str, ahead: bool) -> tuple[Any, CellPrograms]:
         """As :meth:`_run_lazily`. After an error it shows the programs that trace breaks ran before."""
         __tracebackhide__ = True
         runs = self._runs()
@@ -254,5 +304,5 @@ class CompileMagics(ShellMagics):
             return self._run_lazily(cell, runs, ahead), runs
         except Exception:
             if runs.has_run:
-                display(shown(remember(runs.compilation())))
+                display(inspector_for(set_last_compilation(runs.compilation())))
             raise

@@ -8,22 +8,41 @@ import sys
 from types import FrameType
 from typing import Any
 
-from lazynb import raised, source
-from lazynb.execute.cell_runs import cell_runs
-from lazynb.notebook import abandoned
-from lazynb.notebook.cells import Cells
-from lazynb.notebook.cluster.routing import Routing
-from lazynb.notebook.errors_shown import ShownErrors
-from lazynb.notebook.lab.session import Lab
-from lazynb.notebook.leftovers import Leftovers
-from lazynb.notebook.magics import MAGICS, LazyMagics
-from lazynb.notebook.paired import PairedDisplay
-from lazynb.notebook.status import status
-from lazynb.record.blocks import blocks
-from lazynb.record.snapshot import names
-from lazynb.record.tensor import looking
-from lazynb.targets.target import Target
+from lazynb.notebook import traceback_display
+from lazynb.notebook.cell_execution import EarlierTraces, RunningCells
+from lazynb.notebook.cluster.cluster_routing import Routing
+from lazynb.notebook.compile_magics import CompileMagics
+from lazynb.notebook.inspection_display import DiffDisplay
+from lazynb.notebook.lab_session import LabConnection
+from lazynb.notebook.run_magics import RunMagics
+from lazynb.notebook.state_magics import StateMagics, status_line
+from lazynb.notebook.traceback_display import TracebackFormatter
+from lazynb.recording.lazy_blocks import blocks
+from lazynb.recording.lazy_tensor import tool_access
+from lazynb.recording.snapshot import variable_names
+from lazynb.running.step_log import cell_runs
+from lazynb.user_code import call_stack, tracebacks
 from lazynb.version import __version__
+from lazynb.xla.targets.target_chip import Target
+
+# ---- All of the magics ------------------------------------------------------------------------------------
+
+
+class LazyMagics(StateMagics, CompileMagics, RunMagics):
+    """``%lazy``, ``%graph``, ``%inspect``, ``%diff``, ``%breaks``, ``%cache``, ``%%compile``, ``%%predict``,
+    ``%%explain``, ``%%numerics``, ``%%eager``."""
+
+    magics = {  # IPython's decorator notes those of one class body alone
+        kind: StateMagics.magics[kind] | CompileMagics.magics[kind] | RunMagics.magics[kind]
+        for kind in ("line", "cell")
+    }
+
+
+for _name in LazyMagics.magics["cell"]:  # IPython's help begins with a line magic's usage
+    _magic = getattr(LazyMagics, _name)
+    _magic.__doc__ = str(_magic.__doc__).replace(f"  %{_name}", f"  %%{_name}", 1)
+
+MAGICS = [(kind, name) for kind in ("line", "cell") for name in LazyMagics.magics[kind]]
 
 
 class Extension:
@@ -34,8 +53,8 @@ class Extension:
       strict: whether a trace break in a cell raises.
       targets: what ``%%compile`` compiles for; None stands for this machine.
       leftovers: what earlier cells left pending.
-      cluster: the :class:`lazynb.notebook.cluster.cluster.Cluster` on which cells run; None if they run here.
-      routing: which cells these are.
+      cluster: the :class:`lazynb.notebook.cluster.cluster_session.Cluster` on which cells run; None if they
+      run here. routing: which cells these are.
     """
 
     def __init__(self, shell: Any):
@@ -43,17 +62,17 @@ class Extension:
         self.enabled = True
         self.strict = False
         self.targets: list[Target | None] = [None]
-        self._cells = Cells()
+        self._cells = RunningCells()
         self._cell_id: str | None = None  # of the outermost cell that runs
-        self.leftovers = Leftovers()
+        self.leftovers = EarlierTraces()
         self.cluster: Any = None
         self.routing = Routing(shell, self)
-        self.lab = Lab(self, lambda: status(self.enabled, self.strict))
+        self.lab = LabConnection(self, lambda: status_line(self.enabled, self.strict))
         self._name_cell = shell.compile.cache
         self._inspect = shell.inspector.info
         self._whos = shell.find_line_magic("whos")
-        self._errors = ShownErrors(shell)
-        self._paired = PairedDisplay(shell)
+        self._errors = TracebackFormatter(shell)
+        self._paired = DiffDisplay(shell)
 
     def start(self) -> None:
         """Registers hooks and magics."""
@@ -61,7 +80,7 @@ class Extension:
         for event, hook in self._hooks():
             self.shell.events.register(event, hook)
         self.shell.register_magics(LazyMagics(self.shell, self))
-        names.namespaces.append(self._namespace)
+        variable_names.namespaces.append(self._namespace)
         self.shell.compile.cache = self._cache
         self.shell.inspector.info = self._info
         self._line_magics()["whos"] = self._list_variables
@@ -80,7 +99,7 @@ class Extension:
             if found is not None:
                 number, typed = int(found[1]), self.shell.history_manager.input_hist_raw
                 text = typed[number] if number < len(typed) else "".join(linecache.getlines(file))
-                source.register_cell(file, number, text)
+                call_stack.register_cell(file, number, text)
                 return
             frame = frame.f_back
 
@@ -95,14 +114,14 @@ class Extension:
             self.shell.events.unregister(event, hook)
         for kind, name in MAGICS:
             self.shell.magics_manager.magics[kind].pop(name, None)
-        names.namespaces.remove(self._namespace)
+        variable_names.namespaces.remove(self._namespace)
         self.shell.compile.cache = self._name_cell
         self.shell.inspector.info = self._inspect
         self._line_magics()["whos"] = self._whos
         self._errors.stop()
         self._paired.stop()
         self.routing.stop()
-        source.set_current_cell(None)
+        call_stack.set_current_cell(None)
         blocks.end_all()
 
     def _hooks(self) -> list[tuple[str, Any]]:
@@ -119,14 +138,14 @@ class Extension:
     # cells without history. A script that a cell runs silently (``%run script.ipy``) is the user's own.
     def _begin(self) -> None:
         self._cells.sweep()
-        looking.active = not self._cells
+        tool_access.active = not self._cells
 
     def _end(self) -> None:
-        looking.active = False
+        tool_access.active = False
 
     def _info(self, *args: Any, **kwargs: Any) -> Any:
         """IPython's own function behind ``x?`` and tooltips, which takes ``str(x)``."""
-        with looking.now():
+        with tool_access.now():
             return self._inspect(*args, **kwargs)
 
     def _line_magics(self) -> dict[str, Any]:
@@ -134,7 +153,7 @@ class Extension:
 
     def _list_variables(self, line: str = "") -> Any:
         """Print all interactive variables, like IPython's own %whos. Pending values are shown as pending."""
-        with looking.now():
+        with tool_access.now():
             return self._whos(line)
 
     def switch(self, on: bool, strict: bool = False) -> None:
@@ -160,10 +179,10 @@ class Extension:
     def _cache(self, transformed_code: str, number: int = 0, raw_code: str | None = None) -> str:
         """IPython's own function, which names the code of a cell. lazynb keeps the name as that cell's."""
         name = self._name_cell(transformed_code, number, raw_code=raw_code)
-        source.register_cell(name, number, raw_code or transformed_code)
+        call_stack.register_cell(name, number, raw_code or transformed_code)
         self.lab.numbered(number, name)
         cell_runs.begin(number, self._cell_id or raw_code or transformed_code)
-        source.set_current_cell(number)  # IPython's execution count may be one further already
+        call_stack.set_current_cell(number)  # IPython's execution count may be one further already
         return name
 
     # IPython prints an interrupt of a hook and runs the cell all the same, so the hook does its work first.
@@ -180,14 +199,14 @@ class Extension:
         except KeyboardInterrupt:
             self._leave(result.success)
             raise
-        raised.log.add(result.error_in_exec)
-        abandoned.let_go(result.error_in_exec)
+        tracebacks.exception_log.add(result.error_in_exec)
+        traceback_display.clear_traceback_frames(result.error_in_exec)
 
     def _enter(self, info: Any) -> None:
         self._cells.sweep()
         outermost = not self._cells
-        looking.active = not info.store_history and outermost
-        self.leftovers.recorded_by(source.current_cell())
+        tool_access.active = not info.store_history and outermost
+        self.leftovers.recorded_by(call_stack.current_cell())
         self._cells.begin(self.enabled, self.strict)
         if outermost:
             self._cell_id = getattr(info, "cell_id", None)
@@ -196,13 +215,13 @@ class Extension:
             self.routing.begin(info)
 
     def _leave(self, success: bool) -> None:
-        number = source.current_cell()
+        number = call_stack.current_cell()
         if number is not None:
             cell_runs.end(number, success)
         if self._cells:  # the cell that loaded the extension has no beginning
             outermost = self._cells.end()
-            self.leftovers.recorded_by(source.current_cell())
-            source.set_current_cell(None)
+            self.leftovers.recorded_by(call_stack.current_cell())
+            call_stack.set_current_cell(None)
             if outermost:
                 self.routing.end()
                 self.lab.end()

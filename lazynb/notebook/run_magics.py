@@ -2,20 +2,107 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from types import FunctionType
+from typing import Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import cell_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
-from lazynb import source
-from lazynb.execute.flush import execution
-from lazynb.notebook.cell import run_body
-from lazynb.notebook.explain import explain_cell
-from lazynb.notebook.numerics import numerics_of_cell
-from lazynb.notebook.shell_magics import ShellMagics
-from lazynb.record.mode import eager
+from lazynb.compare.costs.call_explanation import Explanation, explain_call
+from lazynb.compare.numerics.numerics_code import code_of
+from lazynb.compare.numerics.numerics_result import NOTHING_RECORDED, Numerics
+from lazynb.compare.numerics.value_comparison import ValueComparison
+from lazynb.errors import LazynbError
+from lazynb.notebook.cell_execution import Earlier, ShellMagics, run_body
+from lazynb.recording.lazy_mode import eager, recording
+from lazynb.recording.pending_trace import pending_dependencies
+from lazynb.running.flush import execution
+from lazynb.running.observers import BreakEvent, Observer, observing
+from lazynb.user_code import call_stack
+
+# ---- ``%%explain``: a cell explained as ``lazynb.explain`` explains a function ----------------------------
+
+
+def explain_cell(shell: Any, cell: str) -> Explanation:
+    """Runs the body of a cell magic lazily, once.
+
+    ``result`` of the explanation is the value of its last expression, or ``NOTHING``.
+    """
+    __tracebackhide__ = True
+    number = call_stack.current_cell() or shell.execution_count
+    return explain_call(f"cell {number}", lambda: run_body(shell, cell), _Defined(shell))
+
+
+class _Defined:
+    """The functions that stand in the notebook's namespace when somebody looks: the cell may define some."""
+
+    def __init__(self, shell: Any):
+        self._shell = shell
+
+    def __iter__(self) -> Any:
+        for value in list(self._shell.user_ns.values()):
+            if isinstance(value, FunctionType) or hasattr(value, "__wrapped__"):
+                yield value
+
+
+# ---- ``%%numerics``: a cell eagerly and compiled, operation by operation ----------------------------------
+
+
+class _Breaks(Observer):
+    """Notes the trace breaks of a cell."""
+
+    def __init__(self) -> None:
+        self.first: BreakEvent | None = None
+        self.count = 0
+
+    def broke(self, event: BreakEvent) -> None:
+        """Notes a trace break."""
+        self.first = self.first or event
+        self.count += 1
+
+    def notes(self) -> tuple[str, ...]:
+        """That a part of the cell is missing; nothing if none is."""
+        if self.first is None:
+            return ()
+        place, others = self.first.spot.place, self.count - 1
+        more = f" (and {others:,} times more)" if others else ""
+        return (
+            f"{place.label} needed a value in the middle ({self.first.kind}{more}): what ran before that is "
+            "not compared, only what the cell left pending at its end; move that line to another cell to "
+            "compare all",
+        )
+
+
+def numerics_of_cell(name: str, run: Callable[[], Any], earlier: Earlier) -> tuple[Any, Numerics]:
+    """Runs a cell lazily, and compares what it leaves pending. That is pending still.
+
+    Arguments:
+      name: of the cell.
+      run: runs it; gives the value of its last expression.
+      earlier: what earlier cells left pending.
+
+    Returns: what ``run`` gave, and the numerics.
+    """
+    __tracebackhide__ = True
+    breaks = _Breaks()
+    with recording(), observing(breaks):
+        value = run()
+    own = [pending for pending in execution.waiting([]) if pending not in earlier]
+    tensors = [tensor for pending in own for tensor in pending.live()]
+    if not tensors:
+        return value, Numerics(name, None, (*breaks.notes(), NOTHING_RECORDED))
+    try:
+        waiting = pending_dependencies(tensors)
+        code = code_of(waiting, tensors, {}, lambda array: False, lambda step: step.constant is not None)
+    except LazynbError as error:
+        return value, Numerics(name, None, (*breaks.notes(), str(error)))
+    numerics = Numerics(name, ValueComparison(code), breaks.notes())
+    numerics.settle()
+    return value, numerics
 
 
 @magics_class
@@ -56,7 +143,7 @@ class RunMagics(ShellMagics):
         name = parse_argstring(self.numerics, line).name
         if name is not None and not name.isidentifier():
             raise UsageError(f"%%numerics: {name!r} is no variable name")
-        number = source.current_cell() or self.shell.execution_count
+        number = call_stack.current_cell() or self.shell.execution_count
         value, numerics = numerics_of_cell(
             f"cell {number}",
             partial(run_body, self.shell, cell),

@@ -8,15 +8,60 @@ from IPython.core.error import UsageError
 from IPython.core.magic import line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
-from lazynb.execute.breaks import breaks
-from lazynb.notebook.compile_options import targets_of
-from lazynb.notebook.shell_magics import ShellMagics
-from lazynb.notebook.status import status
-from lazynb.reasons import find
-from lazynb.record.fast.accelerator import describe
-from lazynb.session.cache_info import cache_info, clear_cache
-from lazynb.view.graph.pending import graph_of
-from lazynb.view.reports.miss_report import explained_miss
+from lazynb.compare.misses.cache_info import cache_info, clear_cache
+from lazynb.notebook.cell_execution import ShellMagics
+from lazynb.notebook.compile_request import targets_of
+from lazynb.recording.break_reasons import find
+from lazynb.recording.lazy_mode import is_lazy
+from lazynb.recording.lazy_trace import thread_trace
+from lazynb.recording.replay.native_replay import describe
+from lazynb.report.graph.lazy_graph import graph_of
+from lazynb.report.miss_report import explained_miss
+from lazynb.running.break_log import breaks
+from lazynb.running.flush import execution
+from lazynb.running.record_table import plural
+from lazynb.running.run_statistics import recording_share
+from lazynb.user_code.text_format import duration
+
+# ---- How things stand, in one line: what is pending, compiled, hit, missed and broken ---------------------
+
+
+def status_line(on: bool | None = None, strict: bool | None = None, recorder: str = "") -> str:
+    """How things stand, in one line.
+
+    Arguments:
+      recorder: what is said of the recorder, after the mode.
+      on: whether lazy mode is; None: whether it is in force now, which it never is between two cells.
+      strict: whether a trace break is an error; None: whether it is now.
+    """
+    if on is None:
+        on = is_lazy()
+    if strict is None:
+        strict = execution.local.strict
+    mode = "lazy mode is off"
+    if on:
+        mode = "lazy mode is on (strict)" if strict else "lazy mode is on"
+    if recorder:
+        mode += f", {recorder}"
+    info, broken = cache_info(), breaks()
+    executables = plural(len(info), "executable")
+    if info and info.memory:
+        executables += f" ({info.memory} of heap, measured)"
+    trace_breaks = plural(broken.total, "trace break")
+    if broken.seconds:
+        trace_breaks += f" ({duration(broken.seconds)} lost)"
+    parts = [
+        mode,
+        plural(sum(len(trace) for trace in thread_trace().all_pending()), "operation") + " pending",
+        executables,
+        plural(info.hits, "hit"),
+        plural(info.misses, "miss"),
+        trace_breaks,
+    ]
+    hint = recording_share().hint
+    if hint:
+        parts.append(hint)
+    return " · ".join(parts)
 
 
 @magics_class
@@ -76,14 +121,14 @@ class StateMagics(ShellMagics):
         if switch != "cluster" and (options.size is not None or options.profile is not None):
             raise UsageError("%lazy: a number of processes and --profile go with cluster: %lazy cluster 4")
         if switch == "cluster":
-            from lazynb.notebook.cluster.command import command
+            from lazynb.notebook.cluster.cluster_session import command
 
             return command(self._extension, options.size, options.profile)
         if options.targets is not None:
             self._extension.targets = targets_of(options.targets)
         if switch is not None:
             self._extension.switch(switch != "off", switch == "strict")
-        print(status(recorder=describe()))
+        print(status_line(recorder=describe()))
 
     @line_magic
     def graph(self, line: str) -> Any:
@@ -140,7 +185,7 @@ class StateMagics(ShellMagics):
             return cache_info()
         if what == "clear":
             clear_cache()
-            print(status())
+            print(status_line())
             return None
         try:
             number = int(what)

@@ -8,34 +8,38 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lazynb.execute.records import Records, plural
-from lazynb.record.snapshot.snapshot import Snapshot
-from lazynb.targets.target import Target
-from lazynb.units import short_duration, size
-from lazynb.xla.clusters import Cluster
-from lazynb.xla.collectives.collective import Collective, collectives
+from lazynb.recording.snapshot.snapshot_nodes import Snapshot
+from lazynb.running.record_table import Records, plural
+from lazynb.user_code.text_format import short_duration, size
+from lazynb.xla.compiled_program import CompiledProgram
+from lazynb.xla.cost.compile_times import CompileTimes
 from lazynb.xla.cost.kernel_cost import Cost
-from lazynb.xla.cost.memory import Memory
-from lazynb.xla.cost.profile import Timing
-from lazynb.xla.cost.total import NOTHING, Total
-from lazynb.xla.fates.assignment import DEAD, Fate
-from lazynb.xla.findings.finding import Finding
-from lazynb.xla.findings.found import found
-from lazynb.xla.flag_texts import process_flags, texts
-from lazynb.xla.formation.formation import Formation
+from lazynb.xla.cost.kernel_profile import Timing
+from lazynb.xla.cost.line_work import LineWork, line_work
+from lazynb.xla.cost.program_memory import ProgramMemory
+from lazynb.xla.cost.total_cost import ZERO_COST, TotalCost
+from lazynb.xla.evidence import DEAD, Fate, Finding
+from lazynb.xla.flag_text import flag_strings, process_flags
 from lazynb.xla.fusion.boundaries import Boundary
+from lazynb.xla.fusion.boundary_experiments import NotTestable
+from lazynb.xla.fusion.kernel_formation import KernelFormation
+from lazynb.xla.hlo.clusters import Cluster
 from lazynb.xla.hlo.passes import Pass
-from lazynb.xla.program import CompiledTrace
-from lazynb.xla.reduced import NotReducible, graph_of, reduced, written
-from lazynb.xla.reproducer.reproducer import Case, write
-from lazynb.xla.shardings.drawing import svg
-from lazynb.xla.shardings.value_sharding import ValueSharding, value_shardings
-from lazynb.xla.times.compile_times import CompileTimes
-from lazynb.xla.times.lines import LineWork, line_work
-from lazynb.xla.verify import NotTestable
+from lazynb.xla.partial_results import (
+    ResultsNotRemovable,
+    kernel_bytes_written,
+    pruned_snapshot,
+    without_results,
+)
+from lazynb.xla.program_findings import ranked_findings
+from lazynb.xla.reproducer import ReproducerCase, write_reproducer
+from lazynb.xla.sharding.collectives import Collective, collectives
+from lazynb.xla.sharding.tile_assignment import sharding_svg
+from lazynb.xla.sharding.value_shardings import ValueSharding, value_shardings
+from lazynb.xla.targets.target_chip import Target
 
 if TYPE_CHECKING:
-    from lazynb.xla.counterpart import Counterpart
+    from lazynb.xla.jit_equivalent import Counterpart
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Hlo:
 
     before: str
     after: str
-    _trace: CompiledTrace | None = dataclasses.field(default=None, repr=False)
+    _trace: CompiledProgram | None = dataclasses.field(default=None, repr=False)
 
     @property
     def passes(self) -> Records[Pass]:
@@ -64,7 +68,7 @@ class Hlo:
         return Records(passes, "XLA wrote no passes down", _pass_row)
 
     @property
-    def formation(self) -> Formation | None:
+    def formation(self) -> KernelFormation | None:
         """How the kernels came about: each instruction from before the first pass to after the last, with the
         kernel that would run it at each. None when nothing was pending.
 
@@ -76,7 +80,7 @@ class Hlo:
 
 
 @dataclasses.dataclass(frozen=True)
-class Form:
+class JitSignature:
     """That a program is compiled as ``jax.jit`` of the user's code would be.
 
     Attributes:
@@ -128,7 +132,7 @@ class Compilation:
 
     def __init__(
         self,
-        traces: Sequence[CompiledTrace],
+        traces: Sequence[CompiledProgram],
         snapshot: Snapshot,
         *,
         cell: int | None = None,
@@ -137,7 +141,7 @@ class Compilation:
         unlisted: int = 0,
         target: Target | None = None,
         notes: Sequence[str] = (),
-        form: Form | None = None,
+        form: JitSignature | None = None,
         asked: Collection[tuple[int, int]] | None = None,
     ):
         self.traces = tuple(traces)
@@ -171,7 +175,7 @@ class Compilation:
         it."""
         if self.target is not None or self.cache_event == "given":
             return None
-        return {**self._process_flags, **texts(self.flags)}
+        return {**self._process_flags, **flag_strings(self.flags)}
 
     @property
     def operations(self) -> int:
@@ -243,7 +247,7 @@ class Compilation:
         """What stands out, a sentence each, the most bytes first: arrays that go through memory and why,
         operations that several kernels compute, values that a name alone keeps, what fills up tiles. Empty
         where nothing is worth saying."""
-        all_ = found(self.traces, self.snapshot, self._asked, self.runs, self._spared)
+        all_ = ranked_findings(self.traces, self.snapshot, self._asked, self.runs, self._spared)
         return Records(all_, "nothing stands out", _finding_row, ranked=True)
 
     @property
@@ -270,7 +274,7 @@ class Compilation:
             "no shardings: on one device, or not known",
             _sharding_row,
             ranked=True,
-            drawing=lambda one: svg(one.tiling),
+            drawing=lambda one: sharding_svg(one.tiling),
         )
 
     @property
@@ -279,13 +283,13 @@ class Compilation:
         return [trace.costs.get(cluster.name) for trace in self.traces for cluster in trace.clusters]
 
     @property
-    def total_cost(self) -> Total:
+    def total_cost(self) -> TotalCost:
         """What one run of all programs costs: each kernel as often as it runs. What is not known (the
         turns of a ``while_loop``) has bounds."""
-        return sum((trace.total for trace in self.traces), start=NOTHING)
+        return sum((trace.total for trace in self.traces), start=ZERO_COST)
 
     @property
-    def memory(self) -> Memory | None:
+    def memory(self) -> ProgramMemory | None:
         """Memory of the last program; None when nothing was pending."""
         return self.traces[-1].memory if self.traces else None
 
@@ -339,14 +343,18 @@ class Compilation:
           NotReducible: no result has such a name, nothing else is a result, or it was not recorded for this
             machine.
         """
-        others = {number: reduced(trace, self.snapshot, names) for number, trace in enumerate(self.traces)}
+        others = {
+            number: without_results(trace, self.snapshot, names) for number, trace in enumerate(self.traces)
+        }
         if not any(others.values()):
-            raise NotReducible(f"no result of these programs is called {' or '.join(names) or 'nothing'}")
+            raise ResultsNotRemovable(
+                f"no result of these programs is called {' or '.join(names) or 'nothing'}"
+            )
         traces = [others[number] or trace for number, trace in enumerate(self.traces)]
-        self._spared[frozenset(names)] = written(self.traces) - written(traces)
+        self._spared[frozenset(names)] = kernel_bytes_written(self.traces) - kernel_bytes_written(traces)
         made = Compilation(
             traces,
-            graph_of(self.snapshot, traces),
+            pruned_snapshot(self.snapshot, traces),
             cell=self.cell,
             earlier=self.earlier,
             runs=self.runs,
@@ -380,8 +388,8 @@ class Compilation:
           InputsGone: an input is to be saved that is gone, or not computed yet.
           OSError: the file cannot be written.
         """
-        case = Case(self.traces, self.snapshot, self.target, question, self.flags)
-        return write(case, path, save_inputs)
+        case = ReproducerCase(self.traces, self.snapshot, self.target, question, self.flags)
+        return write_reproducer(case, path, save_inputs)
 
     def __repr__(self) -> str:
         if not self.traces:

@@ -410,8 +410,8 @@ def newname(m, name):
 
 
 EXTRA = {
-    "lazynb.record._fast": "lazynb.recording._fast",
-    "lazynb.torch._short": "lazynb.frontends.torch._short",
+    "lazynb.recording._fast": "lazynb.recording._fast",
+    "lazynb.frontends.torch._short": "lazynb.frontends.torch._short",
 }
 DATA = {
     "record/_fast.c": "recording/_fast.c",
@@ -429,7 +429,7 @@ def dots(match):
     for a, b in EXTRA.items():
         if match[0] == a:
             return b
-    if match[0] == "lazynb.view":
+    if match[0] == "lazynb.report":
         return "lazynb.report"
     parts = match[0].split(".")[1:]
     for k in range(len(parts), 0, -1):

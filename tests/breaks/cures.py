@@ -2,7 +2,7 @@
 
 By kind and by the words of the hint: the program without the break, and how often the kind breaks in it still
 (once, where one conversion after a loop stands for one in each turn). ``EXAMPLE`` is the kind's own example in
-``lazynb/break_examples.py``, which ``tests/test_reasons.py`` runs. All compute the ``out`` of the example, unless
+``lazynb/recording/break_reasons.py``, which ``tests/test_reasons.py`` runs. All compute the ``out`` of the example, unless
 they bring a broken program of their own.
 """
 
@@ -258,4 +258,4 @@ TOO_LONG = {
         "out = float(out.sum())",
     )
 }
-"""The same for the hint of a break that ran very many operations (``lazynb.execute.breaks``)."""
+"""The same for the hint of a break that ran very many operations (``lazynb.running.break_log``)."""

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import lazynb
-from lazynb.execute.breaks import break_log
+from lazynb.running.break_log import break_log
 from tests.breaks.random_programs import Writer
 from tests.breaks.shadow import START, Pending, Shadow, namespaces
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.execute.breaks import break_log
+from lazynb.running.break_log import break_log
 from tests.breaks.corpus import Program, compiled, load, prepare
 
 PROGRAMS = load()

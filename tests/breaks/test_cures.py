@@ -10,8 +10,8 @@ import pytest
 
 import lazynb
 from lazynb.config import config
-from lazynb.execute import breaks
-from lazynb.reasons import REASONS
+from lazynb.recording.break_reasons import REASONS
+from lazynb.running import break_log
 from tests.breaks.cures import CURES, EXAMPLE, TOO_LONG, Cure
 from tests.test_reasons import numbers, run
 
@@ -38,7 +38,7 @@ def test_each_cure_that_a_hint_offers_has_a_program(kind):
 
 def test_each_program_belongs_to_a_hint():
     assert set(CURES) == set(REASONS)
-    assert not _left_of(breaks._TOO_LONG.partition(":")[0], TOO_LONG)
+    assert not _left_of(break_log._TOO_LONG.partition(":")[0], TOO_LONG)
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ def test_a_long_program_is_cut_as_its_hint_says(clean, monkeypatch):
     monkeypatch.setattr(config, "max_program", 100_000)
     _, found = run(cure.program, "long, cured")
     assert {one.kind for one in found} == {"sync", "float"}
-    assert all(one.hint != breaks._TOO_LONG for one in found)
-    tally = breaks.Tally(lazynb.source.here(), kind="float")
+    assert all(one.hint != break_log._TOO_LONG for one in found)
+    tally = break_log.Tally(lazynb.user_code.call_stack.here(), kind="float")
     tally.add(1, 2400, 1, 1.0, 1.0)
     monkeypatch.setattr(config, "max_program", 2_000)
-    assert tally.record().hint == breaks._TOO_LONG
+    assert tally.record().hint == break_log._TOO_LONG

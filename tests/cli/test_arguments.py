@@ -10,10 +10,10 @@ import pytest
 
 import lazynb
 from lazynb.cli import main as module
-from lazynb.cli.arguments import split
+from lazynb.cli.arguments import split_arguments
 from lazynb.cli.main import main
-from lazynb.reasons import REASONS
-from lazynb.record.fast.accelerator import describe
+from lazynb.recording.break_reasons import REASONS
+from lazynb.recording.replay.native_replay import describe
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def refuse(capsys, monkeypatch):
     ],
 )
 def test_arguments_are_split_between_lazynb_and_the_script(given, own, script):
-    assert split(given) == (own, script)
+    assert split_arguments(given) == (own, script)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_explain_lists_all_codes(capsys):
 
 
 def test_a_cell_source_stored_as_one_string_is_read(write):
-    from lazynb.cli.notebook import read_cells
+    from lazynb.cli.program_run import read_cells
 
     cells = [{"cell_type": "code", "source": "x = 1\nx"}, {"cell_type": "raw", "source": "no"}]
     path = write("a.ipynb", json.dumps({"cells": cells}))

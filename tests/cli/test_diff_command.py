@@ -10,7 +10,7 @@ import pytest
 
 import lazynb
 from lazynb.cli.main import main
-from lazynb.view.inspection.saved import Saved, entry_of
+from lazynb.report.inspection.inspection_file import SavedInspections, inspection_entry
 
 
 def before(x, y):
@@ -32,7 +32,7 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("diff")
     for function in (before, now):
         compilation = lazynb.compile(function, TYPE, TYPE)
-        Saved([entry_of(compilation)]).save(folder / f"{function.__name__}.json")
+        SavedInspections([inspection_entry(compilation)]).save(folder / f"{function.__name__}.json")
         (folder / f"{function.__name__}.hlo").write_text(compilation.hlo.after)
     return folder
 

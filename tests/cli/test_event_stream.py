@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.execute import executable
-from lazynb.execute.observers import for_all
-from lazynb.session import event_schema
-from lazynb.session.event_stream import EventStream
+from lazynb.compare.misses import event_stream
+from lazynb.compare.misses.event_stream import EventStream
+from lazynb.running import trace_executable
+from lazynb.running.observers import process_observers
 
 PROGRAM = """
     import os, sys
@@ -41,7 +41,7 @@ def read(path):
     assert text.endswith("\n")
     events = [json.loads(line) for line in text.splitlines()]
     for event in events:
-        shape = event_schema.EVENTS[event["event"]]
+        shape = event_stream.EVENTS[event["event"]]
         assert fits(event, shape), event
     times = [event["at"] for event in events]
     assert times == sorted(times) and events[0]["event"] == "start"
@@ -73,7 +73,7 @@ def stream(tmp_path, clean):
 
     def closed():
         opened.close(0, "")
-        assert not for_all
+        assert not process_observers
         return read(path)
 
     return closed
@@ -148,7 +148,7 @@ def test_a_compilation_that_fails_was_begun(stream, monkeypatch):
 
     with lazynb.lazy(), pytest.raises(RuntimeError, match="the compiler fails"):
         x = jnp.ones(3) * 2
-        monkeypatch.setattr(executable, "_compile", fail)
+        monkeypatch.setattr(trace_executable, "_compile", fail)
         float(x.sum())
     found = kinds(stream())
     assert found.count("compiling") >= 1 and "compile" not in found and "run" not in found
@@ -182,10 +182,10 @@ def test_a_stream_path_that_is_the_program_or_not_writable_is_refused(write, laz
 
 
 def test_each_field_is_documented():
-    for shape in (event_schema.Event, event_schema.Line, *event_schema.EVENTS.values()):
+    for shape in (event_stream.Event, event_stream.Line, *event_stream.EVENTS.values()):
         own = set(typing.get_type_hints(shape))
-        if shape in event_schema.EVENTS.values():
-            own -= set(typing.get_type_hints(event_schema.Event))
+        if shape in event_stream.EVENTS.values():
+            own -= set(typing.get_type_hints(event_stream.Event))
         text = inspect.cleandoc(shape.__doc__).partition("Attributes:")[2]
         fields = re.findall(r"^  ([\w, ]+): ", text, re.MULTILINE)
         assert {name for one in fields for name in one.split(", ")} == own, shape

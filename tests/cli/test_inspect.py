@@ -10,9 +10,14 @@ import pytest
 
 import lazynb
 from lazynb.cli.main import main
-from lazynb.targets.compiled import TargetError
-from lazynb.targets.compilers import compiler_of
-from lazynb.view.inspection.saved import NotSaved, Saved, entry_of, opened
+from lazynb.report.inspection.inspection_file import (
+    InspectionFileError,
+    SavedInspections,
+    inspection_entry,
+    read_inspections,
+)
+from lazynb.xla.targets.compiler_packages import compiler_of
+from lazynb.xla.targets.target_compilation import TargetError
 
 PROGRAM = """
     import jax
@@ -126,7 +131,7 @@ def test_a_function_is_compiled_for_other_chips_and_meshes(program, capsys):
     assert "this machine" in capsys.readouterr().out
     with open("three.html") as page:
         assert 'class="lazynb-targets"' in page.read().partition('<div id="lazynb-root">')[0]
-    assert [data["target"] for data in opened("three.json").inspections] == [
+    assert [data["target"] for data in read_inspections("three.json").inspections] == [
         "",
         "TPU v5e",
         "NVIDIA H100 (SXM)",
@@ -156,7 +161,7 @@ def test_targets_that_compile_are_shown_although_another_fails(program, capsys, 
 
 
 def test_a_program_refused_only_as_jit_is_reported(program, capsys, monkeypatch):
-    from lazynb.cli import inspect as module
+    from lazynb.cli import compilation_commands as module
 
     plainly = module.compile_function
 
@@ -179,7 +184,7 @@ def test_a_saved_inspection_shows_the_same_text_page_and_json(program, capsys):
     shown = capsys.readouterr().out
     assert main(["inspect", "step.json", "--html", "again.html", "--json", "again.json"]) == 0
     assert capsys.readouterr().out == shown
-    assert lazynb.inspect("step.json").inspections == opened("again.json").inspections
+    assert lazynb.inspect("step.json").inspections == read_inspections("again.json").inspections
     with open("step.json") as one, open("again.json") as other:
         assert json.load(one) == json.load(other)
     with open("step.html") as one, open("again.html") as other:
@@ -188,9 +193,9 @@ def test_a_saved_inspection_shows_the_same_text_page_and_json(program, capsys):
 
 def test_the_views_are_those_of_the_compilation(program, tmp_path):
     made = lazynb.compile(lambda x: (x * 2).sum(), np.ones((4, 4)))
-    entry = entry_of(made)
-    Saved([entry]).save(tmp_path / "one.json")
-    again = opened(tmp_path / "one.json")
+    entry = inspection_entry(made)
+    SavedInspections([entry]).save(tmp_path / "one.json")
+    again = read_inspections(tmp_path / "one.json")
     assert again.entries[0].graph == made.snapshot
     assert again.inspections == [json.loads(json.dumps(entry.data))]
     bundle = again._repr_mimebundle_()
@@ -213,15 +218,15 @@ def test_the_views_are_those_of_the_compilation(program, tmp_path):
 )
 def test_files_without_an_inspection_are_refused(tmp_path, text, words):
     (tmp_path / "file.json").write_text(text)
-    with pytest.raises(NotSaved, match=words):
-        opened(tmp_path / "file.json")
+    with pytest.raises(InspectionFileError, match=words):
+        read_inspections(tmp_path / "file.json")
 
 
 def test_a_run_is_saved_with_its_times(program, lazynb_run, capsys):
     ended = lazynb_run("--save", "measured.json", "train_it.py")
     assert ended.returncode == 0 and ended.stdout.split() == ["4352.0"] * 3
     assert "1 program written to" in ended.stderr
-    (data,) = opened("measured.json").inspections
+    (data,) = read_inspections("measured.json").inspections
     assert data["ran"] and data["programs"][0]["runs"] == 3
     assert any(cluster["time"] for cluster in data["clusters"])
     assert data["machine"] is None or data["machine"]["bandwidth"] > 0

@@ -12,7 +12,7 @@ from jax.export import export
 
 import lazynb
 from lazynb.cli.main import main
-from lazynb.view.inspection.saved import opened
+from lazynb.report.inspection.inspection_file import read_inspections
 
 WEIGHTS, ROWS = jnp.ones((8, 4)), jnp.ones((3, 8))
 
@@ -74,8 +74,8 @@ def test_each_program_file_format_is_inspected_saved_and_rendered(tmp_path, monk
     shown = capsys.readouterr().out
     assert headline in shown.split("\n")[0] and "100 % of operations accounted for" in shown
     assert line in shown
-    [again] = opened("saved.json").inspections
-    assert again["title"] == name and shown.startswith(repr(opened("saved.json")))
+    [again] = read_inspections("saved.json").inspections
+    assert again["title"] == name and shown.startswith(repr(read_inspections("saved.json")))
     page = (tmp_path / "page.html").read_text()
     assert headline.split(" · ")[0] in page and name in page
     assert repr(lazynb.inspect(name)).split("\n")[0].split(" · ")[0] == shown.split("\n")[0].split(" · ")[0]

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lazynb.compare.change import Change
+from lazynb.compare.differences.compilation_match import CompilationChange
 
 VERSIONS = {"<": "0.10", ">": "0.12"}
 OWN = next((sign for sign, version in VERSIONS.items() if jax.__version__.startswith(version)), "=")
@@ -73,7 +73,7 @@ def _function(name: str, lines: list[str]) -> Callable[..., Any]:
     return namespace["f"]  # type: ignore[no-any-return]
 
 
-def said(change: Change) -> str:
+def said(change: CompilationChange) -> str:
     """A change as the file writes it."""
     lines = ", ".join(map(str, sorted(pair.shown.number for pair in change.lines)))
     text = change.text

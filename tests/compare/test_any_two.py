@@ -13,9 +13,8 @@ import pytest
 from xla.programs import PROGRAMS
 
 import lazynb
-from lazynb.compare.side import Side
-from lazynb.view.reports.comparison import Diff
-from lazynb.view.reports.side import side_of
+from lazynb.compare.differences.compilation_side import CompilationSide
+from lazynb.report.comparison_report import Diff, side_of
 
 pytestmark = pytest.mark.xdist_group("compare any two")
 SOME = list(PROGRAMS)[::8]
@@ -60,7 +59,7 @@ def test_a_loop_body_attributed_to_the_loop_or_to_its_operations_is_no_change():
             for opcode, name in ((" tanh(", "tanh"), (" dot(", "dot_general")):
                 if opcode in line["text"]:
                     line["nodes"] = [by_name[name if inner else "scan"]]
-        return Side(made, "inner" if inner else "outer")
+        return CompilationSide(made, "inner" if inner else "outer")
 
     sides = attributed(True), attributed(False)
     assert sides[0].lowered.keys() != sides[1].lowered.keys()

@@ -11,15 +11,13 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.compare.joined import joined
-from lazynb.compare.limit import BadLimit, figure, parse_limit
-from lazynb.compare.memory_changes import peak
-from lazynb.compare.side import Side
-from lazynb.units import size
-from lazynb.view.reports.comparison import Diff
-from lazynb.view.reports.side import side_of
-from lazynb.xla.flag_texts import written
-from lazynb.xla.flags import BadFlag, compiled_with, parse_flags, without
+from lazynb.compare.differences.compilation_difference import BadLimit, figure, parse_limit
+from lazynb.compare.differences.compilation_side import CompilationSide, merge_inspections
+from lazynb.compare.differences.memory_changes import peak
+from lazynb.report.comparison_report import Diff, side_of
+from lazynb.user_code.text_format import size
+from lazynb.xla.flag_text import format_flags
+from lazynb.xla.xla_flags import BadFlag, compile_with_flags, flags_without_libraries, parse_flags
 
 pytestmark = pytest.mark.xdist_group("compare diff")
 TYPE = jax.ShapeDtypeStruct((128, 256), jnp.float32)
@@ -41,7 +39,7 @@ def timed(seconds, spread):
     for cluster in data["clusters"]:
         low, high = seconds - spread, seconds + spread
         cluster["time"] = {"median": seconds, "low": low, "high": high, "runs": 5, "calls": 1}
-    return Side(data, f"{seconds}")
+    return CompilationSide(data, f"{seconds}")
 
 
 def test_times_are_compared_beyond_noise():
@@ -64,7 +62,7 @@ def test_a_profiled_compilation_has_measured_seconds():
 
 def test_several_programs_are_summed_into_one_side():
     one = side()
-    both = Side(joined([one.data, one.data]), "both")
+    both = CompilationSide(merge_inspections([one.data, one.data]), "both")
     assert len(both.kernels) == 2 * len(one.kernels)
     assert both.figures.moved == 2 * one.figures.moved
     assert figure(both, "peak_memory") == figure(one, "peak_memory")
@@ -119,22 +117,22 @@ def test_a_limit_on_an_unknown_figure_is_refused():
     data = copy.deepcopy(side().data)
     data["clusters"][0]["cost"] = None
     with pytest.raises(BadLimit, match="flops is not known of mine"):
-        figure(Side(data, "mine"), "flops")
+        figure(CompilationSide(data, "mine"), "flops")
 
 
 def test_a_peak_that_is_not_known_of_all_programs_is_not_known():
     """The program of which it is not may be the one that takes most."""
-    data = joined([side().data, side().data])
-    assert peak(Side(data, "")) is not None and Side(data, "").has_passes
+    data = merge_inspections([side().data, side().data])
+    assert peak(CompilationSide(data, "")) is not None and CompilationSide(data, "").has_passes
     data["programs"][1]["memory"] = None
     data["programs"][1]["hlo"] = {**data["programs"][1]["hlo"], "passes": [], "before": {"lines": []}}
-    assert peak(Side(data, "")) is None and not Side(data, "").has_passes
+    assert peak(CompilationSide(data, "")) is None and not CompilationSide(data, "").has_passes
 
 
 def with_peak(bytes_):
     data = copy.deepcopy(side().data)
     data["programs"][0]["memory"]["peak_bytes"] = bytes_
-    return Side(data, "")
+    return CompilationSide(data, "")
 
 
 @pytest.mark.parametrize("percent", [7, 14, 28, 29, 57, 58])
@@ -167,7 +165,7 @@ def test_on_chip_memory_is_not_counted_in_the_peak():
     held = next(b for b in memory["buffers"] if b["start"] <= memory["peak_step"] <= b["end"] and b["nodes"])
     memory["buffers"].append({**held, "bytes": 1 << 30, "offset": 1 << 40, "space": "VMEM"})
     memory["peak_bytes"] += 4
-    found = Diff(side(), Side(data, "on a chip")).changes
+    found = Diff(side(), CompilationSide(data, "on a chip")).changes
     assert [change.text for change in found] == [f"peak memory is {_more_than(side(), 4)}"]
 
 
@@ -181,10 +179,10 @@ def test_passes_of_two_kinds_of_chip_are_not_compared():
     data["programs"][0]["backend"] = "cuda"
     for step in data["programs"][0]["hlo"]["passes"]:
         step["changes"] = []
-    diff = Diff(side(), Side(data, "gpu"))
+    diff = Diff(side(), CompilationSide(data, "gpu"))
     assert list(diff.passes) == [] and "XLA has other passes for each kind of chip" in repr(diff)
     data["programs"][0]["backend"] = "cpu"
-    assert Diff(side(), Side(data, "cpu")).passes
+    assert Diff(side(), CompilationSide(data, "cpu")).passes
 
 
 def donating(*numbers, compiled=False):
@@ -247,21 +245,21 @@ def test_flags_are_parsed_written_and_resolved_from_library_names():
         "xla_b": False,
         "xla_c": "3",
     }
-    assert written(parse_flags(["xla_a=true", "xla_c=3"])) == "xla_a=true xla_c=3"
-    assert without(["ynnpack"], "cpu").keys() == {"xla_cpu_experimental_ynn_fusion_type"}
+    assert format_flags(parse_flags(["xla_a=true", "xla_c=3"])) == "xla_a=true xla_c=3"
+    assert flags_without_libraries(["ynnpack"], "cpu").keys() == {"xla_cpu_experimental_ynn_fusion_type"}
     with pytest.raises(BadFlag, match="of none that lazynb knows"):
-        without(["cuDNN"], "cuda")
+        flags_without_libraries(["cuDNN"], "cuda")
 
 
 def test_a_program_with_flags_is_explained_with_them():
     """What is asked and verified of it is compiled with the flags too."""
     plain = lazynb.compile(lambda x: jnp.exp(x * 2) + x, TYPE)
-    unfused = compiled_with(plain, {"xla_disable_hlo_passes": "fusion"})
+    unfused = compile_with_flags(plain, {"xla_disable_hlo_passes": "fusion"})
     assert len(unfused.clusters) > len(plain.clusters) == 1
     assert not unfused.is_run and "1 flag" in repr(unfused)
     assert len(unfused.ask()) == len(unfused.boundaries) > 0
     assert any("xla_disable_hlo_passes=fusion" in note for note in unfused.notes)
     given = lazynb.compile(jax.jit(two_kernels).lower(TYPE))
     with pytest.raises(BadFlag, match="was recorded"):
-        compiled_with(given, {"xla_disable_hlo_passes": "fusion"})
+        compile_with_flags(given, {"xla_disable_hlo_passes": "fusion"})
     assert plain.is_run and not plain.flags

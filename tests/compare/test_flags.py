@@ -14,13 +14,19 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.compare.flags import sentence as flags_sentence
+from lazynb.compare.differences.compiler_changes import sentence as flags_sentence
 from lazynb.errors import LazynbError
-from lazynb.view.inspection.saved import Saved, entry_of, opened
-from lazynb.view.reports.beside import compared
-from lazynb.view.reports.side import side_of
-from lazynb.xla.flag_texts import parsed, written
-from lazynb.xla.flags import BadFlag, asked, compiled_with, parse_flags, told, without
+from lazynb.report.comparison_report import comparison_data, side_of
+from lazynb.report.inspection.inspection_file import SavedInspections, inspection_entry, read_inspections
+from lazynb.xla.flag_text import format_flags, parse_xla_flags
+from lazynb.xla.xla_flags import (
+    BadFlag,
+    compile_with_flags,
+    flags_phrase,
+    flags_without_libraries,
+    parse_flags,
+    requested_flags,
+)
 
 pytestmark = pytest.mark.xdist_group("compare flags")
 TYPE = jax.ShapeDtypeStruct((64, 32), jnp.float32)
@@ -54,7 +60,7 @@ def unfused():
 def test_flags_as_dict_text_or_list_parse_alike(given):
     flags = parse_flags(given)
     assert flags == {"xla_a": True, "xla_b": "3", "xla_c": "x,y"}
-    assert parse_flags(written(flags)) == flags
+    assert parse_flags(format_flags(flags)) == flags
 
 
 def test_quoted_flag_values_are_parsed_as_in_xla_flags():
@@ -79,7 +85,7 @@ def test_quoted_flag_values_are_parsed_as_in_xla_flags():
 )
 def test_malformed_flags_are_refused_in_one_line(flags, without, words):
     with pytest.raises(BadFlag) as raised:
-        asked(flags, without)
+        requested_flags(flags, without)
     assert words in str(raised.value) and "\n" not in str(raised.value)
 
 
@@ -107,7 +113,7 @@ def test_a_function_compiled_with_flags_is_unfused_and_not_run():
 
 def test_numeric_and_boolean_flag_values_are_accepted():
     made = lazynb.compile(chain, TYPE, flags={"xla_backend_optimization_level": 0, "xla_cpu_ftz": False})
-    assert written(made.flags) == "xla_backend_optimization_level=0 xla_cpu_ftz=false"
+    assert format_flags(made.flags) == "xla_backend_optimization_level=0 xla_cpu_ftz=false"
 
 
 def test_flags_apply_to_pending_tensors_and_to_jit():
@@ -151,7 +157,7 @@ def test_flags_are_refused_for_targets_lowered_programs_and_compilations():
 
 def test_disabling_a_pass_that_does_not_run_is_noted():
     """XLA takes any name; an experiment without an effect is no evidence."""
-    made = compiled_with(plain(), {"xla_disable_hlo_passes": "fusion,fusoin"})
+    made = compile_with_flags(plain(), {"xla_disable_hlo_passes": "fusion,fusoin"})
     idle = [note for note in made.notes if "changes nothing" in note]
     assert idle == ["XLA runs no pass `fusoin` on this program, so disabling it changes nothing."]
 
@@ -167,13 +173,13 @@ def test_the_diff_header_lists_differing_flags():
     data = json.loads(diff.to_json())
     assert data["flags"] == [{"name": "xla_disable_hlo_passes", "before": None, "now": "fusion"}]
     assert data["now"]["flags"] == {**data["before"]["flags"], **UNFUSED}
-    assert compared(diff)["names"] == ["before", "now, with xla_disable_hlo_passes=fusion"]
+    assert comparison_data(diff)["names"] == ["before", "now, with xla_disable_hlo_passes=fusion"]
 
 
 def test_equal_flags_are_not_reported():
     diff = lazynb.diff(unfused(), unfused())
     assert repr(diff).startswith("Nothing differs") and not diff.flags and "xla_" not in diff.to_html()
-    assert compared(diff)["names"] == ["before", "now"]
+    assert comparison_data(diff)["names"] == ["before", "now"]
 
 
 def test_differing_flags_are_reported_even_if_the_programs_are_equal():
@@ -195,9 +201,16 @@ def test_the_flags_sentence_names_the_flags_of_each_side():
 
 
 def test_a_disabled_library_is_described_by_name():
-    assert told(without(["YNNPACK"], "cpu")) == "without YNNPACK (xla_cpu_experimental_ynn_fusion_type=)"
-    assert told({**without(["YNNPACK"], "cpu"), "xla_a": "1"}).endswith(", with xla_a=1")
-    assert told({"xla_cpu_experimental_ynn_fusion_type": "x"}).startswith("with xla_cpu_experimental_ynn")
+    assert (
+        flags_phrase(flags_without_libraries(["YNNPACK"], "cpu"))
+        == "without YNNPACK (xla_cpu_experimental_ynn_fusion_type=)"
+    )
+    assert flags_phrase({**flags_without_libraries(["YNNPACK"], "cpu"), "xla_a": "1"}).endswith(
+        ", with xla_a=1"
+    )
+    assert flags_phrase({"xla_cpu_experimental_ynn_fusion_type": "x"}).startswith(
+        "with xla_cpu_experimental_ynn"
+    )
 
 
 # ---- files -------------------------------------------------------------------------------------------------
@@ -205,26 +218,29 @@ def test_a_disabled_library_is_described_by_name():
 
 def test_a_saved_file_keeps_its_flags(tmp_path):
     for name, made in {"plain": plain(), "odd": unfused()}.items():
-        Saved([entry_of(made)]).save(tmp_path / f"{name}.json")
-    assert opened(tmp_path / "odd.json").flags == {**opened(tmp_path / "plain.json").flags, **UNFUSED}
-    opened(tmp_path / "odd.json").save(tmp_path / "again.json")
+        SavedInspections([inspection_entry(made)]).save(tmp_path / f"{name}.json")
+    assert read_inspections(tmp_path / "odd.json").flags == {
+        **read_inspections(tmp_path / "plain.json").flags,
+        **UNFUSED,
+    }
+    read_inspections(tmp_path / "odd.json").save(tmp_path / "again.json")
     diff = lazynb.diff(tmp_path / "plain.json", tmp_path / "again.json")
     assert repr(diff).startswith("Compiled with other flags: again.json with xla_disable_hlo_passes=fusion.")
     live = lazynb.diff(plain(), unfused())
     assert diff.to_dicts() == live.to_dicts() and diff.flags.to_dicts() == live.flags.to_dicts()
-    both = Saved([entry_of(plain()), entry_of(unfused())])
-    assert both.flags == opened(tmp_path / "plain.json").flags  # what holds for all
+    both = SavedInspections([inspection_entry(plain()), inspection_entry(unfused())])
+    assert both.flags == read_inspections(tmp_path / "plain.json").flags  # what holds for all
 
 
 def test_a_file_in_the_old_format_has_unknown_flags(tmp_path):
-    Saved([entry_of(unfused())]).save(tmp_path / "new.json")
+    SavedInspections([inspection_entry(unfused())]).save(tmp_path / "new.json")
     data = json.loads((tmp_path / "new.json").read_text())
     del data["inspections"][0]["inspection"]["collectives"]  # nor these
     for old, entry in {"old": None, "odd": {"flags": ["no", "dictionary"]}}.items():
         del data["inspections"][0]["flags"]
         data["inspections"][0].update(entry or {})
         (tmp_path / f"{old}.json").write_text(json.dumps(data))
-        assert opened(tmp_path / f"{old}.json").flags is None
+        assert read_inspections(tmp_path / f"{old}.json").flags is None
         data["inspections"][0]["flags"] = None
     diff = lazynb.diff(tmp_path / "old.json", unfused())
     assert repr(diff).splitlines()[0].endswith("; with which old.json was compiled is not known.")
@@ -241,9 +257,15 @@ def test_a_precompiled_program_has_unknown_flags():
 def test_xla_flags_of_the_process_are_parsed_and_included(tmp_path, monkeypatch):
     text = "--xla_cpu_ftz=TRUE '--xla_b=two words' --xla_c --xla_dump_to=/somewhere --xla_d= --xla_c=false"
     flags = {"xla_cpu_ftz": "true", "xla_b": "two words", "xla_c": "false", "xla_d": ""}
-    assert parsed(text) == flags and parsed("") == {} and parsed("--xla_e='1") == {"xla_e": "'1"}
+    assert (
+        parse_xla_flags(text) == flags
+        and parse_xla_flags("") == {}
+        and parse_xla_flags("--xla_e='1") == {"xla_e": "'1"}
+    )
     (tmp_path / "flags").write_text(text.replace(" ", "\n", 1))
-    assert parsed(str(tmp_path / "flags")) == flags and parsed(str(tmp_path / "absent")) == {}
+    assert (
+        parse_xla_flags(str(tmp_path / "flags")) == flags and parse_xla_flags(str(tmp_path / "absent")) == {}
+    )
     monkeypatch.setattr(plain(), "_process_flags", flags)
     assert plain().all_flags == flags
     assert flags_sentence(side_of(plain(), "one", {}), side_of(unfused(), "two", {})).startswith(
@@ -255,13 +277,13 @@ def test_a_saved_file_records_the_xla_flags_at_compilation(tmp_path):
     """As XLA took them: changed later, the variable means nothing."""
     program = (
         "import os, jax, jax.numpy as jnp, lazynb\n"
-        "from lazynb.view.inspection.saved import Saved, entry_of\n"
+        "from lazynb.report.inspection.inspection_file import Saved, entry_of\n"
         f"Saved([entry_of(lazynb.compile(lambda x: jnp.exp(x * 2) + x, jnp.ones(8)))]).save({str(tmp_path / 'a')!r})\n"
         "os.environ['XLA_FLAGS'] = '--xla_cpu_ftz=false'\n"
         f"Saved([entry_of(lazynb.compile(jnp.exp, jnp.ones(8)))]).save({str(tmp_path / 'b')!r})\n"
     )
     environment = {**os.environ, "XLA_FLAGS": "--xla_disable_hlo_passes=fusion"}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
-    first, second = opened(tmp_path / "a"), opened(tmp_path / "b")
+    first, second = read_inspections(tmp_path / "a"), read_inspections(tmp_path / "b")
     assert first.flags == second.flags == UNFUSED and len(first.inspections[0]["clusters"]) > 1
     assert "XLA_FLAGS of the process that compiled it: xla_disable_hlo_passes=fusion." in first.text()

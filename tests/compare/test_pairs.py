@@ -8,7 +8,7 @@ import pytest
 from compare.pairs import ARGUMENTS, pairs, said
 
 import lazynb
-from lazynb.view.reports.comparison import Diff
+from lazynb.report.comparison_report import Diff
 
 PAIRS = {pair.name: pair for pair in pairs()}
 EACH = pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def test_a_line_of_which_only_the_inputs_can_differ_is_named():
 
 def test_a_reduction_in_two_kernels_is_not_computed_twice():
     """XLA:CPU splits a long one, and both kernels add with one function."""
-    from lazynb.view.reports.side import side_of
+    from lazynb.report.comparison_report import side_of
 
     side = side_of(lazynb.compile(lambda h: jnp.mean(jnp.tanh(h), axis=0), jnp.ones((64, 32))), "it", {})
     assert [cluster["duplicated"] for cluster in side.data["clusters"]] == [[]] * len(side.data["clusters"])

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
-from lazynb.targets.compilers import compiler_of
+from lazynb.xla.targets.compiler_packages import compiler_of
 
 PATH = NOTEBOOKS / "10-any-chip.ipynb"
 IS_HERE = all(compiler_of(platform).is_installed for platform in ("tpu", "cuda"))

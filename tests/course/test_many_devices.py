@@ -7,7 +7,7 @@ import re
 import pytest
 
 from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
-from lazynb.targets.compilers import compiler_of
+from lazynb.xla.targets.compiler_packages import compiler_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("many-devices")]
 

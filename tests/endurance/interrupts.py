@@ -26,7 +26,7 @@ class Aim:
     """Where the signal arrives.
 
     Attributes:
-      file: the end of a file's name in lazynb, ``execute/flush.py``.
+      file: the end of a file's name in lazynb, ``running/flush.py``.
       function: its qualified name; all of the file's where empty.
       count: which of the instructions counted since the aim was taken.
       at: the offset of one instruction: then only it is counted.

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 import lazynb
-from lazynb.record.blocks import blocks, patches
+from lazynb.recording.lazy_blocks import blocks, patches
 
 from . import prelude
 from .interrupts import Aim, Interrupter

@@ -12,18 +12,18 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from lazynb import _jax as jc
-from lazynb.execute import landing
-from lazynb.execute.executable import Executable
-from lazynb.execute.flush import Execution
-from lazynb.execute.landing import Landing
-from lazynb.record import mode
-from lazynb.record.blocks import Blocks
-from lazynb.record.outside import Borrowed
-from lazynb.record.pending import Pending
-from lazynb.record.runtime import numpy_calls
-from lazynb.record.tensor import LazyTensor
-from lazynb.record.trace import LazyTrace
+from lazynb import jax_compat as jc
+from lazynb.recording import lazy_mode
+from lazynb.recording.external_arrays import SharedMemory
+from lazynb.recording.lazy_blocks import Blocks
+from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.lazy_trace import LazyTrace
+from lazynb.recording.pending_trace import PendingTrace
+from lazynb.recording.runtime_interface import numpy_calls
+from lazynb.running import run_delivery
+from lazynb.running.flush import Execution
+from lazynb.running.run_delivery import InFlightRun
+from lazynb.running.trace_executable import Executable
 
 
 def _interrupts() -> None:
@@ -35,9 +35,9 @@ def _interrupts() -> None:
         self._got.append(found)
 
     take.__code__ = take.__code__.replace(
-        co_filename=landing.__file__, co_qualname="Landing.take"
+        co_filename=run_delivery.__file__, co_qualname="Landing.take"
     )  # signals are aimed so
-    Landing.take = take  # type: ignore[method-assign]
+    InFlightRun.take = take  # type: ignore[method-assign]
 
 
 def _failures() -> None:
@@ -54,13 +54,13 @@ def _failures() -> None:
 
 def _memory_of_others() -> None:
     """Nobody notes that JAX shares an array's memory with NumPy."""
-    Borrowed._note = lambda *_arguments: None  # type: ignore[method-assign]
+    SharedMemory._note = lambda *_arguments: None  # type: ignore[method-assign]
 
 
 def _deleted_elsewhere() -> None:
     """A pending trace holds an array that others hold too as if it were its own."""
-    Pending._secured = lambda self, value: value  # type: ignore[method-assign]
-    Pending.secure = lambda self, value: None  # type: ignore[method-assign]
+    PendingTrace._secured = lambda self, value: value  # type: ignore[method-assign]
+    PendingTrace.secure = lambda self, value: None  # type: ignore[method-assign]
     LazyTrace.secure = lambda *_arguments: None  # type: ignore[method-assign]
 
 
@@ -91,7 +91,7 @@ def _other_values() -> None:
 
     def placed(self: Any, found: Any) -> Any:
         results = plain(self, found)
-        with mode.eager():
+        with lazy_mode.eager():
             return [results[0] + 1, *results[1:]] if next(count) % 5 == 0 else results
 
     Executable.placed = placed  # type: ignore[method-assign]

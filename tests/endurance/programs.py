@@ -79,18 +79,18 @@ def _look(draw: random.Random, scene: Scene) -> tuple[str, ...] | None:
 
 
 _OFTEN = (
-    "execute/flush.py",
-    "execute/executable.py",
-    "execute/landing.py",
-    "execute/donation.py",
-    "record/mode.py",
-    "record/tensor.py",
-    "record/pending.py",
-    "record/trace.py",
-    "_jax/running.py",
-    "_jax/memory.py",
-    "_jax/config.py",
-    "_jax/substitution.py",
+    "running/flush.py",
+    "running/trace_executable.py",
+    "running/run_delivery.py",
+    "running/donation.py",
+    "recording/lazy_mode.py",
+    "recording/lazy_tensor.py",
+    "recording/pending_trace.py",
+    "recording/lazy_trace.py",
+    "jax_compat/xla_executables.py",
+    "jax_compat/array_memory.py",
+    "jax_compat/jax_config.py",
+    "jax_compat/jax_patches.py",
     "contextlib.py",
 )
 """What runs, settles, enters and leaves."""

@@ -57,7 +57,11 @@ def test_signals_are_aimed_at_existing_modules():
     """A module that moves takes its name in ``programs`` along."""
     files = set(_files())
     assert set(_OFTEN) <= files
-    assert {"record/fast/operators.py", "record/snapshot/describe.py", "_jax/running.py"} <= files
+    assert {
+        "recording/replay/array_functions.py",
+        "recording/snapshot/trace_description.py",
+        "jax_compat/xla_executables.py",
+    } <= files
 
 
 @pytest.mark.full
@@ -85,7 +89,7 @@ def test_a_signal_arrives_at_each_instruction():
     for count in range(1, 40):
         region = lazynb.lazy()
         try:
-            with interrupter.armed(Aim("record/mode.py", "Region.__enter__", count)) as shot:
+            with interrupter.armed(Aim("recording/lazy_mode.py", "Region.__enter__", count)) as shot:
                 try:
                     region.__enter__()
                 finally:

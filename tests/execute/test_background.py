@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.execute import background, executable
+from lazynb.running import background_thread, trace_executable
 
 
 class Held:
@@ -21,7 +21,7 @@ class Held:
 def test_a_finished_wait_releases_its_callable():
     held = Held()
     gone = weakref.ref(held)
-    background.wait_apart(lambda held=held: None)
+    background_thread.wait_in_worker(lambda held=held: None)
     del held
     until = time.monotonic() + 10
     while gone() is not None and time.monotonic() < until:  # the other thread lets go a moment later
@@ -30,7 +30,7 @@ def test_a_finished_wait_releases_its_callable():
 
 
 def test_waiting_threads_are_reused():
-    seen = {background.wait_apart(threading.get_ident) for _ in range(20)}
+    seen = {background_thread.wait_in_worker(threading.get_ident) for _ in range(20)}
     assert len(seen) <= 2 and threading.get_ident() not in seen
 
 
@@ -43,19 +43,19 @@ def test_a_wait_that_goes_on_does_not_block_the_next(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(background, "wait", interrupted)
+        patch.setattr(background_thread, "wait", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            background.wait_apart(lambda: (begun.set(), end.wait(30)))
+            background_thread.wait_in_worker(lambda: (begun.set(), end.wait(30)))
     try:
-        assert background.wait_apart(lambda: "there") == "there"
+        assert background_thread.wait_in_worker(lambda: "there") == "there"
     finally:
         end.set()
 
 
 def test_an_error_is_raised_where_it_is_waited_for():
     with pytest.raises(ZeroDivisionError):
-        background.wait_apart(lambda: 1 // 0)
-    assert background.wait_apart(lambda: 1) == 1
+        background_thread.wait_in_worker(lambda: 1 // 0)
+    assert background_thread.wait_in_worker(lambda: 1) == 1
 
 
 class Late(Exception):
@@ -80,10 +80,12 @@ def test_what_a_handler_raises_ends_a_wait(alarm):
     alarm()
     began = time.monotonic()
     with pytest.raises(Late) as raised:
-        background.wait_apart(lambda: end.wait(30))
-    assert time.monotonic() - began < 10 and background.is_interrupt(raised.value)
+        background_thread.wait_in_worker(lambda: end.wait(30))
+    assert time.monotonic() - began < 10 and background_thread.is_interrupt(raised.value)
     end.set()
-    assert not background.is_interrupt(ValueError()) and background.is_interrupt(KeyboardInterrupt())
+    assert not background_thread.is_interrupt(ValueError()) and background_thread.is_interrupt(
+        KeyboardInterrupt()
+    )
 
 
 @pytest.mark.parametrize("part", ["_compile", "lower"])
@@ -91,7 +93,7 @@ def test_what_a_handler_raises_ends_the_making_of_a_program_and_loses_nothing(
     part, alarm, clean, monkeypatch
 ):
     """It is no error of the program, whose parts would be tried one by one."""
-    attempts, plain = [], getattr(executable, part)
+    attempts, plain = [], getattr(trace_executable, part)
 
     def slow(*args, **kwargs):
         attempts.append(part)
@@ -100,7 +102,7 @@ def test_what_a_handler_raises_ends_the_making_of_a_program_and_loses_nothing(
             time.sleep(0.01)
         return plain(*args, **kwargs)
 
-    monkeypatch.setattr(executable, part, slow)
+    monkeypatch.setattr(trace_executable, part, slow)
     with lazynb.lazy():
         x = jnp.arange(3.0) + 1
         y, z = x * 2, x * 3

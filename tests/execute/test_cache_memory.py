@@ -12,10 +12,10 @@ import pytest
 
 import lazynb
 from lazynb.config import config
-from lazynb.execute.heap import in_use
-from lazynb.units import size
+from lazynb.running.trace_executable import heap_bytes
+from lazynb.user_code.text_format import size
 
-counted = pytest.mark.skipif(in_use() is None, reason="nobody counts the heap here")
+counted = pytest.mark.skipif(heap_bytes() is None, reason="nobody counts the heap here")
 
 
 def program(number: int) -> float:
@@ -71,7 +71,7 @@ def test_cache_info_measures_the_memory_held_by_executables(clean):
     program(1023)
     info = lazynb.cache_info()
     assert (
-        0 < info.held <= in_use()
+        0 < info.held <= heap_bytes()
     )  # other threads give back meanwhile; the test above has a process of its own
     assert size(info.held) in repr(info)
     lazynb.clear_cache()
@@ -97,7 +97,7 @@ def test_forgetting_leaves_the_users_jitted_functions_compiled(clean, monkeypatc
 
 def test_clearing_an_empty_cache_does_not_walk_through_the_heap(clean, monkeypatch):
     walks = []
-    monkeypatch.setattr("lazynb.execute.executable.give_back", lambda: walks.append(1))
+    monkeypatch.setattr("lazynb.running.trace_executable.trim_heap", lambda: walks.append(1))
     lazynb.clear_cache()
     assert walks == []
     program(1)

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb import _jax as jc
-from lazynb.execute import executable
-from lazynb.execute.flush import executables
+from lazynb import jax_compat as jc
+from lazynb.running import trace_executable
+from lazynb.running.flush import executables
 
-OFTEN = executable._OFTEN
+OFTEN = trace_executable._OFTEN
 
 
 @pytest.fixture(autouse=True)
 def every_wait_is_brief(monkeypatch):
     """However busy the machine is."""
-    monkeypatch.setattr(executable, "_BRIEF", 1e9)
-    monkeypatch.setattr(executable, "_LONG", 1e9)
+    monkeypatch.setattr(trace_executable, "_BRIEF", 1e9)
+    monkeypatch.setattr(trace_executable, "_LONG", 1e9)
 
 
 def newest():
@@ -68,7 +68,7 @@ def test_a_program_that_took_long_can_be_interrupted_the_next_time(monkeypatch):
 
     rounds(step, turns, OFTEN)
     assert newest()._call_here is not None
-    monkeypatch.setattr(executable, "_LONG", 0.0)
+    monkeypatch.setattr(trace_executable, "_LONG", 0.0)
     rounds(step, turns + 1, 1)
     assert newest()._call_here is None and lazynb.cache_info().misses == 1
 
@@ -149,7 +149,7 @@ def test_the_calling_thread_does_the_computation():
     x = jax.block_until_ready(jnp.float32(1))
     compiled = long.lower(x).compile()
     expected = compiled(x)
-    here = jc.call_here(compiled, None)
+    here = jc.synchronous_call(compiled, None)
     assert here is not None
     assert jax.block_until_ready(here(x)) == expected
     before, alone = time.process_time(), time.thread_time()
@@ -170,4 +170,4 @@ def test_an_executable_that_xla_cannot_serialize_stays_off_the_calling_thread(mo
             raise RuntimeError("UNIMPLEMENTED")
 
     monkeypatch.setattr(compiled._executable, "xla_executable", Loaded())
-    assert jc.call_here(compiled, None) is None
+    assert jc.synchronous_call(compiled, None) is None

@@ -11,9 +11,9 @@ import optax
 import pytest
 
 import lazynb
-from lazynb.execute import donation
-from lazynb.execute.flush import executables
-from lazynb.execute.pairing import paired_order
+from lazynb.running import donation
+from lazynb.running.donation import donation_order
+from lazynb.running.flush import executables
 
 SIDE = 512
 NAMES = "dabc"  # the forward pass meets them in another order than a tree does
@@ -115,9 +115,9 @@ def test_a_donated_input_is_paired_with_its_nearest_result_then_with_the_rest():
         path, wanted = of_pending(third)
         # The inputs in the order of their use are x, y, z; ``other`` comes one operation after z alone.
         assert len(wanted) == 4
-        order = paired_order(path, wanted, (0, 1, 2))
+        order = donation_order(path, wanted, (0, 1, 2))
         assert [wanted[at] for at in order] == [one._slot for one in (first, second, other, third)]
-        assert paired_order(path, wanted, ()) == [0, 1, 2, 3]
+        assert donation_order(path, wanted, ()) == [0, 1, 2, 3]
         lazynb.sync()
 
 
@@ -128,7 +128,7 @@ def test_a_donated_input_without_an_update_is_paired_with_a_remaining_result():
         small = y.sum()
         result = x * small
         path, wanted = of_pending(result)
-        order = paired_order(path, wanted, (0,))  # the first input is y, of which ``result`` is no update
+        order = donation_order(path, wanted, (0,))  # the first input is y, of which ``result`` is no update
         assert wanted[order[0]] == result._slot
         lazynb.sync()
     assert donation.is_large(result.aval)

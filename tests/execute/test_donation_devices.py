@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb import _jax as jc
+from lazynb import jax_compat as jc
 
 FREE = ["nothing", "nothing replicated", "nothing inside", "nothing bfloat16", "data parallel", "FSDP"]
 """Programs in which nobody holds the memory, so that it must be given away."""

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.execute import dumps
-from lazynb.execute.dumps import Dump, DumpUnavailable, dumping, new_dump
+from lazynb.running import compiler_dump
+from lazynb.running.compiler_dump import Dump, DumpUnavailable, new_dump, record_dumps
 from lazynb.xla.hlo import passes
 
 
@@ -29,23 +29,23 @@ def test_no_dump_is_written_without_a_request(clean):
     with lazynb.lazy():
         y = jnp.ones(3) + 1
         float(y[0])
-    assert all(executable.dump is None for executable in lazynb.execute.flush.executables.order)
+    assert all(executable.dump is None for executable in lazynb.running.flush.executables.order)
 
 
 def test_deleting_the_dump_object_deletes_its_files():
-    with dumping():
+    with record_dumps():
         dump = new_dump()
     directory = dump.directory
     assert directory.is_dir() and dump.exists
     del dump
-    dumps._recent.clear()
+    compiler_dump._recent.clear()
     gc.collect()
     assert not directory.exists()
 
 
 def test_only_the_newest_dumps_are_kept():
-    made = [Dump() for _ in range(dumps._KEPT + 3)]
-    assert [dump.exists for dump in made] == [False] * 3 + [True] * dumps._KEPT
+    made = [Dump() for _ in range(compiler_dump._KEPT + 3)]
+    assert [dump.exists for dump in made] == [False] * 3 + [True] * compiler_dump._KEPT
     assert [dump.directory.exists() for dump in made] == [dump.exists for dump in made]
 
 
@@ -104,7 +104,7 @@ def test_the_parsed_reading_is_dropped_with_the_dump_files(clean):
         y = jnp.ones(3) + 1
         dump = lazynb.compile(y).traces[-1].dump
         assert dump.reading is not None
-        for _ in range(dumps._KEPT):
+        for _ in range(compiler_dump._KEPT):
             Dump()
     assert not dump.exists and dump.reading is None
 

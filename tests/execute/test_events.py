@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.source import Place
-from lazynb.why import answer
+from lazynb.compare.misses import compilation_causes
+from lazynb.user_code.call_stack import Place
 
 
 def steps(count):
@@ -24,9 +24,11 @@ def steps(count):
 def asked(monkeypatch):
     """The misses that were compared with others."""
     found = []
-    compare = answer.difference_of
+    compare = compilation_causes.difference_of
     monkeypatch.setattr(
-        answer, "difference_of", lambda miss, earlier: found.append(miss.number) or compare(miss, earlier)
+        compilation_causes,
+        "difference_of",
+        lambda miss, earlier: found.append(miss.number) or compare(miss, earlier),
     )
     return found
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.execute import executable as executable_module
-from lazynb.record import operation
+from lazynb.recording import operation
+from lazynb.running import trace_executable as executable_module
 
 ERRORS = {
     "shape": lambda x: x + jnp.ones(7),
@@ -76,7 +76,9 @@ def test_error_at_compile_time_leaves_the_graph(clean, monkeypatch):
 
 
 def test_failing_callback_leaves_the_graph(clean, monkeypatch):
-    monkeypatch.setattr(operation, "what_changes", lambda function: "")  # it is not called where it stands
+    monkeypatch.setattr(
+        operation, "mutable_state_read", lambda function: ""
+    )  # it is not called where it stands
     broken = [True]
 
     def host(x):
@@ -290,7 +292,9 @@ def test_an_allocation_larger_than_memory_is_refused_at_its_line(clean, make):
 
 def test_a_program_that_cannot_fit_is_refused_before_it_runs(clean, monkeypatch):
     """What no single operation shows: the memory that the whole program needs."""
-    monkeypatch.setattr("lazynb.execute.executable.lacks", lambda need, device: need > 40 << 20)
+    monkeypatch.setattr(
+        "lazynb.running.trace_executable.exceeds_free_memory", lambda need, device: need > 40 << 20
+    )
     with lazynb.lazy():
         w = jnp.ones(4 << 20)  # 16 MB
         lazynb.sync(w)

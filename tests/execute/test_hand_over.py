@@ -10,14 +10,14 @@ import pytest
 from interrupts import everywhere
 
 import lazynb
-from lazynb import source
-from lazynb.execute import flush
-from lazynb.execute.executable import Executable
-from lazynb.execute.flush import executables
-from lazynb.record.fast import accelerator
-from lazynb.record.trace import thread_trace
+from lazynb.recording.lazy_trace import thread_trace
+from lazynb.recording.replay import native_replay
+from lazynb.running import flush
+from lazynb.running.flush import executables
+from lazynb.running.trace_executable import Executable
+from lazynb.user_code import call_stack
 
-pytestmark = pytest.mark.skipif(flush._hand_over is None, reason=accelerator.describe())
+pytestmark = pytest.mark.skipif(flush._hand_over is None, reason=native_replay.describe())
 
 
 @pytest.fixture(autouse=True)
@@ -122,7 +122,9 @@ def test_the_c_hand_over_donates_only_unreferenced_memory(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a generator that is freed
-@pytest.mark.parametrize("within", ["", "execute/flush.py", "execute/executable.py", "execute/landing.py"])
+@pytest.mark.parametrize(
+    "within", ["", "running/flush.py", "running/trace_executable.py", "running/run_delivery.py"]
+)
 def test_no_interrupt_of_a_hand_over_loses_a_value_or_counts_a_run_twice(within):
     names = {}
 
@@ -178,7 +180,7 @@ def test_a_run_moves_its_executable_to_the_most_recently_used_place():
 
 def both(depth=2):
     """The place of the caller, as the accelerator and as Python tells it."""
-    return accelerator.here(depth), source.here(depth)
+    return native_replay.here(depth), call_stack.current_position(depth)
 
 
 class Library:
@@ -234,7 +236,7 @@ def test_source_lines_of_a_rerun_cell_have_its_new_number():
     space = {"both": both, "__name__": "__main__"}
     code = compile("found = both()", "<numbered cell>", "exec")
     for number in (3, 7):
-        source.register_cell("<numbered cell>", number, "found = both()")
+        call_stack.register_cell("<numbered cell>", number, "found = both()")
         exec(code, space)
         in_c, in_python = space["found"]
         assert in_c.place.cell == in_python.place.cell == number

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.execute.observers import observing
-from lazynb.session.jax_compiled import JaxObserver, in_a_line
+from lazynb.running.observers import observing
+from lazynb.running.run_statistics import JaxObserver, summary_line
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def test_lazynbs_own_programs_are_not_listed():
     x = jnp.ones(3)
     jax.block_until_ready(x)
     rows = seen(lambda: float((jnp.sin(x) * x).sum()))
-    assert not rows and in_a_line(rows) == ""
+    assert not rows and summary_line(rows) == ""
 
 
 def test_compilations_in_an_eager_body_are_listed():
@@ -95,5 +95,5 @@ def test_a_budget_does_not_count_jax_compilations():
 
 def test_the_summary_line_counts_and_names_jax_compilations():
     rows = seen(lambda: [jnp.asarray(number) for number in (2.0, 3, 1j)])
-    assert "JAX itself compiled 3 programs in " in in_a_line(rows)
-    assert in_a_line(rows).endswith("beside lazynb's: jit(stage) ×3")
+    assert "JAX itself compiled 3 programs in " in summary_line(rows)
+    assert summary_line(rows).endswith("beside lazynb's: jit(stage) ×3")

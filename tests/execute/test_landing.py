@@ -15,9 +15,9 @@ from endurance.interrupts import Aim, Interrupter
 from interrupts import everywhere
 
 import lazynb
-from lazynb._jax import config, running
-from lazynb.execute.flush import executables
-from lazynb.record.trace import trie
+from lazynb.jax_compat import jax_config, xla_executables
+from lazynb.recording.lazy_trace import trie
+from lazynb.running.flush import executables
 
 LARGE = 1 << 18  # 1 MB of float32: what is donated
 
@@ -38,10 +38,10 @@ def state():
     "within, step",
     [
         ("", 7),
-        ("execute/landing.py", 1),
-        ("execute/flush.py", 1),
-        ("execute/executable.py", 1),
-        ("record/pending.py", 2),
+        ("running/run_delivery.py", 1),
+        ("running/flush.py", 1),
+        ("running/trace_executable.py", 1),
+        ("recording/pending_trace.py", 2),
     ],
 )
 def test_no_interrupt_of_a_flush_loses_a_donated_value(lazily, within, step):
@@ -82,21 +82,21 @@ def test_results_survive_an_interrupt_before_their_arrays_are_made(lazily, monke
     executables.clear()
     w = state()
     w = w * 0.25 + 1.0
-    consume = running._CapturingResults.consume_with_handlers
+    consume = xla_executables._CapturingResults.consume_with_handlers
 
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running._CapturingResults, "consume_with_handlers", interrupt)
+    monkeypatch.setattr(xla_executables._CapturingResults, "consume_with_handlers", interrupt)
     with pytest.raises(KeyboardInterrupt):
         float(w[0])
-    monkeypatch.setattr(running._CapturingResults, "consume_with_handlers", consume)
+    monkeypatch.setattr(xla_executables._CapturingResults, "consume_with_handlers", consume)
     runs = len(lazynb.events())
     assert float(w[0]) == 1.5
     assert len(lazynb.events()) == runs + 2  # the run that was interrupted, and the indexing
 
 
-@pytest.mark.parametrize("within", ["execute/landing.py", "execute/flush.py", "execute/failure.py"])
+@pytest.mark.parametrize("within", ["running/run_delivery.py", "running/flush.py", "running/run_failure.py"])
 def test_no_interrupt_while_running_the_independent_operations_loses_a_value(lazily, within, monkeypatch):
     """Where an operation of a trace has failed, what does not depend on it runs for its own sake."""
     monkeypatch.setattr(
@@ -115,7 +115,7 @@ def test_no_interrupt_while_running_the_independent_operations_loses_a_value(laz
         names["x"], names["y"] = names["x"] + 1, names["x"] + 2
         return lambda: np.asarray(names["x"])
 
-    for at in everywhere(prepare, within, 1 if within == "execute/landing.py" else 7):
+    for at in everywhere(prepare, within, 1 if within == "running/run_delivery.py" else 7):
         assert names["x"].tolist() == [1.0, 3.0, 5.0], at
         assert names["y"].tolist() == [2.0, 4.0, 6.0], at
     assert at > 10
@@ -131,7 +131,7 @@ def test_an_interrupted_run_is_counted_once(lazily):
         return lambda: lazynb.sync(names["w"])
 
     prepare()()
-    for at in everywhere(prepare, "execute/flush.py", 5):
+    for at in everywhere(prepare, "running/flush.py", 5):
         lazynb.sync(names["w"])
         assert len(lazynb.events()) - names["runs"] in (0, 1), at  # lost at one line, never twice
         assert not names["w"].is_pending
@@ -220,4 +220,4 @@ def states():
 
 def settings():
     """The settings of this thread alone, by name."""
-    return {getattr(state, "name", str(state)): state.get_local() for state in config._ALL}
+    return {getattr(state, "name", str(state)): state.get_local() for state in jax_config._ALL}

@@ -17,9 +17,9 @@ import pytest
 import lazynb
 from lazynb.config import config
 from lazynb.errors import LoopWarning
-from lazynb.execute.flush import executables
-from lazynb.record import trie
-from lazynb.record.loops import division, growth
+from lazynb.recording import trie
+from lazynb.recording.loops import trace_division, trace_growth
+from lazynb.running.flush import executables
 
 X = np.linspace(0.1, 0.9, 16, dtype=np.float32)
 
@@ -29,7 +29,7 @@ def run(name, text, **more):
     file = f"<loops {name}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     names = {"jnp": jnp, "jax": jax, "lazynb": lazynb, "np": np, "x": jnp.asarray(X), **more}
-    growth._told.clear()
+    trace_growth._warned_loops.clear()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with lazynb.lazy():
@@ -154,7 +154,7 @@ def test_the_warning_names_the_recurrence_and_the_cure(name, clean, monkeypatch)
     limit = re.search(r"From ([\d,]+)", cure)
     monkeypatch.setattr(config, "max_program", int(limit[1].replace(",", "")) if limit else 120)
     lazynb.clear_cache()
-    growth._told.clear()
+    trace_growth._warned_loops.clear()
     (warned,) = run(f"words of {name}", text)["warned"]
     assert what in str(warned.message) and cure in str(warned.message), warned.message
 
@@ -197,7 +197,7 @@ CUT = {
 
 @pytest.mark.parametrize("name", CUT)
 def test_a_loop_cut_into_pieces_gives_the_same_bits(name, short, monkeypatch):
-    monkeypatch.setattr("lazynb.record.loops.division.PIECE", 40)
+    monkeypatch.setattr("lazynb.recording.loops.trace_division.MAX_PIECE_WEIGHT", 40)
     cut = np.asarray(run(name, CUT[name])["y"])
     events, misses = len(lazynb.events()), lazynb.cache_info().misses
     assert events >= 5 and misses <= events - 2
@@ -226,11 +226,11 @@ def test_a_cut_loop_that_may_round_differently_is_also_compiled_once(name, short
     found = []
 
     def cuts_of(path, part):
-        found.append(division.cuts_of(path, part))
+        found.append(trace_division.cuts_of(path, part))
         return found[-1]
 
-    monkeypatch.setattr(growth, "cuts_of", cuts_of)
-    monkeypatch.setattr(division, "PIECE", 40)
+    monkeypatch.setattr(trace_growth, "cuts_of", cuts_of)
+    monkeypatch.setattr(trace_division, "MAX_PIECE_WEIGHT", 40)
     cut = np.asarray(run(name, ROUNDED[name])["y"].astype(np.float32))
     assert not found[-1].keeps_bits
     events, misses = len(lazynb.events()), lazynb.cache_info().misses
@@ -286,7 +286,7 @@ def test_the_memory_of_a_long_loop_is_bounded(clean):
 
 
 def test_the_cut_is_explained_as_a_decision_of_lazynb(short, monkeypatch):
-    monkeypatch.setattr("lazynb.record.loops.division.PIECE", 40)
+    monkeypatch.setattr("lazynb.recording.loops.trace_division.MAX_PIECE_WEIGHT", 40)
     run("why", CUT["sum"] + "\nfloat(y)")
     reasons = [event.reason for event in lazynb.events() if event.reason]
     assert any("lazynb decided to cut" in reason and ":2" in reason for reason in reasons), reasons
@@ -326,7 +326,7 @@ def large_step():
 
 @pytest.mark.parametrize("turns", [3, 12])
 def test_a_loop_of_large_jitted_calls_compiles_the_same_for_any_number_of_turns(turns, clean, monkeypatch):
-    monkeypatch.setattr(trie, "HEAVY", 30)
+    monkeypatch.setattr(trie, "OWN_PROGRAM_WEIGHT", 30)
     step, x = large_step(), jnp.linspace(0.0, 1.0, 8)
     expected, state = [], (x, jnp.float32(0))
     for _ in range(turns):
@@ -345,7 +345,7 @@ def test_a_loop_of_large_jitted_calls_compiles_the_same_for_any_number_of_turns(
 
 def test_a_large_jitted_call_is_compiled_once_whatever_comes_before_and_after_it(clean, monkeypatch):
     """Batches cut out of an array, a state made in the same cell, checks of the result: a step of training."""
-    monkeypatch.setattr(trie, "HEAVY", 30)
+    monkeypatch.setattr(trie, "OWN_PROGRAM_WEIGHT", 30)
     step = large_step()
 
     def cell():

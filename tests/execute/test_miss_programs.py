@@ -15,7 +15,7 @@ from execute.miss_programs import DATA, cases  # noqa: E402
 from execute.test_misses import Cells, compiled_later, told  # noqa: E402
 
 import lazynb  # noqa: E402
-from lazynb.execute.executable import Executable  # noqa: E402
+from lazynb.running.trace_executable import Executable  # noqa: E402
 
 INSIDE = "in `lambda`: "
 COUNT = int(os.environ.get("LAZYNB_PROGRAMS", "40"))

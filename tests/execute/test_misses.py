@@ -18,11 +18,11 @@ import pytest
 from execute.pairs import DATA, PAIRS
 
 import lazynb
-from lazynb import source
+from lazynb.compare.misses.compilation_causes import causes_of, difference_of, times_made
+from lazynb.compare.misses.miss_causes import CAUSES
 from lazynb.config import config
-from lazynb.execute.misses import log
-from lazynb.why.answer import causes_of, difference_of, times_made
-from lazynb.why.causes import CAUSES
+from lazynb.running.miss_log import miss_log
+from lazynb.user_code import call_stack
 
 SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_prng_impl")
 
@@ -41,22 +41,22 @@ class Cells:
         """Runs a cell; the misses in it."""
         self.number += 1
         file = f"<cell {self.session}-{self.number}>"
-        source.register_cell(file, self.number, text)
-        before = log.total
+        call_stack.register_cell(file, self.number, text)
+        before = miss_log.total
         with contextlib.redirect_stdout(io.StringIO()), lazynb.lazy():
             exec(compile(text, file, "exec"), self.namespace)
-        return [miss for miss in log.misses if miss.number >= before]
+        return [miss for miss in miss_log.misses if miss.number >= before]
 
     def run_all(self, texts):
         """Runs cells, each of which may raise; the misses in them, and the names of the exceptions."""
         misses, raised = [], []
         for text in texts:
-            before = log.total
+            before = miss_log.total
             try:
                 self.run(text)
             except Exception as error:
                 raised.append(type(error).__name__)
-            misses += [miss for miss in log.misses if miss.number >= before]
+            misses += [miss for miss in miss_log.misses if miss.number >= before]
         return misses, raised
 
     def outside(self, text):
@@ -341,7 +341,7 @@ def test_the_log_is_bounded_and_says_so(cells, monkeypatch):
     monkeypatch.setattr(config, "max_explained", 12)
     for name in ("sin", "cos", "exp", "tanh", "log1p"):
         cells.run(f"float(jnp.{name}(x)[0, 0])")
-    assert len(log.misses) < 5 and log.total == 5
+    assert len(miss_log.misses) < 5 and miss_log.total == 5
     ((kind, text),) = only(cells.run("float(jnp.linalg.norm(z @ z.T))"))
     assert kind == "new" and text.endswith("programs remembered")
 
@@ -351,7 +351,7 @@ def test_the_log_holds_no_value(cells):
     import weakref
 
     cells.run("big = jnp.sin(x) * 2\nfloat(big.sum())")
-    for miss in log.misses:
+    for miss in miss_log.misses:
         assert causes_of(miss) and difference_of(miss) is not None
     kept = weakref.ref(cells.namespace["big"])
     del cells.namespace["big"]
@@ -379,10 +379,10 @@ def test_cache_info_lists_each_executable_and_miss_with_its_cause(cells):
 
 
 def test_reading_the_counts_explains_nothing(cells, monkeypatch):
-    from lazynb.why import difference
+    from lazynb.compare.misses import miss_explanation
 
     cells.run("float(jnp.sin(x).sum())")
-    monkeypatch.setattr(difference, "difference", None)
+    monkeypatch.setattr(miss_explanation, "difference", None)
     info = lazynb.cache_info()
     assert (info.hits, info.misses, len(info), len(info.missed)) == (0, 1, 1, 1)
 
@@ -392,11 +392,11 @@ def test_reading_the_counts_explains_nothing(cells, monkeypatch):
 
 def test_two_traces_of_two_thousand_operations_are_compared_within_a_second(cells, monkeypatch):
     text = "y = x\nfor i in range(480):\n    y = jnp.sin(y) * 2\n    y = y + z\n    y = jnp.cos(y)\n{}float(y.sum())"
-    monkeypatch.setattr(lazynb.execute.executable.Executable, "compile", compiled_later)
+    monkeypatch.setattr(lazynb.running.trace_executable.Executable, "compile", compiled_later)
     cells.run(text.format(""))
     for extra in ("y = jnp.tanh(y)\n", "y = y.T\n"):
         cells.run(text.format(extra))
-    miss = log.misses[-1]
+    miss = miss_log.misses[-1]
     assert miss.summary.end.operations > 1_900
     assert causes_of(miss)[0].kind in ("added", "replaced")
     start = time.perf_counter()

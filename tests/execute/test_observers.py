@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.execute.observers import observing
-from lazynb.session.run_recorder import RunRecorder
+from lazynb.running.observers import observing
+from lazynb.running.run_recorder import RunRecorder
 
 LATER = (
     "run_recorder",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.record.outside import borrowed
+from lazynb.recording.external_arrays import shared_memory
 
 LENGTH = 1024
 LARGE = 1 << 18  # 1 MB
@@ -186,9 +186,9 @@ def test_memory_written_through_dlpack_changes_only_later_results(own):
 def test_a_computed_array_is_not_counted_as_borrowed():
     buffer = aligned()
     x = jax.device_put(buffer)
-    assert x in borrowed and x + 1 not in borrowed
+    assert x in shared_memory and x + 1 not in shared_memory
     del x, buffer
-    assert jnp.arange(float(LENGTH)) + 1 not in borrowed
+    assert jnp.arange(float(LENGTH)) + 1 not in shared_memory
 
 
 def test_an_array_that_does_not_change_is_one_input():
@@ -281,10 +281,10 @@ def test_dlpack_memory_is_borrowed_until_its_array_is_released():
     address = owner.ctypes.data
     if x.unsafe_buffer_pointer() != address:
         pytest.skip("JAX has copied it")
-    assert borrowed._is_borrowed(address)
+    assert shared_memory._is_borrowed(address)
     del x, y, source
     gc.collect()
-    assert not borrowed._is_borrowed(address)
+    assert not shared_memory._is_borrowed(address)
 
 
 def test_a_wide_array_that_is_deleted_in_32_bit_mode_is_restored_wide():

@@ -51,13 +51,13 @@ def run(scale):
     ids=["truncated", "empty", "zeros", "one bit"],
 )
 def test_a_corrupt_entry_is_ignored_recompiled_and_reported_once(spoil, kept):
-    from lazynb.execute.persistent import persistent
+    from lazynb.running.disk_cache import disk_cache
 
     assert run(2.0) == (["compiled", "compiled"], [])
     assert run(2.0) == (["disk", "disk"], [])
     for file in kept.glob("*-cache"):
         file.write_bytes(spoil(file.read_bytes()))
-    persistent._caches.clear()  # as in a new process
+    disk_cache._caches.clear()  # as in a new process
     origins, said = run(2.0)
     assert origins == ["compiled", "compiled"]
     assert len(said) == 1 and str(kept) in said[0] and "could not read" in said[0]
@@ -66,15 +66,15 @@ def test_a_corrupt_entry_is_ignored_recompiled_and_reported_once(spoil, kept):
 
 
 def test_an_entry_that_decompresses_to_no_program_is_recompiled(kept):
-    from lazynb._jax import caching
-    from lazynb.execute.entries import seal
+    from lazynb.jax_compat import xla_executables
+    from lazynb.running.disk_cache import seal
 
     run(2.0)
     for file in kept.glob("*-cache"):
         file.write_bytes(
             seal(
                 file.name.removesuffix("-1-cache"),
-                caching._compilation_cache.compress_executable(b"\x00" * 64),
+                xla_executables._compilation_cache.compress_executable(b"\x00" * 64),
             )
         )
     origins, said = run(2.0)
@@ -104,19 +104,19 @@ def test_swapped_entries_are_recompiled_and_reported_once(kept):
 
 
 def test_a_directory_that_cannot_be_written_is_reported_once(kept):
-    from lazynb.execute.persistent import persistent
+    from lazynb.running.disk_cache import disk_cache
 
     kept.write_text("a file")
     origins, said = run(2.0)
     assert (
         origins == ["compiled", "compiled"] and len(said) == 1 and "keeps no executables on disk" in said[0]
     )
-    assert persistent._caches[str(kept)] is None
+    assert disk_cache._caches[str(kept)] is None
 
 
 def test_a_full_disk_is_reported_once_and_leaves_no_partial_file(kept, monkeypatch):
-    from lazynb import _jax as jc
-    from lazynb.execute.persistent import persistent
+    from lazynb import jax_compat as jc
+    from lazynb.running.disk_cache import disk_cache
 
     kind = type(jc.file_cache(str(kept))._path)
     write = kind.write_bytes
@@ -126,7 +126,7 @@ def test_a_full_disk_is_reported_once_and_leaves_no_partial_file(kept, monkeypat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(kind, "write_bytes", full)
-    persistent._caches.clear()
+    disk_cache._caches.clear()
     origins, said = run(2.0)
     assert origins == ["compiled", "compiled"] and len(said) == 1 and "No space left" in said[0]
     assert not list(kept.glob("*-cache"))
@@ -184,23 +184,23 @@ def test_a_directory_in_one_that_others_can_write_is_refused(kept, tmp_path):
 
 @_POSIX
 def test_directories_in_a_sticky_one_and_with_a_group_of_ones_own_are_trusted(tmp_path):
-    from lazynb.execute.trust import distrust
+    from lazynb.running.disk_cache import untrusted_reason
 
     own = tmp_path / "own"
     own.mkdir(mode=0o700)
-    assert distrust(own) == ""
+    assert untrusted_reason(own) == ""
     tmp_path.chmod(0o1777)
-    assert distrust(own) == ""
+    assert untrusted_reason(own) == ""
     tmp_path.chmod(0o700)
 
 
 @_POSIX
 def test_a_directory_of_another_user_is_refused(tmp_path, monkeypatch):
-    from lazynb.execute import trust
+    from lazynb.running import disk_cache
 
     owner = tmp_path.stat().st_uid
-    monkeypatch.setattr(trust.os, "geteuid", lambda: owner + 1)
-    refused = trust.distrust(tmp_path)
+    monkeypatch.setattr(disk_cache.os, "geteuid", lambda: owner + 1)
+    refused = disk_cache.untrusted_reason(tmp_path)
     assert "another user" in refused if owner else refused == ""
 
 

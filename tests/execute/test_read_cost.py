@@ -10,9 +10,9 @@ import numpy as np
 
 import lazynb
 from lazynb.config import config
-from lazynb.execute.flush import executables
-from lazynb.record.trace import thread_trace, trie
-from lazynb.session.read_cost import read_cost
+from lazynb.recording.lazy_trace import thread_trace, trie
+from lazynb.running.flush import executables
+from lazynb.running.read_cost import read_cost
 
 
 def state():

@@ -14,8 +14,8 @@ import pytest
 
 import lazynb
 from lazynb.config import config
-from lazynb.execute.flush import execution
-from lazynb.reasons import REASONS
+from lazynb.recording.break_reasons import REASONS
+from lazynb.running.flush import execution
 
 
 def tensor():

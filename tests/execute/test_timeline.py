@@ -9,13 +9,12 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.execute.bars import text_bar, text_strip
-from lazynb.execute.breaks import breaks
-from lazynb.execute.flush import execution
-from lazynb.execute.step_span import StepSpan
-from lazynb.execute.steps import Step, log
-from lazynb.execute.timeline import BINS, Parts, Timeline, of_session
-from lazynb.source import here
+from lazynb.running.break_log import breaks
+from lazynb.running.flush import execution
+from lazynb.running.session_timeline import BINS, Timeline, of_session
+from lazynb.running.step_log import Parts, Step, StepSpan, log
+from lazynb.running.timeline_drawing import text_bar, text_strip
+from lazynb.user_code.call_stack import current_position
 
 SLEEP = 0.06
 
@@ -169,7 +168,18 @@ def test_clearing_the_cache_clears_the_steps(clean):
 def step(began, ended, recorded=(), compiling=0.0, running=0.0, waiting=0.0):
     runs = [(0.0, until - since, since) for since, until in recorded]
     return Step(
-        "float", here(1), "", None, 1, 1, 0, (*runs, (running, 0.0, began)), began, ended, compiling, waiting
+        "float",
+        current_position(1),
+        "",
+        None,
+        1,
+        1,
+        0,
+        (*runs, (running, 0.0, began)),
+        began,
+        ended,
+        compiling,
+        waiting,
     )
 
 

@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from oracle import assert_same
 
 import lazynb
-from lazynb._jax import arrays
+from lazynb.jax_compat import jax_arrays
 
 
 def test_pending_values_have_the_types_and_attributes_of_jax_arrays(clean):
@@ -270,7 +270,7 @@ def test_lazy_inside_a_jitted_function_has_no_effect(clean):
 
 
 def test_keys_have_the_attributes_of_concrete_keys(clean):
-    arrays._prng_key_array.cache_clear()
+    jax_arrays._prng_key_array.cache_clear()
     with lazynb.lazy():
         key = jax.random.key(0)
         with pytest.raises(AttributeError, match="'PRNGKeyArray' object has no attribute 'nonsense'"):

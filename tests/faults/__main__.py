@@ -30,13 +30,13 @@ TIERS = ("smoke", "default", "full")
 """Each has the tests of the one before it."""
 FEW = 15.0  # seconds of tests that are tried before the others
 UNNOTED = {
-    "lazynb/record/_fast.c": (
+    "lazynb/recording/_fast.c": (
         "tests/record/test_accelerator",
         "tests/execute/test_hand_over",
         "tests/record/",
         "tests/execute/",
     ),
-    "lazynb/torch/_short.c": (f"{suite.PYTORCH}/test_short", f"{suite.PYTORCH}/"),
+    "lazynb/frontends/torch/_short.c": (f"{suite.PYTORCH}/test_short", f"{suite.PYTORCH}/"),
     "lazynb/torch/": (f"{suite.PYTORCH}/",),
 }
 """Where no line tells which tests run it (C, and a Python without `sys.monitoring`): whose tests do, the first come

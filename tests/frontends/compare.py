@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import lazynb
-from lazynb.execute.breaks import break_log
-from lazynb.numpy import MutableArray, mutable
+from lazynb.frontends.numpy.mutable_array import MutableArray, mutable
+from lazynb.running.break_log import break_log
 from tests.oracle import RTOL, _message
 
 LOOSE = {"np.percentile(F, [20, 80], axis=1)": 5e-6}

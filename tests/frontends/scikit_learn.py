@@ -64,8 +64,8 @@ def run(text: str, module: str) -> dict[str, object]:
     import numpy as np
 
     import lazynb
-    from lazynb.execute.breaks import break_log
-    from lazynb.numpy import mutable
+    from lazynb.frontends.numpy.mutable_array import mutable
+    from lazynb.running.break_log import break_log
 
     names = vars(importlib.import_module(f"sklearn.{module}"))
     random = np.random.default_rng(0)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.numpy import MutableArray, mutable
+from lazynb.frontends.numpy.mutable_array import MutableArray, mutable
 from tests.frontends.calls import CALLS
 
 ROOT = Path(__file__).parent.parent.parent

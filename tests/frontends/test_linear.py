@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.frontends import linear, tables
-from lazynb.numpy import mutable
-from lazynb.record.trace import thread_trace
+from lazynb.frontends.numpy import function_rules, linalg_checks
+from lazynb.frontends.numpy.mutable_array import mutable
+from lazynb.recording.lazy_trace import thread_trace
 from tests.frontends.compare import difference
 
 _S = np.random.default_rng(0).normal(size=(3, 3)).astype(np.float32)
@@ -155,4 +155,4 @@ def test_errstate_with_raise_makes_linalg_break(clean):
 
 
 def test_every_checked_linalg_function_has_a_lazy_implementation():
-    assert set(tables.CHECKED) == set(linear.OWN)
+    assert set(function_rules.CHECKED_LINALG) == set(linalg_checks.CHECKED_FORMS)

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import lazynb
 import lazynb.numpy as lnp
-from lazynb.numpy import MutableArray, mutable
+from lazynb.frontends.numpy.mutable_array import MutableArray, mutable
 
 
 def both(program, *arrays):

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.frontends.prologue import converting
+from lazynb.frontends.numpy.argument_conversion import with_argument_conversion
 
 MODULES = (_pydecimal, argparse, ast, asyncio.base_events, inspect, tarfile, traceback, typing, zipfile)
 
@@ -48,7 +48,7 @@ def instructions(code):
 def test_instructions_lines_and_handlers_stay(module):
     for function in functions(module):
         code = function.__code__
-        after = converting(code, str)
+        after = with_argument_conversion(code, str)
         old, new = instructions(code), instructions(after)
         resume = [name for name, *_ in old].index("RESUME") + 1
         rest = len(old) - resume
@@ -87,7 +87,9 @@ def test_each_argument_is_converted_and_a_closure_sees_it():
         seen.append(value)
         return value + 10 if isinstance(value, int) else value
 
-    changed = types.FunctionType(converting(sample.__code__, convert), globals(), "sample", (2,))
+    changed = types.FunctionType(
+        with_argument_conversion(sample.__code__, convert), globals(), "sample", (2,)
+    )
     changed.__kwdefaults__ = sample.__kwdefaults__
     (a, c), b, d, e, k, line = changed(1, 2, 3, d=4, q=7)
     assert (a, b, d, e) == (11, 12, 14, 15) and (c, k, line) == ((3,), {"q": 7}, expected[-1])
@@ -105,7 +107,9 @@ def generator(a, b):
 
 
 def test_a_generator_is_converted():
-    changed = types.FunctionType(converting(generator.__code__, lambda value: value * 2), globals())
+    changed = types.FunctionType(
+        with_argument_conversion(generator.__code__, lambda value: value * 2), globals()
+    )
     running = changed(1, 2)
     assert next(running) == 2 and running.send("sent") == ("sent", 4) and list(running) == []
 
@@ -115,7 +119,7 @@ def test_more_constants_than_a_byte_counts():
     names: dict = {}
     exec(text, names)
     expected = names["many"](1)
-    names["many"].__code__ = converting(names["many"].__code__, lambda value: value + 1)
+    names["many"].__code__ = with_argument_conversion(names["many"].__code__, lambda value: value + 1)
     assert names["many"](0) == expected
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.numpy import mutable
+from lazynb.frontends.numpy.mutable_array import mutable
 from tests.frontends.compare import difference
 
 MODULES = """numpy numpy.linalg numpy.fft numpy.lib numpy.lib.stride_tricks numpy.lib.scimath

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.frontends import wide
-from lazynb.numpy import MutableArray, mutable
+from lazynb.frontends.numpy import numpy_arguments
+from lazynb.frontends.numpy.mutable_array import MutableArray, mutable
 from tests.frontends.compare import difference
 
 ARRAYS = {
@@ -216,7 +216,7 @@ def test_masks_of_computed_indices_run_no_program(clean):
 def test_no_type_is_beyond_64_bit_mode(clean):
     with jax.enable_x64(True), lazynb.lazy():
         assert np.sin(jnp.arange(3) * 1).dtype == np.float64
-        assert not wide.is_beyond(np.dtype(np.int64))
+        assert not numpy_arguments.needs_x64(np.dtype(np.int64))
 
 
 def test_steps_of_runge_kutta_on_arrays_that_can_be_written_to_are_one_run(clean):

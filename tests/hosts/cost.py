@@ -23,13 +23,13 @@ def measure() -> None:
     from faults import Data, step  # noqa: PLC0415  (they begin to use JAX)
 
     import lazynb
-    from lazynb.execute import flush
-    from lazynb.execute.hosts.agreement import Group
+    from lazynb.running import flush
+    from lazynb.running.hosts.host_agreement import HostGroup
 
-    data, agree, group_of = Data(), Group.agree, flush.group_of
+    data, agree, group_of = Data(), HostGroup.agree, flush.group_of
     meetings: list[float] = []
 
-    def timed(group: Group, *args: object) -> object:
+    def timed(group: HostGroup, *args: object) -> object:
         start = time.perf_counter()
         try:
             return agree(group, *args)
@@ -47,7 +47,7 @@ def measure() -> None:
         return taken
 
     block()  # compiles
-    Group.agree = timed
+    HostGroup.agree = timed
     steps: dict[bool, list[float]] = {True: [], False: []}
     for number in range(BLOCKS):
         agrees = number % 2 == 0

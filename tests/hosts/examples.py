@@ -8,8 +8,8 @@ from ranks import join, report
 number, count, kinds = join()
 
 import lazynb  # noqa: E402
-from lazynb.break_examples import PRELUDE  # noqa: E402
-from lazynb.reasons import REASONS  # noqa: E402
+from lazynb.recording.break_examples import PRELUDE  # noqa: E402
+from lazynb.recording.break_reasons import REASONS  # noqa: E402
 
 
 def run(program: str) -> dict:

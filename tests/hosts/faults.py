@@ -27,9 +27,9 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 import lazynb
-from lazynb.execute.flush import executables
-from lazynb.execute.hosts import agreement
-from lazynb.execute.hosts.numbers import known
+from lazynb.running.flush import executables
+from lazynb.running.hosts import host_agreement
+from lazynb.running.hosts.host_proposal import agreed_constants
 
 
 class Data:
@@ -212,12 +212,12 @@ def profiles(data: Data, odd: bool) -> None:
 
 def own(data: Data, odd: bool) -> None:
     """No fault: what each host does with its own devices is its own affair."""
-    before = [group.turn for group in agreement._groups.values()]
+    before = [group.turn for group in host_agreement._groups.values()]
     for number in range(3 if odd else 1):
         float((jnp.arange(4.0) * number).sum())
     mine = jax.device_put(np.ones(3, np.float32), jax.local_devices()[0])
     float((jnp.sin(mine) if odd else jnp.cos(mine)).sum())
-    assert [group.turn for group in agreement._groups.values()] == before
+    assert [group.turn for group in host_agreement._groups.values()] == before
 
 
 def other_memory(data: Data, odd: bool) -> None:
@@ -226,13 +226,16 @@ def other_memory(data: Data, odd: bool) -> None:
     float(scaled(data.x).sum())
     if not odd:
         lazynb.clear_cache()
-    settled, known.take = [], lambda *given: settled.append(given) or type(known).take(known, *given)
+    settled, agreed_constants.take = (
+        [],
+        lambda *given: settled.append(given) or type(agreed_constants).take(agreed_constants, *given),
+    )
     try:
         for _ in range(3):
             assert float(scaled_again(data.x).sum()) == 8 * 4 * 3 * 31 / 64
     finally:
-        del known.take
-    assert len(settled) == len(known._ends) == (not odd)  # the next runs knew it
+        del agreed_constants.take
+    assert len(settled) == len(agreed_constants._ends) == (not odd)  # the next runs knew it
 
 
 def scaled(x: jax.Array) -> jax.Array:

@@ -13,16 +13,20 @@ import pytest
 import ranks
 
 import lazynb
-from lazynb.execute.hosts.agreement import Group
-from lazynb.execute.hosts.difference import first_difference
-from lazynb.execute.hosts.interrupts import Interrupts
-from lazynb.execute.hosts.numbers import as_settled, differ_in_constants_only, other_number
-from lazynb.execute.hosts.presence import Presence, Watch
-from lazynb.execute.hosts.proposal import Proposal
-from lazynb.execute.hosts.store import GO
-from lazynb.reasons import REASONS
-from lazynb.record.fingerprint import fingerprint, rolling
-from lazynb.record.trace import thread_trace
+from lazynb.recording.break_reasons import REASONS
+from lazynb.recording.fingerprint import fingerprint, prefix_fingerprints
+from lazynb.recording.lazy_trace import thread_trace
+from lazynb.running.hosts.coordination_store import GO
+from lazynb.running.hosts.host_agreement import HostGroup
+from lazynb.running.hosts.host_interrupts import DeferredInterrupts
+from lazynb.running.hosts.host_presence import Presence, Watch
+from lazynb.running.hosts.host_proposal import (
+    Proposal,
+    differ_in_constants_only,
+    first_difference,
+    other_number,
+    with_common_constants,
+)
 
 FAULTS = Path(__file__).parent / "faults.py"
 DIFFERENT = {
@@ -214,7 +218,7 @@ class LateStore:
 def test_the_recorded_verdict_of_another_host_decides(monkeypatch, verdict, hosts):
     monkeypatch.setattr(Watch, "trouble", lambda self, hosts: {})
     mine = Proposal("a", "b", (0,), (), 1, "float", "train.py:1")
-    group = Group([0, 1])
+    group = HostGroup([0, 1])
     group._store = LateStore(mine, verdict)
     found = group._proposals(mine, None, Watch(7))
     assert (found if found is None else sorted(found)) == hosts
@@ -241,14 +245,14 @@ def test_a_number_is_an_input_on_all_hosts_if_it_is_one_on_any():
     one = proposal((1, "3", True), (4, "5", True), (6, "7", False))
     other = proposal((1, "3", False), (4, "5", True), (6, "8", False))
     assert differ_in_constants_only([one, other]) and other_number([one, other]) is None
-    assert as_settled(one, [one, other]) == ((1, "3", False), (4, "5", True), (6, "7", False))
+    assert with_common_constants(one, [one, other]) == ((1, "3", False), (4, "5", True), (6, "7", False))
     edited = proposal((1, "3", True), (4, "6", False), (6, "7", False))
     assert not differ_in_constants_only([one, edited]) and other_number([one, edited]) == 4
     assert not differ_in_constants_only([one, proposal(*one.numbers, alike="b")])
 
 
 def test_an_interrupt_during_the_agreement_is_raised_after_it():
-    interrupts, holder = Interrupts(), object()
+    interrupts, holder = DeferredInterrupts(), object()
     before = signal.getsignal(signal.SIGINT)
     interrupts.hold(holder)
     signal.raise_signal(signal.SIGINT)
@@ -282,7 +286,7 @@ def recorded(body) -> list[bytes]:
     """The rolling fingerprints of what ``body`` records."""
     with lazynb.lazy():
         kept = body()
-        found = rolling(thread_trace().pending.state)
+        found = prefix_fingerprints(thread_trace().pending.state)
         assert found[-1] == fingerprint(thread_trace().pending.state)
     del kept
     return found

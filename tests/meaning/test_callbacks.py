@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.record import operation
+from lazynb.recording import operation
 
 THREE = jax.ShapeDtypeStruct((3,), np.float32)
 
@@ -77,7 +77,7 @@ def test_reading_a_dependent_value_raises_the_same_error(capfd):
 
 
 def test_a_callback_whose_result_nobody_uses_is_not_called(monkeypatch):
-    monkeypatch.setattr(operation, "what_changes", lambda function: "")
+    monkeypatch.setattr(operation, "mutable_state_read", lambda function: "")
     calls = []
 
     def noted(x):

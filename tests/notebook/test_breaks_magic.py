@@ -8,9 +8,9 @@ import pytest
 from IPython.core.error import UsageError
 
 import lazynb
-from lazynb.execute.flush import execution
-from lazynb.execute.records import scrolling
-from lazynb.reasons import REASONS
+from lazynb.recording.break_reasons import REASONS
+from lazynb.running.flush import execution
+from lazynb.running.record_table import scrolling
 
 LOOP = """\
 x = jnp.ones(4)

@@ -54,7 +54,7 @@ def test_a_wrong_number_says_which_there_are(notebook):
 
 
 def test_cache_has_help_and_cache_clear_empties_it(notebook):
-    text = notebook.run("%cache?").stdout + str(lazynb.notebook.magics.LazyMagics.cache.__doc__)
+    text = notebook.run("%cache?").stdout + str(lazynb.notebook.extension.LazyMagics.cache.__doc__)
     assert "explain the miss" in text and "forget" in text
     notebook.run("print(jnp.sin(jnp.ones(3)))")
     notebook.run("%cache clear")

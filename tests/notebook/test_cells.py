@@ -17,7 +17,7 @@ from record.ownership import assert_own, changed
 
 import lazynb
 from lazynb.notebook import extension
-from lazynb.record.blocks import blocks, patches
+from lazynb.recording.lazy_blocks import blocks, patches
 
 
 @pytest.fixture(autouse=True)
@@ -194,7 +194,9 @@ def test_an_interrupt_in_a_hook_leaves_no_state(notebook, where, monkeypatch):
         assert patches.on is False and not cells
 
 
-@pytest.mark.parametrize("within", ["notebook/extension.py", "notebook/cells.py", "record/blocks.py"])
+@pytest.mark.parametrize(
+    "within", ["notebook/extension.py", "notebook/cell_execution.py", "recording/lazy_blocks.py"]
+)
 def test_a_cell_whose_beginning_or_end_is_interrupted_ends_as_others_do(notebook, within):
     """IPython runs it all the same: what it opens is closed with it."""
     notebook.run("import lazynb\ndef holder():\n    with lazynb.lazy():\n        yield\nheld = []")
@@ -206,7 +208,9 @@ def test_a_cell_whose_beginning_or_end_is_interrupted_ends_as_others_do(notebook
     at = 1
     while interrupted(hold, at, within):
         assert not changed() and core.trace_ctx.trace is core.eval_trace, at
-        at += {"notebook/extension.py": 3, "notebook/cells.py": 11, "record/blocks.py": 41}[within]
+        at += {"notebook/extension.py": 3, "notebook/cell_execution.py": 11, "recording/lazy_blocks.py": 41}[
+            within
+        ]
     assert at > 100
     assert lazily(notebook)
 

@@ -105,7 +105,7 @@ def test_inspect_magic_takes_what_jit_lowered_and_compiled(cells, tmp_path):
     assert "Note: This program was given compiled." in said
     saved = tmp_path / "step.json"
     cells.run(
-        f"from lazynb.view.inspection.saved import Saved, entry_of\n"
+        f"from lazynb.report.inspection.inspection_file import Saved, entry_of\n"
         f"Saved([entry_of(lazynb.compile(lowered.compile()))]).save({str(saved)!r})"
     )
     again = repr(cells.run(f"lazynb.inspect({str(saved)!r})").result)

@@ -7,15 +7,14 @@ import sys
 import pytest
 from IPython.core.error import UsageError
 
-from lazynb.execute.breaks import TraceBreak
 from lazynb.notebook import extension
-from lazynb.notebook.cluster import engines, sent
-from lazynb.notebook.cluster.differing import Told, as_html, as_text, differences
-from lazynb.notebook.cluster.failures import Failure, RanksError, RanksInterrupted
-from lazynb.notebook.cluster.merged_breaks import MergedBreaks
-from lazynb.notebook.cluster.outputs import Outputs
-from lazynb.notebook.cluster.sent import BREAKS, INSPECTION
-from lazynb.source import Place
+from lazynb.notebook.cluster import cluster_engines, rank_process
+from lazynb.notebook.cluster.rank_differences import MergedBreaks, RankOutput, as_html, as_text, differences
+from lazynb.notebook.cluster.rank_execution import Failure, RanksError, RanksInterrupted
+from lazynb.notebook.cluster.rank_outputs import Outputs
+from lazynb.notebook.cluster.rank_process import BREAKS, INSPECTION
+from lazynb.running.break_log import TraceBreak
+from lazynb.user_code.call_stack import Place
 
 
 class Screen:
@@ -127,11 +126,11 @@ def test_inspectors_are_not_compared():
 
 
 def test_html_of_another_ranks_output_is_escaped_and_long_ones_are_folded():
-    (one,) = differences([Told({}, []), Told({"stdout": "\x1b[31m<b>\x1b[0m\n"}, [])])
+    (one,) = differences([RankOutput({}, []), RankOutput({"stdout": "\x1b[31m<b>\x1b[0m\n"}, [])])
     assert as_html([one]) == (
         "<details open><summary>rank 1 printed:</summary><pre>&lt;b&gt;</pre></details>"
     )
-    (long,) = differences([Told({}, []), Told({"stdout": "line\n" * 50}, [])])
+    (long,) = differences([RankOutput({}, []), RankOutput({"stdout": "line\n" * 50}, [])])
     assert as_html([long]).startswith("<details><summary>")
 
 
@@ -161,7 +160,7 @@ def written(*breaks):
 
             return [dataclasses.asdict(one) for one in self]
 
-    return sent.written_breaks(Some(breaks))
+    return rank_process.written_breaks(Some(breaks))
 
 
 def test_breaks_of_all_hosts_are_one_table_with_those_first_that_not_all_have():
@@ -192,7 +191,7 @@ def test_breaks_that_come_on_all_hosts_but_not_equally_often_are_among_the_first
     )
     assert [record.everywhere for record in table] == [False, True]
     assert table.rows()[0]["times"] == "1 (host 0), 4 (host 1)" and table[0].gone_since is None
-    (back,) = sent.breaks_of(written(a_break(3, library=place, callers=(place,)))[BREAKS])
+    (back,) = rank_process.breaks_of(written(a_break(3, library=place, callers=(place,)))[BREAKS])
     assert back.library == place and back.callers == (place,)
 
 
@@ -294,9 +293,9 @@ def test_bad_cluster_arguments_are_refused(notebook, monkeypatch):
             notebook.shell.run_line_magic("lazy", line)
     assert "stands alone" in str(notebook.run("%lazy cluster 2\nx = 1", error=UsageError).error)
     monkeypatch.setitem(sys.modules, "ipyparallel", None)
-    monkeypatch.setattr(engines.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(cluster_engines.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install ipyparallel \(or \"lazynb\[cluster\]\"\)"):
         notebook.shell.run_line_magic("lazy", "cluster 2")
-    monkeypatch.setattr(sent, "joined", [True])
+    monkeypatch.setattr(rank_process, "joined_cluster", [True])
     with pytest.raises(UsageError, match="this is a process of a cluster"):
         notebook.shell.run_line_magic("lazy", "cluster off")

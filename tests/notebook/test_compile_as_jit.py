@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from IPython.core.error import UsageError
 
-from lazynb.notebook.answers import Answers
-from lazynb.targets.compilers import compiler_of
-from lazynb.view.file_key import file_key
-from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.show import last
+from lazynb.notebook.frontend_requests import RequestHandler
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_page import last_compilation
+from lazynb.report.inspection.source_data import file_key
+from lazynb.xla.targets.compiler_packages import compiler_of
 from tests.xla.test_as_jit import without_names
 
 CHAIN = """
@@ -164,7 +164,7 @@ def test_an_array_that_is_copied_when_it_is_recorded_is_an_argument(arrays):
     arrays.run("%%compile both --as-jit\n(shared + 1, shared)")
     assert (arrays["both"][1].form.arguments, arrays["both"][1].form.constants) == (1, 1)
     arrays.run("%%compile\n(shared + 1, shared)")
-    assert str(last().counterpart.compile().form) == str(arrays["both"][1].form)
+    assert str(last_compilation().counterpart.compile().form) == str(arrays["both"][1].form)
 
 
 def test_both_programs_are_compiled_for_another_chip(arrays):
@@ -196,10 +196,10 @@ def test_values_pending_before_the_call_are_kept_alive_and_not_returned(arrays):
 def asked(cell, notebook):
     """The cell's compilation, and what the kernel answers to the switch after it ran."""
     notebook.run(cell)
-    compilation = last()
+    compilation = last_compilation()
     given = inspection(compilation, live=True)
     assert given["other"]["inspection"] is None and given["other"]["figures"] == ""
-    answers = Answers(compilation, given)
+    answers = RequestHandler(compilation, given)
     answer = answers.answer({"type": "other", "id": 7})
     assert answer["id"] == 7
     return compilation, answers, answer["other"]
@@ -254,5 +254,5 @@ def test_no_large_array_is_kept_for_the_switch(arrays):
     )
     arrays.run("lazynb.sync()\ngone = __import__('weakref').ref(big)\ndel big\n__import__('gc').collect()")
     assert arrays["gone"]() is None
-    counterpart = last().counterpart
+    counterpart = last_compilation().counterpart
     assert counterpart.compile() is None and "is gone by now" in counterpart.why

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from IPython.core.error import UsageError
 
-from lazynb.targets.compilers import compiler_of
+from lazynb.xla.targets.compiler_packages import compiler_of
 
 CELL = "\nz = jnp.sin(y) + 1\nz"
 

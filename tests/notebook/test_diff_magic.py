@@ -8,8 +8,8 @@ import pytest
 from IPython.core.error import UsageError
 
 import lazynb
-from lazynb.view.inspection.contents import inspection
-from lazynb.view.reports.targets import file_key
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.source_data import file_key
 
 BEFORE = "\nh = jnp.tanh(x)\ns = jnp.sum(h * x, axis=0)\ndel h\ns"
 AFTER = BEFORE.replace("del h\n", "")

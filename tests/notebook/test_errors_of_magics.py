@@ -62,7 +62,7 @@ def test_a_long_run_under_a_magic_is_interrupted_at_once(notebook, magic):
 
 
 def test_an_instruction_without_a_line_is_shown(notebook):
-    from lazynb.trimmed import chained, frames_of
+    from lazynb.user_code.tracebacks import frames_of, link_frames
 
     try:
         1 / 0
@@ -72,7 +72,7 @@ def test_an_instruction_without_a_line_is_shown(notebook):
     class Nowhere:
         tb_frame, tb_lasti, tb_lineno = frame.tb_frame, frame.tb_lasti, None
 
-    assert chained([Nowhere()]).tb_lineno == frame.tb_frame.f_code.co_firstlineno
+    assert link_frames([Nowhere()]).tb_lineno == frame.tb_frame.f_code.co_firstlineno
 
 
 def test_the_tables_show_nested_magics_as_they_were_typed(notebook):

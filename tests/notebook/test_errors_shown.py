@@ -82,11 +82,11 @@ def test_the_error_keeps_its_frames_and_jaxs_setting_shows_all(notebook):
     while trace is not None:
         files.append(trace.tb_frame.f_code.co_filename)
         trace = trace.tb_next
-    assert any("lazynb/record" in file for file in files)  # for %debug
+    assert any("lazynb/recording" in file for file in files)  # for %debug
     before = jax.config.values["jax_traceback_filtering"]
     jax.config.update("jax_traceback_filtering", "off")
     try:
-        assert "lazynb/record" in seen(notebook, "x + y")
+        assert "lazynb/recording" in seen(notebook, "x + y")
     finally:
         jax.config.update("jax_traceback_filtering", before)
 

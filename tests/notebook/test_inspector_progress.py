@@ -7,17 +7,17 @@ import pytest
 
 pytest.importorskip("anywidget")
 
-from lazynb.notebook import inspector as module, showing
+from lazynb.notebook import inspection_display, inspector_widget as module
 
 
 @pytest.fixture
 def shown(notebook, monkeypatch):
     """What a large cell shows in JupyterLab, and the inspector in it."""
-    monkeypatch.setattr(showing, "LATER", 0)
-    for where in (showing, module):
+    monkeypatch.setattr(inspection_display, "DEFERRED_NODES", 0)
+    for where in (inspection_display, module):
         monkeypatch.setattr(where, "lab", lambda: ("one", "two"))
-    monkeypatch.setattr(showing, "somebody_looks", lambda: True)
-    monkeypatch.setattr(showing, "no_widget", lambda: "")
+    monkeypatch.setattr(inspection_display, "may_show_widgets", lambda: True)
+    monkeypatch.setattr(inspection_display, "widget_problem", lambda: "")
     made = []
     own = module.Inspector.complete_when_shown
     monkeypatch.setattr(
@@ -38,7 +38,7 @@ def said(monkeypatch):
     monkeypatch.setattr(
         module.Inspector, "_notify_trait", lambda self, name, *_: told.append((name, getattr(self, name)))
     )
-    monkeypatch.setattr(module, "_OFTEN", 0)
+    monkeypatch.setattr(module, "_PROGRESS_INTERVAL", 0)
     return told
 
 
@@ -50,7 +50,7 @@ def test_progress_is_reported_and_the_inspector_ends_complete(shown, said):
 
 
 def test_what_was_recorded_is_shown_before_what_xla_did_is_read(shown, said, monkeypatch):
-    monkeypatch.setattr(module, "_AT_ONCE", 0)
+    monkeypatch.setattr(module, "_NODES_AT_ONCE", 0)
     _, inspector = shown()
     names = [name for name, value in said if name in ("recorded", "data", "working") and value]
     assert names[0] == "recorded" and set(names[1:-1]) == {"working"} and names[-1] == "data"
@@ -70,8 +70,8 @@ def test_an_interrupt_leaves_the_value_and_says_what_is_missing(shown, monkeypat
         begun("Fates are missing")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(showing, "inspection", interrupted)
-    monkeypatch.setattr(module, "_AT_ONCE", 0)
+    monkeypatch.setattr(inspection_display, "inspection", interrupted)
+    monkeypatch.setattr(module, "_NODES_AT_ONCE", 0)
     outputs, inspector = shown(error=KeyboardInterrupt)
     assert "Array(" in outputs.stdout
     assert inspector.working == module.INTERRUPTED and not inspector.data

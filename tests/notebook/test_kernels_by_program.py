@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lazynb.notebook.lab.by_program import KERNELS, PROGRAMS, by_program, ranges
+from lazynb.notebook.line_marks import KERNELS, PROGRAMS, kernels_by_program, ranges
 
 
 def told(sizes: list[int], runs: list[int], ran: bool = False):
@@ -16,7 +16,7 @@ def told(sizes: list[int], runs: list[int], ran: bool = False):
             clusters[id_] = {"id": id_, "label": f"c{id_}", "program": program}
             ids.append(id_)
     programs = [{"number": number, "runs": times} for number, times in enumerate(runs)]
-    return list(by_program(ids, clusters, {"programs": programs, "ran": ran}))  # type: ignore[arg-type]
+    return list(kernels_by_program(ids, clusters, {"programs": programs, "ran": ran}))  # type: ignore[arg-type]
 
 
 def test_kernels_are_grouped_by_program_with_run_counts():

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from lazynb.notebook.lab.session import _SOON
+from lazynb.notebook.lab_session import _SOON
 
 jupyter_client = pytest.importorskip("jupyter_client")
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import lazynb
-from lazynb.notebook.answers import Answers
-from lazynb.notebook.lab.session import Lab
-from lazynb.view.inspection.contents import inspection
+from lazynb.notebook.frontend_requests import RequestHandler
+from lazynb.notebook.lab_session import LabConnection
+from lazynb.report.inspection.inspection_data import inspection
 
 _SCALARS = st.none() | st.booleans() | st.integers(-2, 3) | st.integers() | st.floats() | st.text(max_size=4)
 _ANY = st.recursive(
@@ -58,7 +58,7 @@ def lab(compilation, monkeypatch):
     monkeypatch.setattr(lazynb.config, "run_on_display", False)
     monkeypatch.setattr(lazynb, "clear_cache", lambda: None)
     extension = SimpleNamespace(enabled=True, shell=SimpleNamespace(user_ns={}), switch=lambda on: None)
-    made = Lab(extension, lambda: "status")
+    made = LabConnection(extension, lambda: "status")
     made.sent = []
     made._comm = SimpleNamespace(send=lambda message: made.sent.append(json.dumps(message)))
     data = inspection(compilation, live=True, full=False)
@@ -103,7 +103,7 @@ def test_every_question_to_a_compilation_gets_a_typed_answer(lab, inner, number)
 @_SETTINGS
 @given(request=_requests(_ANSWERS))
 def test_every_inspector_request_gets_a_typed_answer(compilation, request):
-    answers = Answers(compilation, inspection(compilation, live=True, full=False))
+    answers = RequestHandler(compilation, inspection(compilation, live=True, full=False))
     assert isinstance(answers.answer(request)["type"], str)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from IPython.core.error import UsageError
 
 import lazynb
-from lazynb.numerics import code
-from lazynb.numerics.comparison import Comparison
+from lazynb.compare.numerics import numerics_code
+from lazynb.compare.numerics.value_comparison import ValueComparison
 
 
 def html(captured):
@@ -65,7 +65,7 @@ def test_an_interrupt_leaves_the_cell_pending(notebook, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Comparison, "__init__", interrupted)
+        patched.setattr(ValueComparison, "__init__", interrupted)
         notebook.run("%%numerics\nx = jnp.arange(3.0)\ny = jnp.cos(x) * 2", error=KeyboardInterrupt)
     assert notebook["y"].is_pending
     notebook.run("assert y.tolist()[0] == 2.0")
@@ -81,7 +81,7 @@ def test_unneeded_operations_of_earlier_cells_are_not_compared(notebook):
 
 
 def test_a_cell_over_the_operation_limit_is_noted_and_still_computed(notebook, monkeypatch):
-    monkeypatch.setattr(code, "MOST_OPERATIONS", 5)
+    monkeypatch.setattr(numerics_code, "MOST_OPERATIONS", 5)
     notebook.run("%%numerics found\nx = jnp.ones(2)\nfor _ in range(9):\n    x = x * 2 + 1")
     assert "look at up to 5" in " ".join(notebook["found"].notes)
     assert notebook["x"].tolist() == [1023.0, 1023.0]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import lazynb
-from lazynb.notebook import paired
-from lazynb.view.reports.beside import compared
+from lazynb.notebook import inspection_display
+from lazynb.report.comparison_report import comparison_data
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def difference(notebook):
 
 
 def test_corresponding_lines_and_operations_are_paired(difference):
-    data = compared(difference)
+    data = comparison_data(difference)
     lines = [(one["before_line"], one["now_line"]) for one in data["lines"]]
     assert sorted(lines) == [(2, 4), (3, 5)]
     names = [(data["before"]["nodes"][a]["name"], data["now"]["nodes"][b]["name"]) for a, b in data["nodes"]]
@@ -36,18 +36,18 @@ def test_without_a_page_only_the_report_is_shown(notebook, difference):
 
 def test_with_a_page_both_inspectors_are_shown_under_the_report(difference, monkeypatch):
     displayed = []
-    monkeypatch.setattr(paired, "somebody_looks", lambda: True)
-    monkeypatch.setattr(paired, "display", lambda obj, **_: displayed.append(obj))
-    paired.show(difference)
+    monkeypatch.setattr(inspection_display, "may_show_widgets", lambda: True)
+    monkeypatch.setattr(inspection_display, "display", lambda obj, **_: displayed.append(obj))
+    inspection_display.show(difference)
     report, widget = displayed
     assert "lazynb-comparison" in report["text/html"]
-    assert widget.data == compared(difference)
+    assert widget.data == comparison_data(difference)
     widget.close()
 
 
 def test_unloading_the_extension_removes_the_display_hook(notebook, difference):
     formatter = notebook.shell.display_formatter.ipython_display_formatter
-    assert formatter.lookup(difference) is paired.show
+    assert formatter.lookup(difference) is inspection_display.show
     notebook.run("%unload_ext lazynb")
     with pytest.raises(KeyError):
         formatter.lookup(difference)

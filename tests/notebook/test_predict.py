@@ -7,8 +7,8 @@ import sys
 import pytest
 from IPython.core.error import UsageError
 
-from lazynb.notebook.magics import MAGICS
-from lazynb.session.prediction import parse_groups
+from lazynb.compare.differences.kernel_prediction import parse_groups
+from lazynb.notebook.extension import MAGICS
 
 CELL = """
 %%predict {groups}
@@ -55,8 +55,8 @@ def test_without_groups_a_form_is_shown_with_its_text(lazy_notebook):
     assert "Form(" not in text and "\n    4  y = t @ t.T\n" in text
     answer = text.rpartition("%%predict ")[2]
     assert [len(group) for group in parse_groups(answer)] == [1] * (answer.count("|") + 1)
-    from lazynb.notebook.predict import PredictForm
-    from lazynb.record.snapshot.snapshot import Place
+    from lazynb.notebook.prediction_form import PredictForm
+    from lazynb.user_code.call_stack import Place
 
     places = [Place("cell", line, f"line <{line}>", 3) for line in (2, 3, 5)]
     asked = []

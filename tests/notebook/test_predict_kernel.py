@@ -37,13 +37,13 @@ def test_the_answer_for_each_line_agrees_with_the_fates(lazy_notebook):
     )
     compilation = lazy_notebook["made"]
     assert len(compilation.clusters) > 2
-    from lazynb.session.kernel_lines import asked_kernel, compare_lines
-    from lazynb.view.inspection.contents import inspection
+    from lazynb.compare.differences.kernel_prediction import check_line_prediction, kernel_to_predict
+    from lazynb.report.inspection.inspection_data import inspection
 
     data = inspection(compilation)
     for cluster in data["clusters"]:
         lines = {data["nodes"][node]["place"]["line"] for node in cluster["nodes"]}
-        found = compare_lines(compilation, asked_kernel(compilation, cluster["label"]), lines)
+        found = check_line_prediction(compilation, kernel_to_predict(compilation, cluster["label"]), lines)
         assert found.right == len(found.verdicts), (cluster["label"], found)
         assert {one.place.line for one in found.verdicts if one.inside} == lines
 
@@ -112,10 +112,10 @@ def test_without_an_answer_a_form_is_shown_with_its_text(lazy_notebook):
 
 def test_the_form_says_which_lines_are_ticked():
     pytest.importorskip("ipywidgets")
-    from lazynb.notebook.predict_lines import KernelForm
-    from lazynb.session.kernel_lines import Kernel
-    from lazynb.source import Place
-    from lazynb.view.reports.kernel_lines import KernelQuestion
+    from lazynb.compare.differences.kernel_prediction import Kernel
+    from lazynb.notebook.prediction_form import KernelForm
+    from lazynb.report.prediction_report import KernelQuestion
+    from lazynb.user_code.call_stack import Place
 
     places = [Place("cell", line, f"line <{line}>", 3) for line in (2, 3, 5)]
     asked = []

@@ -3,8 +3,8 @@ told as new, and what was copied and edited is told by its edit."""
 
 from __future__ import annotations
 
-from lazynb.execute.misses import log
-from lazynb.why.answer import causes_of
+from lazynb.compare.misses.compilation_causes import causes_of
+from lazynb.running.miss_log import miss_log
 
 # Each cell with what is true of the programs that it compiles: the kinds of the causes of each.
 CELLS = [
@@ -57,9 +57,9 @@ CELLS = [
 def test_each_cells_miss_is_explained_without_unrelated_cells(notebook):
     found = []
     for text, _ in CELLS:
-        before = log.total
+        before = miss_log.total
         notebook.run(text)
-        misses = [miss for miss in log.misses if miss.number >= before]
+        misses = [miss for miss in miss_log.misses if miss.number >= before]
         found.append([[cause.kind for cause in causes_of(miss)] for miss in misses])
     expected = [kinds if kinds is not None else got for (_, kinds), got in zip(CELLS, found, strict=True)]
     assert found == expected
@@ -71,6 +71,6 @@ def test_a_magic_cell_is_not_reported_as_split_or_merged(notebook):
     notebook.run("import lazynb\nx = jnp.linspace(-1, 1, 1 << 14).reshape(128, 128)\nlazynb.sync(x)")
     notebook.run("%%compile\nh = x * 0.1 + 3\nq = jnp.maximum(h, -2.5)\nq.sum()")
     notebook.run("%%compile\nh = x @ x + 1.0\na = jax.nn.gelu(h)\nloss = (a * a).sum(axis=1).mean()\nloss")
-    kinds = {cause.kind for miss in log.misses for cause in causes_of(miss)}
-    assert len(log.misses) >= 3
+    kinds = {cause.kind for miss in miss_log.misses for cause in causes_of(miss)}
+    assert len(miss_log.misses) >= 3
     assert not kinds & {"cell_split", "cell_merged"}

@@ -12,20 +12,20 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.execute.flush import execution
-from lazynb.notebook.lab.session import Lab
-from lazynb.view.graph.json_form import MIME_TYPE
-from lazynb.view.graph.shown import listening
+from lazynb.notebook.lab_session import LabConnection
+from lazynb.report.graph.graph_json import MIME_TYPE
+from lazynb.report.graph.lazy_graph import page_connection
+from lazynb.running.flush import execution
 
 
 @pytest.fixture
 def lab(clean, monkeypatch):
     """The kernel's side, with a page that notes what it is sent."""
     lazynb.clear_cache()
-    monkeypatch.setattr(listening, "active", True)
+    monkeypatch.setattr(page_connection, "active", True)
     names: dict[str, object] = {}
     extension = SimpleNamespace(enabled=True, shell=SimpleNamespace(user_ns=names), switch=lambda on: None)
-    made = Lab(extension, lambda: "status")
+    made = LabConnection(extension, lambda: "status")
     sent: list[dict] = []
     made._comm = SimpleNamespace(send=lambda message: sent.append(json.loads(json.dumps(message))))
 

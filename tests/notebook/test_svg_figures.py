@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.svg_figures import NoFigure
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_figures import NoFigure
 
 SVG = "{http://www.w3.org/2000/svg}"
 drawn = pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed here")

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.notebook.runs import CellRuns
-from lazynb.view.inspection import words
-from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.show import last
+from lazynb.notebook.cell_programs import CellPrograms
+from lazynb.report.inspection import inspection_phrases
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_page import last_compilation
 
 RANDOM = """
     key = jax.random.key(0)
@@ -36,7 +36,7 @@ def pending(notebook):
 
 
 def shown():
-    return inspection(last())
+    return inspection(last_compilation())
 
 
 def header(captured):
@@ -74,12 +74,16 @@ def test_pending_random_numbers_of_an_earlier_cell_are_shown_apart(cells):
     captured = cells.run("%%compile report\njax.nn.sigmoid(X @ w)")  # 6: matmul and sigmoid
     data = shown()
     assert own(data) == (6, ["matmul", "sigmoid"])
-    assert len(data["programs"]) == 1 and cells["report"] is last() and cells["report"].operations == 2
+    assert (
+        len(data["programs"]) == 1
+        and cells["report"] is last_compilation()
+        and cells["report"].operations == 2
+    )
     assert [left["cell"] for left in data["earlier"]] == [4]
     assert data["earlier"][0]["operations"] == waiting > 2
     assert {cell for cell, _ in apart(data)[4]} == {4}
     kernels = sum(cluster["kind"] != "control" for cluster in data["clusters"])
-    left = sum(cluster.kind != "control" for cluster in last().earlier[0].clusters)
+    left = sum(cluster.kind != "control" for cluster in last_compilation().earlier[0].clusters)
     assert header(captured).startswith(f"2 operations → {kernels} kernels · recorded in cell 6 · ")
     assert header(captured).endswith(
         f"apart: {waiting} operations that earlier cells left pending, from cell 4 → {left} kernels"
@@ -322,9 +326,9 @@ def test_the_panel_shows_the_operations_of_the_cell_apart_from_earlier_ones(cell
     cells.run("a = jnp.sin(w)")  # 4
     leftovers = cells.shell.find_line_magic("lazy").__self__._extension.leftovers
     cells.run("found = []")
-    cells.shell.user_ns["begin"] = lambda: CellRuns(leftovers.earlier, cells.shell.user_ns, 6)
+    cells.shell.user_ns["begin"] = lambda: CellPrograms(leftovers.earlier, cells.shell.user_ns, 6)
     cells.run("""
-        from lazynb.execute.observers import observing
+        from lazynb.running.observers import observing
         runs = begin()
         with observing(runs):
             b = a * 3
@@ -333,4 +337,4 @@ def test_the_panel_shows_the_operations_of_the_cell_apart_from_earlier_ones(cell
     """)  # 6
     data = inspection(cells["runs"].compilation())
     assert own(data) == (6, ["multiply"]) and apart(data) == {4: {(4, 1): 1}}
-    assert words.headline(data) == "1 operation → 1 kernel"
+    assert inspection_phrases.headline(data) == "1 operation → 1 kernel"

@@ -9,7 +9,7 @@ import time
 import pytest
 
 import lazynb
-from lazynb.execute.timeline import of_cell
+from lazynb.running.session_timeline import of_cell
 
 LOOP = """\
 import time

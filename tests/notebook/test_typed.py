@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import lazynb
-from lazynb.typed import as_typed
+from lazynb.user_code.cells import line_as_typed
 
 
 def test_the_tables_have_the_magic_that_was_typed(notebook):
@@ -23,11 +23,11 @@ def test_lines_that_are_no_magic_or_ambiguous_stay_unchanged():
     cell = "%load_ext lazynb\nx = get_ipython().user_ns\n"
     compiled = ["get_ipython().run_line_magic('load_ext', 'lazynb')\n", "x = get_ipython().user_ns\n"]
     first, second = (line.strip() for line in compiled)
-    assert as_typed("y = 1", 1, compiled, cell) == "y = 1"
-    assert as_typed(first, 1, compiled, cell) == "%load_ext lazynb"
-    assert as_typed(second, 2, compiled, cell) == second
+    assert line_as_typed("y = 1", 1, compiled, cell) == "y = 1"
+    assert line_as_typed(first, 1, compiled, cell) == "%load_ext lazynb"
+    assert line_as_typed(second, 2, compiled, cell) == second
     joined = "%load_ext \\\n lazynb\ny = 1"  # IPython makes one line of two
-    assert as_typed(first, 1, [first, "y = 1"], joined) == first
+    assert line_as_typed(first, 1, [first, "y = 1"], joined) == first
 
 
 def test_the_cell_that_loads_lazynb_has_its_number(notebook):

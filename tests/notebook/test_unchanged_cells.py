@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 import lazynb
-from lazynb.execute.misses import log
+from lazynb.running.miss_log import miss_log
 
 DATA = """
 x = jax.random.normal(jax.random.key(0), (4, 3))
@@ -98,9 +98,9 @@ def test_an_unchanged_cell_compiles_once(name, notebook):
     notebook.run(CELLS[name])
     for _ in range(3):
         notebook.run("lazynb.sync()")
-        before = log.total
+        before = miss_log.total
         notebook.run(CELLS[name])
-        assert log.total == before
+        assert miss_log.total == before
 
 
 def test_a_run_after_another_cell_compiles_nothing(notebook):
@@ -108,11 +108,11 @@ def test_a_run_after_another_cell_compiles_nothing(notebook):
     cell = CELLS["a derivative through a variance"]
     notebook.run(cell)
     notebook.run("w = w - 0.1 * g[0]\nlazynb.sync()")
-    before = log.total
+    before = miss_log.total
     notebook.run(cell)
     notebook.run("del l, g")
     notebook.run(cell)
-    assert log.total == before
+    assert miss_log.total == before
 
 
 FLAX = """
@@ -141,10 +141,10 @@ def test_a_loop_with_layer_norm_compiles_once(notebook):
     pytest.importorskip("optax")
     notebook.run("import lazynb" + DATA)
     notebook.run(FLAX)
-    before = log.total
+    before = miss_log.total
     notebook.run(FLAX)
     notebook.run(FLAX.replace("Net", "Model"))
-    assert log.total == before
+    assert miss_log.total == before
 
 
 STEP = "@jax.jit\ndef step(a):\n    return jnp.sin(a) * 2\n"
@@ -165,9 +165,9 @@ RENAMED = {
 def test_renaming_a_function_is_a_hit(name, notebook):
     notebook.run("import lazynb" + DATA)
     notebook.run(RENAMED[name])
-    before = log.total
+    before = miss_log.total
     notebook.run(RENAMED[name].replace("step", "update"))
-    assert log.total == before
+    assert miss_log.total == before
 
 
 def test_a_renamed_function_is_shown_under_its_name(notebook):

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.numerics import code
-from lazynb.numerics.causes import EXPERIMENTS
-from lazynb.numerics.compiled import CompiledProgram
+from lazynb.compare.numerics import numerics_code
+from lazynb.compare.numerics.numerics_causes import EXPERIMENTS
+from lazynb.compare.numerics.program_values import CompiledProgram
 
 pytestmark = pytest.mark.usefixtures("clean")
 
@@ -49,10 +49,10 @@ def test_a_trace_break_inside_the_function_is_refused_with_its_line():
 
 
 def test_arrays_and_programs_over_the_limit_are_refused(monkeypatch):
-    monkeypatch.setattr(code, "MOST_BYTES", 100)
+    monkeypatch.setattr(numerics_code, "MOST_BYTES", 100)
     with pytest.raises(lazynb.LazynbError, match="take smaller arrays"):
         lazynb.numerics(double, jnp.ones(30))
-    monkeypatch.setattr(code, "MOST_OPERATIONS", 0)
+    monkeypatch.setattr(numerics_code, "MOST_OPERATIONS", 0)
     with pytest.raises(lazynb.LazynbError, match="operations, and numerics look at up to 0"):
         lazynb.numerics(double, jnp.ones(30))
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.numerics import comparison as comparing, rounding
-from lazynb.numerics.compiled import CompiledProgram
-from lazynb.numerics.seen import seen as see
+from lazynb.compare.numerics import rounding_bounds, value_comparison as comparing
+from lazynb.compare.numerics.program_values import CompiledProgram, observed_values as see
 from lazynb.xla.evidence import VERIFIED
 
 from .cases import CASES, Case, softmax, title
@@ -82,14 +81,14 @@ def test_a_planted_difference_is_found_when_it_is_more_than_rounding(name, ulps,
         found.values[number] = found.values[number] * jnp.float32(1 + ulps * 2.0**-24)
         return found
 
-    monkeypatch.setattr(comparing, "seen", planted)
+    monkeypatch.setattr(comparing, "observed_values", planted)
     found = lazynb.numerics(chain, ARGUMENT)
     assert (found.first.name if found.first is not None else None) == (name if parts else None)
 
 
 def test_an_infinite_rounding_bound_finds_nothing(monkeypatch):
     """Planted: the cases above would fail."""
-    monkeypatch.setattr(rounding, "ULPS", float("inf"))
+    monkeypatch.setattr(rounding_bounds, "ULPS", float("inf"))
     [case] = [case for case in CASES if case.function.__name__ == "two_divisions"]
     assert lazynb.numerics(case.function, *case.arguments).first is None
 
@@ -104,7 +103,7 @@ def test_a_naive_sum_that_loses_small_terms_is_not_taken_for_rounding(monkeypatc
         found.values[number] = jnp.float32(np.cumsum(np.asarray(x), dtype=np.float32)[-1])
         return found
 
-    monkeypatch.setattr(comparing, "seen", planted)
+    monkeypatch.setattr(comparing, "observed_values", planted)
     assert lazynb.numerics(lambda x: x.sum(), x).first.name == "reduce_sum"
 
 

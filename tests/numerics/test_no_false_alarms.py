@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.numerics.ulps import distance
+from lazynb.compare.numerics.float_arrays import distance
 from lazynb.xla.evidence import VERIFIED
 
 from .random_programs import RandomProgram

@@ -6,8 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lazynb.numerics.births import born
-from lazynb.numerics.ulps import distance, ulp, wide
+from lazynb.compare.numerics.float_arrays import distance, nonfinite_origins, to_widest, ulp
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -25,7 +24,7 @@ def test_an_ulp_of_bfloat16_is_its_spacing():
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, jnp.bfloat16])
 def test_neighbours_are_one_ulp_apart(dtype):
     one = np.array([1.25, -3.0, 1e-3], np.float32).astype(dtype)
-    other = (wide(one) + ulp(abs(wide(one)), dtype)).astype(dtype)
+    other = (to_widest(one) + ulp(abs(to_widest(one)), dtype)).astype(dtype)
     apart = distance(one, other, dtype)
     assert apart.ulps == 1 and apart.differing == 3
 
@@ -53,7 +52,7 @@ def test_complex_numbers_have_a_distance_in_ulps():
 
 
 def kinds(name, operands, result):
-    return [(one.kind, one.count, one.index) for one in born(name, operands, [np.array(result)])]
+    return [(one.kind, one.count, one.index) for one in nonfinite_origins(name, operands, [np.array(result)])]
 
 
 def test_new_nan_and_inf_are_found_at_the_operation_that_makes_them():

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lazynb.frontends.leaves import holds
-from lazynb.numpy import mutable
+from lazynb.frontends.numpy.mutable_array import mutable
+from lazynb.frontends.numpy.numpy_arguments import is_jax_dtype
 
 MAKE = """array asarray arange zeros ones full linspace eye identity tri logspace geomspace zeros_like ones_like
 full_like copy""".split()
@@ -25,7 +25,7 @@ def _lazily(plain: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(plain)
     def make(*args: Any, **kwargs: Any) -> Any:
         made = plain(*args, **kwargs)
-        return mutable(made) if type(made) is np.ndarray and holds(made.dtype) else made
+        return mutable(made) if type(made) is np.ndarray and is_jax_dtype(made.dtype) else made
 
     return make
 

@@ -18,11 +18,11 @@ from torch.autograd import forward_ad
 from torch.utils.flop_counter import FlopCounterMode
 
 import lazynb
-from lazynb.torch import accelerated, leaves
-from lazynb.torch.tensor import Tensor
+from lazynb.frontends.torch import module_calls, native_dispatch
+from lazynb.frontends.torch.torch_tensor import Tensor
 
 nn, F = torch.nn, torch.nn.functional
-pytestmark = pytest.mark.skipif(accelerated._short is None, reason=accelerated.why_not or "")
+pytestmark = pytest.mark.skipif(native_dispatch._fast_dispatch is None, reason=native_dispatch.why_not or "")
 
 
 @pytest.fixture
@@ -414,14 +414,14 @@ def test_random_modules_draw_each_time(both):
 
 def test_modules_that_are_gone_are_forgotten():
     gc.collect()
-    before = len(leaves.leaves)
+    before = len(module_calls.leaf_modules)
     m, x = model().to("jax"), torch.rand(2, 2, 4, 4).to("jax")
     with torch.no_grad(), lazynb.lazy():
         warm(functools.partial(m, x))
-    assert len(leaves.leaves) > before
+    assert len(module_calls.leaf_modules) > before
     del m
     gc.collect()
-    assert len(leaves.leaves) == before
+    assert len(module_calls.leaf_modules) == before
 
 
 def test_random_changes_between_calls_are_those_of_the_cpu():

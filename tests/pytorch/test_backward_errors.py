@@ -7,7 +7,7 @@ import torch
 
 import lazynb
 from lazynb.errors import TraceBreakError
-from lazynb.torch.dispatch import dispatch as d
+from lazynb.frontends.torch.dispatch import dispatcher as d
 
 aten = torch.ops.aten
 

@@ -517,13 +517,15 @@ def test_other_backends_do_not_compile_device_jax():
 
 
 def test_the_compiled_programs_are_freed_with_the_model():
-    from lazynb.torch.graphs import graph
+    from lazynb.frontends.torch.graphs import aot_graph
 
     ours = compiled(mlp())
-    before = {id(x) for x in gc.get_objects() if type(x) is graph.Program}
+    before = {id(x) for x in gc.get_objects() if type(x) is aot_graph.TracedProgram}
     with lazynb.lazy():
         ours(torch.rand(4, 6, device="jax")).sum().backward()
-    programs = [weakref.ref(x) for x in gc.get_objects() if type(x) is graph.Program and id(x) not in before]
+    programs = [
+        weakref.ref(x) for x in gc.get_objects() if type(x) is aot_graph.TracedProgram and id(x) not in before
+    ]
     assert programs
     del ours
     torch._dynamo.reset()

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 import lazynb
-from lazynb.torch.dispatch.demands import Within, holds
+from lazynb.frontends.torch.dispatch.value_checks import IndexRange, check_known_range
 
 
 def number(device, *values):
@@ -263,8 +263,8 @@ def test_integer_factors_are_truncated_and_resized_views_keep_their_memory():
 
 
 def test_known_numbers_that_are_allowed_need_no_check(device):
-    demand = Within(0, 3, lambda found: IndexError(f"{int(found)} at {found.place}"), ignored=-100)
+    demand = IndexRange(0, 3, lambda found: IndexError(f"{int(found)} at {found.place}"), ignored=-100)
     for where in ("cpu", device):
-        assert holds(torch.tensor([0, 2, -100], device=where), demand)
+        assert check_known_range(torch.tensor([0, 2, -100], device=where), demand)
     with pytest.raises(IndexError, match="3 at 1"):
-        holds(torch.tensor([0, 3]), demand)
+        check_known_range(torch.tensor([0, 3]), demand)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import lazynb
-from lazynb.torch.dispatch.registry import WRONG
+from lazynb.frontends.torch.dispatch.op_rules import TORCHAX_WRONG
 
 F = torch.nn.functional
 
@@ -143,4 +143,6 @@ def test_tensors_of_two_dtypes_give_the_cpus(name, dtypes):
 
 
 def test_each_of_torchax_errors_has_its_reason():
-    assert all(reason and isinstance(packet, torch._ops.OpOverloadPacket) for packet, reason in WRONG.items())
+    assert all(
+        reason and isinstance(packet, torch._ops.OpOverloadPacket) for packet, reason in TORCHAX_WRONG.items()
+    )

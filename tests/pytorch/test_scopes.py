@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import lazynb
-from lazynb import _jax as jc
-from lazynb.landmarks import landmarks
-from lazynb.torch import scopes
+from lazynb import jax_compat as jc
+from lazynb.frontends.torch import module_calls
+from lazynb.user_code.call_stack import cached_call_stacks
 
 nn = torch.nn
 
@@ -77,11 +77,15 @@ def test_an_error_in_forward_closes_all_scopes(x):
             raise ValueError("no")
 
     model = nn.Sequential(Scale(), nn.Sequential(Fails()))
-    before = jc.scopes.context
+    before = jc.source_context.context
     with lazynb.lazy():
         with pytest.raises(ValueError):
             model(x)
-        assert jc.scopes.context is before and not landmarks and not scopes.running.modules
+        assert (
+            jc.source_context.context is before
+            and not cached_call_stacks
+            and not module_calls.module_stack.modules
+        )
         assert [node.scope for node in lazynb.graph(x * 2.0).nodes if node.scope] == []
 
 
@@ -107,13 +111,13 @@ def test_hooks_of_the_user_are_called_and_copies_keep_their_paths(x):
 def test_uninstall_restores_module_call():
     ours = nn.Module.__call__
     own = inspect.unwrap(ours)
-    assert ours is scopes._ours and own is nn.Module._wrapped_call_impl
-    scopes.uninstall()
+    assert ours is module_calls._scoped_call and own is nn.Module._wrapped_call_impl
+    module_calls.uninstall()
     try:
         assert nn.Module.__call__ is own
     finally:
-        scopes.install()
-    assert nn.Module.__call__ is scopes._ours
+        module_calls.install()
+    assert nn.Module.__call__ is module_calls._scoped_call
 
 
 def test_a_forgotten_model_is_freed(x):
@@ -139,8 +143,8 @@ def test_a_module_is_looked_for_once_in_a_call_of_the_model(x, monkeypatch):
                 x = self.hidden[0](self.part(x))
             return x
 
-    model, walks, searched = Several(), [], scopes._searched
-    monkeypatch.setattr(scopes, "_searched", lambda *args: walks.append(1) or searched(*args))
+    model, walks, searched = Several(), [], module_calls._searched
+    monkeypatch.setattr(module_calls, "_searched", lambda *args: walks.append(1) or searched(*args))
     assert paths(model, x) == ["Several/part", "Several/Scale"] * 3
     assert len(walks) == 2
     walks.clear()

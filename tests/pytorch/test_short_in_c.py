@@ -1,4 +1,4 @@
-"""The short way in C (lazynb/torch/_short.c) beside that in Python: the same states, lines, tensors and errors."""
+"""The short way in C (lazynb/frontends/torch/_short.c) beside that in Python: the same states, lines, tensors and errors."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ import pytest
 import torch
 
 import lazynb
-from lazynb.record.tensor import LazyTensor
-from lazynb.record.trace import thread_trace
-from lazynb.torch import accelerated, tensor
-from lazynb.torch.dispatch import around
-from lazynb.torch.tensor import Tensor
+from lazynb.frontends.torch import native_dispatch, torch_tensor
+from lazynb.frontends.torch.dispatch import replay_context
+from lazynb.frontends.torch.torch_tensor import Tensor
+from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.lazy_trace import thread_trace
 
 F = torch.nn.functional
-built = pytest.mark.skipif(accelerated._short is None, reason=accelerated.why_not or "")
+built = pytest.mark.skipif(native_dispatch._fast_dispatch is None, reason=native_dispatch.why_not or "")
 
 
 def in_python(monkeypatch):
     """Has everything go the way in Python."""
 
-    monkeypatch.setattr(Tensor, "__torch_dispatch__", staticmethod(tensor.called))
-    monkeypatch.setattr(around, "in_c", None)
+    monkeypatch.setattr(Tensor, "__torch_dispatch__", staticmethod(torch_tensor.dispatch_in_python))
+    monkeypatch.setattr(replay_context, "in_c", None)
 
 
 @pytest.fixture
 def long_calls(monkeypatch):
     """The operations that did not go the way in C."""
     found = []
-    own = tensor._dispatch
-    monkeypatch.setattr(tensor, "_dispatch", lambda *call: found.append(call[0]) or own(*call))
+    own = torch_tensor._dispatch
+    monkeypatch.setattr(torch_tensor, "_dispatch", lambda *call: found.append(call[0]) or own(*call))
     return found
 
 
@@ -380,12 +380,12 @@ def test_an_error_in_a_view_that_was_written_to_is_raised(monkeypatch):
 @built
 def test_wrong_configuration_raises_and_keeps_the_former_one():
     with pytest.raises(TypeError, match="dispatch"):
-        accelerated._short.dispatch()
-    parts = accelerated._parts()
+        native_dispatch._fast_dispatch.dispatch()
+    parts = native_dispatch._native_arguments()
     with pytest.raises(KeyError, match="Tensor"):
-        accelerated._short.configure({})
+        native_dispatch._fast_dispatch.configure({})
     with pytest.raises(TypeError, match=r"Storage\.value is no slot"):
-        accelerated._short.configure({**parts, "Storage": object})
+        native_dispatch._fast_dispatch.configure({**parts, "Storage": object})
     assert float(torch.ones((), device="jax") + 1) == 2, "what was configured stays"
 
 
@@ -404,6 +404,6 @@ def test_lazynb_pure_turns_the_c_path_off(environment):
 
 
 def test_a_pytorch_without_the_mode_functions_disables_the_c_path(monkeypatch):
-    monkeypatch.setattr(accelerated, "_BUSY", ("_len_torch_dispatch_stack", "_no_such_name"))
-    found, why = accelerated._loaded()
-    assert found is None and ("_no_such_name" in why or why == accelerated.accelerator.why_not)
+    monkeypatch.setattr(native_dispatch, "_INTERCEPTORS", ("_len_torch_dispatch_stack", "_no_such_name"))
+    found, why = native_dispatch._loaded()
+    assert found is None and ("_no_such_name" in why or why == native_dispatch.accelerator.why_not)

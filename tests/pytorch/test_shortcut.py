@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import lazynb
-from lazynb.torch.dispatch import around
+from lazynb.frontends.torch.dispatch import replay_context
 
 F = torch.nn.functional
 
@@ -202,9 +202,9 @@ def test_writing_and_handled_operations_take_the_short_path(program, monkeypatch
             program(x)
             torch.testing.assert_close(program(x).cpu(), plain)
         long_ways = []
-        note = around.note
+        note = replay_context.context_to_save
         program(x)  # with several devices the first one says where the trace is
-        monkeypatch.setattr(around, "note", lambda: long_ways.append(1) or note())
+        monkeypatch.setattr(replay_context, "context_to_save", lambda: long_ways.append(1) or note())
         program(x)
         monkeypatch.undo()
     assert not long_ways

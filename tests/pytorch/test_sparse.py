@@ -11,7 +11,7 @@ import torch
 import torch.utils._pytree as tree
 
 import lazynb
-from lazynb.torch.dense import NotDense
+from lazynb.frontends.torch.dispatch.tensor_layout import NotDense
 
 F = torch.nn.functional
 COMPRESSED = {

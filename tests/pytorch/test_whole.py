@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import lazynb
-from lazynb.torch.dispatch import dispatch
+from lazynb.frontends.torch.dispatch import dispatcher
 
 ATTENTION = [
     {},
@@ -235,10 +235,10 @@ def test_dropout_draws_anew_each_time():
 def test_calls_that_draw_have_no_name():
     there = torch.ones(4).to("jax")
     aten = torch.ops.aten
-    assert dispatch.expected(aten.bernoulli.default, (there,), {}).name is None
-    assert dispatch.expected(aten.native_dropout.default, (there, 0.5, True), {}).name is None
-    named = dispatch.expected(aten.exp.default, (there,), {}).name
-    assert named is not None and dispatch.expected(aten.exp.default, (there + 1,), {}).name is named
+    assert dispatcher.expected_results(aten.bernoulli.default, (there,), {}).name is None
+    assert dispatcher.expected_results(aten.native_dropout.default, (there, 0.5, True), {}).name is None
+    named = dispatcher.expected_results(aten.exp.default, (there,), {}).name
+    assert named is not None and dispatcher.expected_results(aten.exp.default, (there + 1,), {}).name is named
 
 
 @pytest.mark.parametrize(
@@ -338,20 +338,20 @@ def test_a_layer_and_its_gradient_are_an_operation_each():
     layer = torch.nn.Linear(3, 4).to("jax")
     x = torch.rand(2, 5, 3, device="jax")
     called = []
-    real = dispatch.dispatch
+    real = dispatcher.dispatch
 
     def counted(func, args, kwargs):
         called.append(str(func))
         return real(func, args, kwargs)
 
-    from lazynb.torch import tensor
+    from lazynb.frontends.torch import torch_tensor
 
-    tensor.set_dispatch(counted)
+    torch_tensor.set_dispatch(counted)
     try:
         y = layer(x)
         torch.autograd.grad(y, [layer.weight, layer.bias], torch.ones_like(y))
     finally:
-        tensor.set_dispatch(real)
+        torch_tensor.set_dispatch(real)
     assert [name for name in called if "linear" in name] == [
         "aten.linear.default",
         "aten.linear_backward.default",

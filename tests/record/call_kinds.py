@@ -21,9 +21,9 @@ import numpy as np
 from random_calls import AROUND, ONE, TWO, WORDS, Run
 
 import lazynb
-from lazynb.execute.executable import Executable
-from lazynb.record.fast import accelerator
-from lazynb.record.trace import thread_trace
+from lazynb.recording.lazy_trace import thread_trace
+from lazynb.recording.replay import native_replay
+from lazynb.running.trace_executable import Executable
 
 Program = Callable[[dict[str, Any]], Any]
 
@@ -168,7 +168,7 @@ def failing_functions(c):
             raise ZeroDivisionError
         return t + number
 
-    call = accelerator.remembered("failing", plain, False)
+    call = native_replay.replaying_function("failing", plain, False)
     t = c["sin"](X)
     with fails(ZeroDivisionError):
         call(t, 2)
@@ -337,27 +337,27 @@ def interrupted(c):
 
 @kind
 def calls_themselves(c):
-    if accelerator._fast is None:
+    if native_replay._fast is None:
         return
     for _ in range(3):
-        call = accelerator.remembered("itself", lambda t: t, False)
+        call = native_replay.replaying_function("itself", lambda t: t, False)
         call.itself = call  # a cycle
         repr(call), call.__get__(None, object), call.__get__(X, type(X))()
         with fails(TypeError):
-            accelerator._fast.Call(1, print, True)
-        accelerator._fast.Call("deep", accelerator._fast.Call("er", print, True), True)
+            native_replay._fast.Call(1, print, True)
+        native_replay._fast.Call("deep", native_replay._fast.Call("er", print, True), True)
 
 
 @kind
 def configured_again(c):
-    if accelerator._fast is None:
+    if native_replay._fast is None:
         return
-    parts = accelerator._parts()
-    accelerator._fast.configure(parts)
+    parts = native_replay._configuration()
+    native_replay._fast.configure(parts)
     with fails(TypeError):
-        accelerator._fast.configure({**parts, "LazyTensor": object})
+        native_replay._fast.configure({**parts, "LazyTensor": object})
     with fails(KeyError):
-        accelerator._fast.configure({})
+        native_replay._fast.configure({})
 
 
 @kind
@@ -418,7 +418,7 @@ def of_many_arguments(c):
 @kind
 def places(c):
     def ask(depth):
-        return accelerator.here(1) if depth == 0 else ask(depth - 1)
+        return native_replay.here(1) if depth == 0 else ask(depth - 1)
 
     for depth in (0, 1, 5, 90):
         assert ask(depth).code is ask.__code__

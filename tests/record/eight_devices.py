@@ -15,7 +15,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 from oracle import Call, Different, Make, assert_all_same
 
 import lazynb
-from lazynb.record.trace import LazyTrace
+from lazynb.recording.lazy_trace import LazyTrace
 
 DEVICES = np.array(jax.devices())
 AUTO = Mesh(DEVICES.reshape(4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)

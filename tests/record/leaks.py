@@ -20,11 +20,13 @@ from random_calls import FAST, PURE  # noqa: E402
 from references import LEAST as LEAST, Growth, growth  # noqa: E402
 
 import lazynb  # noqa: E402
-from lazynb.execute.breaks import break_log  # noqa: E402
-from lazynb.execute.events import log as events  # noqa: E402
-from lazynb.execute.misses import log as misses  # noqa: E402
-from lazynb.execute.steps import log as steps  # noqa: E402
-from lazynb.record.fast import accelerator  # noqa: E402
+from lazynb.recording.replay import native_replay  # noqa: E402
+from lazynb.running.break_log import break_log  # noqa: E402
+from lazynb.running.miss_log import (
+    jax_compile_log as events,  # noqa: E402
+    miss_log as misses,  # noqa: E402
+)
+from lazynb.running.step_log import log as steps  # noqa: E402
 
 
 def left_behind(kinds: Iterable[str], calls: dict[str, Any], times: int) -> Growth:
@@ -60,7 +62,7 @@ def main() -> int:
     options = parser.parse_args()
     calls = PURE if options.pure else FAST
     if not calls:
-        parser.error(accelerator.describe())
+        parser.error(native_replay.describe())
     bad = 0
     for name in options.kinds:
         found = left_behind([name], calls, options.times)

@@ -6,8 +6,8 @@ import types
 
 from jax._src import core
 
-from lazynb.record.blocks import blocks, patches
-from lazynb.record.trace import thread_trace
+from lazynb.recording.lazy_blocks import blocks, patches
+from lazynb.recording.lazy_trace import thread_trace
 
 
 def changed() -> list[str]:

@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 import lazynb
-from lazynb.record.fast import accelerator, operators, remembered as pure
-from lazynb.record.tensor import LazyTensor
-from lazynb.record.trace import thread_trace
-from lazynb.record.trie import State
-from lazynb.source import Origin
+from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.lazy_trace import thread_trace
+from lazynb.recording.replay import array_functions, native_replay, python_replay as pure
+from lazynb.recording.trie import State
+from lazynb.user_code.call_stack import Origin
 
-fast = accelerator._fast
+fast = native_replay._fast
 
 FUNCTIONS = {
     "sin": (jnp.sin, False),
@@ -34,7 +34,7 @@ FUNCTIONS = {
 def forms(make, binary):
     """The remembered operators, methods and functions, by name."""
     made = {}
-    for name, (plain, alike) in operators._table().items():
+    for name, (plain, alike) in array_functions._table().items():
         made[name] = binary(name, plain) if alike else make(name, plain, False)
     for name, (function, alike) in FUNCTIONS.items():
         plain = getattr(function, "__wrapped__", function)
@@ -42,8 +42,8 @@ def forms(make, binary):
     return made
 
 
-PURE = forms(pure.remembered, pure.binary)
-FAST = forms(accelerator.remembered, accelerator.binary) if fast is not None else {}
+PURE = forms(pure.replaying_function, pure.replaying_operator)
+FAST = forms(native_replay.replaying_function, native_replay.replaying_operator) if fast is not None else {}
 
 # ---- random programs ---------------------------------------------------------------------------------------
 

@@ -18,13 +18,13 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from random_calls import AROUND, FAST, ONE, PURE, TWO, WORDS, Run, told
 
 import lazynb
-from lazynb.record.fast import accelerator, remembered as pure
-from lazynb.record.fast.recall import Edge
-from lazynb.record.tensor import LazyTensor
-from lazynb.record.trace import thread_trace, trie
+from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.lazy_trace import thread_trace, trie
+from lazynb.recording.replay import native_replay, python_replay as pure
+from lazynb.recording.replay.call_replay import ReplayEdge
 
-fast = accelerator._fast
-built = pytest.mark.skipif(fast is None, reason=accelerator.describe())
+fast = native_replay._fast
+built = pytest.mark.skipif(fast is None, reason=native_replay.describe())
 
 # ---- random programs ---------------------------------------------------------------------------------------
 
@@ -40,7 +40,7 @@ def edges(state, path=()):
     """The remembered calls of a trie, by the path to the state at which they are made and their keys."""
     found = {}
     for key, edge in state.edges.items():
-        if isinstance(edge, Edge):
+        if isinstance(edge, ReplayEdge):
             end = edge.end.depth if edge.end is not None else None
             results = [(slot, str(aval)) for slot, aval in edge.results]
             found[path, repr(key)] = (end, results, edge.container, edge.argument)
@@ -122,7 +122,7 @@ def taken(take, kinds):
         take(pending, [by_kind[kind] for kind in kinds], slots)
         state = pending.state
         noted = (slots, state.depth, state.slots, len(pending.inputs), sorted(pending.slots_of.values()))
-        made = accelerator.LazyTrace.new_tensors(pending, state.avals, state.first)
+        made = native_replay.LazyTrace.new_tensors(pending, state.avals, state.first)
         return noted, [told(one) for one in made]
 
 
@@ -364,7 +364,7 @@ def test_a_subinterpreter_cannot_load_the_accelerator():
         found = [importlib.import_module(name) for name in names if importlib.util.find_spec(name)][0]
         inside = '''
         import importlib.util as util
-        spec = util.spec_from_file_location("lazynb.record._fast", {fast.__file__!r})
+        spec = util.spec_from_file_location("lazynb.recording._fast", {fast.__file__!r})
         try:
             spec.loader.exec_module(util.module_from_spec(spec))
         except ImportError as error:
@@ -380,7 +380,7 @@ def test_a_subinterpreter_cannot_load_the_accelerator():
 
 
 def described(**environment):
-    code = "from lazynb.record.fast.accelerator import describe; print(describe())"
+    code = "from lazynb.recording.replay.native_replay import describe; print(describe())"
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}
     )
@@ -402,15 +402,15 @@ def test_the_accelerator_is_used_when_built():
 def test_an_accelerator_built_from_another_source_is_not_used(monkeypatch, tmp_path):
     other = tmp_path / "_fast.c"
     other.write_text("/* another */")
-    monkeypatch.setattr(accelerator, "SOURCE", other)
-    found, why_not = accelerator._loaded()
+    monkeypatch.setattr(native_replay, "SOURCE", other)
+    found, why_not = native_replay._loaded()
     assert found is None and "built from another _fast.c" in why_not
 
 
 @built
 def test_a_class_without_the_slots_is_reported_and_not_used(monkeypatch):
-    parts = accelerator._parts()
-    monkeypatch.setattr(accelerator, "_parts", lambda: {**parts, "LazyTensor": object})
-    found, why_not = accelerator._loaded()
+    parts = native_replay._configuration()
+    monkeypatch.setattr(native_replay, "_configuration", lambda: {**parts, "LazyTensor": object})
+    found, why_not = native_replay._loaded()
     assert found is None and "LazyTensor._trace is no slot" in why_not
     assert float((lambda x: x + 1)(jnp.float32(1))) == 2.0, "what was configured stays"

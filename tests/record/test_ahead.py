@@ -11,7 +11,7 @@ from jax import export
 from oracle import assert_same
 
 import lazynb
-from lazynb.record.tensor import LazyTensor
+from lazynb.recording.lazy_tensor import LazyTensor
 
 
 def compiled(function, *args):

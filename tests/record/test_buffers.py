@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.record.tensor import LazyTensor
+from lazynb.recording.lazy_tensor import LazyTensor
 
 MADE = np.array([0, 2, 4], np.float32)
 TYPES = [jnp.float32, jnp.float16, jnp.int8, jnp.uint32, bool, jnp.complex64]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.record.callbacks import what_changes
+from lazynb.user_code.function_purity import mutable_state_read
 
 SCALAR = jax.ShapeDtypeStruct((), np.float32)
 FACTOR = 2.0
@@ -75,17 +75,17 @@ CHANGING = [
 
 @pytest.mark.parametrize("function", FIXED)
 def test_a_function_of_its_arguments_alone_reads_nothing_that_changes(function):
-    assert what_changes(function) == ""
+    assert mutable_state_read(function) == ""
 
 
 @pytest.mark.parametrize("function", CHANGING)
 def test_what_a_function_reads_that_can_change_is_named(function):
-    assert what_changes(function)
+    assert mutable_state_read(function)
 
 
 def test_the_name_is_that_of_the_variable():
-    assert what_changes(scaled) == "`FACTOR`" and what_changes(a_closure(1)) == "`value`"
-    assert what_changes(drawing) == "`np.random.normal`"
+    assert mutable_state_read(scaled) == "`FACTOR`" and mutable_state_read(a_closure(1)) == "`value`"
+    assert mutable_state_read(drawing) == "`np.random.normal`"
 
 
 def in_a_loop():

@@ -21,9 +21,9 @@ from interrupts import everywhere
 from oracle import Make, assert_same
 
 import lazynb
-from lazynb import _jax as jc
-from lazynb.record.fast import called
-from lazynb.record.trace import operations, thread_trace
+from lazynb import jax_compat as jc
+from lazynb.recording.lazy_trace import operations, thread_trace
+from lazynb.recording.replay import jit_call_cache
 
 State = collections.namedtuple("State", "count mean")
 
@@ -60,12 +60,12 @@ def made(monkeypatch):
     """The calls that were recorded from memory."""
     seen = []
 
-    class Noted(called.Recorded):
+    class Noted(jit_call_cache.ReplayedProgram):
         def __init__(self, program, result):
             super().__init__(program, result)
             seen.append(program.params["name"])
 
-    monkeypatch.setattr(called, "Recorded", Noted)
+    monkeypatch.setattr(jit_call_cache, "ReplayedProgram", Noted)
     return seen
 
 
@@ -280,7 +280,7 @@ def test_a_held_frame_does_not_keep_a_cleared_recording():
     number = [1.0]
     function = jax.jit(lambda x: x + number[0])
     assert [out[0] for out in run(function, jnp.zeros(1))] == [1, 1, 1]
-    held = called._begun()
+    held = jit_call_cache._current_memory()
     number[0] = 2.0
     function.clear_cache()
     assert not held.functions
@@ -305,14 +305,14 @@ def test_a_deleted_jitted_function_is_freed():
 
 
 def test_the_memory_of_functions_is_bounded(monkeypatch):
-    monkeypatch.setattr(called, "MAX_FUNCTIONS", 3)
-    monkeypatch.setattr(called, "MAX_PROGRAMS", 2)
+    monkeypatch.setattr(jit_call_cache, "MAX_FUNCTIONS", 3)
+    monkeypatch.setattr(jit_call_cache, "MAX_PROGRAMS", 2)
     functions = [jax.jit(lambda x, n=n: x + n) for n in range(6)]
     with lazynb.lazy():
         for function in functions:
             for size in (1, 2, 3, 1):
                 assert function(jnp.zeros(size)).shape == (size,)
-    known = called._memory.functions
+    known = jit_call_cache._memory.functions
     assert len(known) <= 3 and all(len(one.programs) <= 2 for one in known.values())
 
 
@@ -502,7 +502,7 @@ def test_a_call_works_without_substitution_of_names(monkeypatch):
     monkeypatch.setattr(config, "substitute_names", False)
     function = jax.jit(lambda x: x + 1)
     with lazynb.lazy():
-        assert vars(jc.jitting)[jc.infer].__module__ == "jax._src.pjit"
+        assert vars(jc.pjit_module)[jc.INFER_PARAMS].__module__ == "jax._src.pjit"
         assert function(jnp.ones(2) * 1).tolist() == [2, 2]
 
 

@@ -8,7 +8,7 @@ from jax import lax
 from oracle import assert_same
 
 import lazynb
-from lazynb.record.constants import Lifted
+from lazynb.recording.closure_constants import ClosureTracer
 
 X = np.linspace(0.5, 1.5, 6, dtype=np.float32).reshape(2, 3)
 
@@ -101,7 +101,7 @@ def test_nobody_is_given_the_tracer(showing):
     with lazynb.lazy():
         given = jax.tree.leaves(SHOWING[showing](pending()))
         assert not any(isinstance(one, jax.core.Tracer) for one in given)
-        assert not any(type(one) is Lifted for one in given)
+        assert not any(type(one) is ClosureTracer for one in given)
         for one in given:
             np.asarray(one)
 

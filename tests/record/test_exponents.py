@@ -7,7 +7,7 @@ import pytest
 from oracle import assert_same
 
 import lazynb
-from lazynb.record.powers import integer_pow
+from lazynb.recording.python_numbers import integer_pow
 
 STEPS = {
     "a pending counter": lambda base, i: base ** (i + 0),

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.execute import packing
+from lazynb.running import jaxpr_program
 
 X = jnp.arange(12.0).reshape(3, 4)
 
@@ -17,7 +17,7 @@ def constants_of(compilation):
     [trace] = compilation.traces
     shown = sum(node.constant for node in compilation.snapshot.nodes)
     path = trace._executable.state.path()
-    program = packing.of_program(path)
+    program = jaxpr_program.program_packing(path)
     taken = {number for position in range(len(program)) for number in program.taken(position)}
     return shown, sum(state.operation is None for state in path) - len(taken)
 

@@ -11,8 +11,8 @@ import pytest
 from interrupts import everywhere
 
 import lazynb
-from lazynb import _jax as jc
-from lazynb.record.trace import thread_trace
+from lazynb import jax_compat as jc
+from lazynb.recording.lazy_trace import thread_trace
 
 donating = jax.jit(lambda a, b: (a + b, b * 0.5), donate_argnums=(0, 1))
 first = jax.jit(lambda a: a + 1, donate_argnums=0)
@@ -106,7 +106,7 @@ def test_what_is_lost_is_there_while_the_interrupt_is_handled():
     before = signal.signal(signal.SIGALRM, interrupt)
     state = jnp.ones(3) * 2
 
-    plain = getattr(jc.jitting, jc.finish)
+    plain = getattr(jc.pjit_module, jc.NEED_TO_REBUILD)
 
     def answer(profiler):
         found = plain(profiler)
@@ -117,7 +117,7 @@ def test_what_is_lost_is_there_while_the_interrupt_is_handled():
     armed = False
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(jc.jitting, jc.finish, answer)
+            patch.setattr(jc.pjit_module, jc.NEED_TO_REBUILD, answer)
             state = first(state)
             armed = True
             try:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lazynb.record.fast import accelerator
+from lazynb.recording.replay import native_replay
 
-built = pytest.mark.skipif(accelerator._fast is None, reason=accelerator.describe())
+built = pytest.mark.skipif(native_replay._fast is None, reason=native_replay.describe())
 
 # Those of a few milliseconds; ``python tests/record/leaks.py`` has all.
 QUICK = (

@@ -7,8 +7,8 @@ import pytest
 from oracle import assert_same
 
 import lazynb
-from lazynb import _jax as jc
-from lazynb.record.fast import linearize
+from lazynb import jax_compat as jc
+from lazynb.recording.replay import linearize_cache
 
 X = np.linspace(-1.0, 2.0, 6, dtype=np.float32).reshape(2, 3)
 W = np.linspace(0.5, 1.5, 9, dtype=np.float32).reshape(3, 3)
@@ -238,19 +238,19 @@ def test_remembered_rules_do_not_grow_with_new_constants():
     with lazynb.lazy():
         for step in range(60):
             np.asarray(jax.grad(lambda x: (x ** (step + 0.5)).sum())(x * 1))
-        before = len(linearize._rules)
+        before = len(linearize_cache._rules)
         for step in range(60, 120):
             np.asarray(jax.grad(lambda x: (x ** (step + 0.5)).sum())(x * 1))
-    assert len(linearize._rules) - before <= linearize.MAX_FAMILY
+    assert len(linearize_cache._rules) - before <= linearize_cache.MAX_FAMILY
 
 
 def test_a_repeated_step_derives_each_rule_once(monkeypatch):
     made = []
     monkeypatch.setattr(
-        linearize,
-        "rule_for",
-        lambda key, family, make, plain=linearize.rule_for: (
-            made.append(family) if key not in linearize._rules else None,
+        linearize_cache,
+        "cached_rule",
+        lambda key, family, make, plain=linearize_cache.cached_rule: (
+            made.append(family) if key not in linearize_cache._rules else None,
             plain(key, family, make),
         )[1],
     )

@@ -10,7 +10,7 @@ from jax import shard_map
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P, SingleDeviceSharding
 
 import lazynb
-from lazynb.record.trace import thread_trace
+from lazynb.recording.lazy_trace import thread_trace
 
 
 def mesh_of(kind, shape=(2,), names=("data",)):

@@ -24,7 +24,7 @@ from lazy_thread import lazy_thread
 from record.ownership import assert_own, changed
 
 import lazynb
-from lazynb.record.blocks import blocks, patches
+from lazynb.recording.lazy_blocks import blocks, patches
 
 pytestmark = pytest.mark.usefixtures("no_other_loop")
 

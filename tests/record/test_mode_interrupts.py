@@ -15,20 +15,20 @@ from endurance.interrupts import Aim, Interrupter
 from record.ownership import assert_own, changed
 
 import lazynb
-from lazynb import _jax as jc
-from lazynb.record.blocks import blocks, patches
-from lazynb.record.mode import Region
-from lazynb.record.tensor import LazyTensor
+from lazynb import jax_compat as jc
+from lazynb.recording.lazy_blocks import blocks, patches
+from lazynb.recording.lazy_mode import Region
+from lazynb.recording.lazy_tensor import LazyTensor
 
 # Of what runs in between, not the recorder: an interrupt before the instructions that leave its lock, where
 # no signal is delivered, would leave it locked.
 MODULES = (
-    "lazynb.record.mode",
-    "lazynb.record.blocks",
-    "lazynb._jax.config_changes",
-    "lazynb._jax.resting",
-    "lazynb._jax.substitution",
-    "lazynb._jax.tracing",
+    "lazynb.recording.lazy_mode",
+    "lazynb.recording.lazy_blocks",
+    "lazynb.jax_compat.jax_config",
+    "lazynb.jax_compat.substitutes",
+    "lazynb.jax_compat.jax_patches",
+    "lazynb.jax_compat.tracers",
 )
 DENSE, STEP = 150, 151
 """An interrupt comes before each of the first instructions, then before every so manyth: most of a body's
@@ -121,7 +121,7 @@ def test_an_interrupt_as_the_substitutes_first_come_to_rest_leaves_none_in_numpy
         monkeypatch.setattr(patches, "_guards", None)
         monkeypatch.setattr(patches, "_unresting", [])
         try:
-            with interrupter.armed(Aim("_jax/substitution.py", function, at)) as shot:
+            with interrupter.armed(Aim("jax_compat/jax_patches.py", function, at)) as shot:
                 lazy()
         except KeyboardInterrupt:
             pass

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.record.outside import borrowed
-from lazynb.record.snapshot.names import names_of
+from lazynb.recording.external_arrays import shared_memory
+from lazynb.recording.snapshot.variable_names import names_of
 
 
 class Unflattened:
@@ -89,7 +89,7 @@ def test_an_array_that_numpy_may_still_write_to_has_its_name(clean):
     memory = np.ones(4 * 64 + 64, np.uint8)
     start = -memory.ctypes.data % 64
     weights = jax.device_put(memory[start : start + 4 * 64].view(np.float32))
-    assert weights in borrowed
+    assert weights in shared_memory
 
     def doubled(given):
         return given * 2

@@ -10,7 +10,7 @@ import pytest
 from oracle import assert_same
 
 import lazynb
-from lazynb.record.numbers import converter
+from lazynb.recording.python_numbers import converter
 
 LARGE = [1e300, -1e300, float("inf"), float("nan"), 1e5, 3.4028236e38]
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb import _jax as jc
-from lazynb.record.trace import thread_trace
+from lazynb import jax_compat as jc
+from lazynb.recording.lazy_trace import thread_trace
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_setting_changed_after_a_trace_was_opened_takes_effect(setting):
         jax.config.update(setting, not before)
         try:
             y = x + 1.0
-            assert trace.epoch != jc.changes.count or trace is not thread_trace().pending
+            assert trace.epoch != jc.config_changes.count or trace is not thread_trace().pending
             assert isinstance(y, lazynb.LazyTensor) == (setting != "jax_debug_nans")
         finally:
             jax.config.update(setting, before)

@@ -16,11 +16,11 @@ import pytest
 
 import lazynb
 from lazynb.config import config
-from lazynb.record import pending as pending_module, trace as trace_module
-from lazynb.record.fast import recall
-from lazynb.record.loops import division, growth, plan
-from lazynb.record.pending import Pending
-from lazynb.record.trace import LazyTrace, thread_trace, trie
+from lazynb.recording import lazy_trace as trace_module, pending_trace as pending_module
+from lazynb.recording.lazy_trace import LazyTrace, thread_trace, trie
+from lazynb.recording.loops import division_plan, trace_division, trace_growth
+from lazynb.recording.pending_trace import PendingTrace
+from lazynb.recording.replay import call_replay
 
 X = np.linspace(0.1, 0.9, 16, dtype=np.float32)
 
@@ -40,7 +40,7 @@ LOOPS = {
 @pytest.fixture
 def short(clean, monkeypatch):
     monkeypatch.setattr(config, "max_program", 120)
-    monkeypatch.setattr(division, "PIECE", 40)
+    monkeypatch.setattr(trace_division, "MAX_PIECE_WEIGHT", 40)
     lazynb.clear_cache()  # the next trace is begun under the setting
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -81,11 +81,11 @@ def pending_traces():
 
 
 EXAMINED = (
-    (growth, "repetition"),
-    (growth, "cuts_of"),
-    (growth, "plan_of"),
-    (plan, "content_of"),
-    (recall, "_learn"),
+    (trace_growth, "repetition"),
+    (trace_growth, "cuts_of"),
+    (trace_growth, "plan_of"),
+    (division_plan, "content_of"),
+    (call_replay, "_learn"),
     (LazyTrace, "_record"),
 )
 
@@ -97,7 +97,7 @@ def test_a_repeated_loop_is_not_examined_again(name, short, monkeypatch):
         for _ in range(3):
             first = np.asarray(record(code, x))
         misses = lazynb.cache_info().misses
-        counts = counted(monkeypatch, *EXAMINED, (Pending, "origins"), (growth, "_divide"))
+        counts = counted(monkeypatch, *EXAMINED, (PendingTrace, "origins"), (trace_growth, "_divide"))
         again = record(code, x)
         assert len(pending_traces()) > 3
         assert counts == {"_divide": 1}, counts
@@ -141,16 +141,16 @@ def test_a_cut_within_a_call_gives_the_same_values_and_lines(short, monkeypatch,
     code, x, torn = program("calls of several operations"), jnp.asarray(X), []
 
     def cuts_of(path, part):
-        cuts = division.cuts_of(path, part)
+        cuts = trace_division.cuts_of(path, part)
         return cuts._replace(places=[place + shift for place in cuts.places if place + shift <= part.end])
 
     def plan_of(*args):
-        made = plan.plan_of(*args)
+        made = division_plan.plan_of(*args)
         torn.append(len(made.torn))
         return made
 
-    monkeypatch.setattr(growth, "cuts_of", cuts_of)
-    monkeypatch.setattr(growth, "plan_of", plan_of)
+    monkeypatch.setattr(trace_growth, "cuts_of", cuts_of)
+    monkeypatch.setattr(trace_growth, "plan_of", plan_of)
     seen = []
     with lazynb.lazy():
         for _ in range(4):
@@ -206,7 +206,7 @@ def test_a_program_that_was_forgotten_is_planned_again(short, monkeypatch):
         np.asarray(jnp.cos(x) * 3)  # the others are forgotten, and their paths pruned
         monkeypatch.undo()
         monkeypatch.setattr(config, "max_program", 120)
-        monkeypatch.setattr(division, "PIECE", 40)
+        monkeypatch.setattr(trace_division, "MAX_PIECE_WEIGHT", 40)
         again = record(code, x)
         for one in pending_traces():
             for step in one.state.path():
@@ -249,7 +249,7 @@ def test_a_deleted_tensor_of_the_loop_changes_nothing(short):
 
 def test_an_interrupt_of_the_division_loses_nothing(short, monkeypatch):
     code, x = program("operators"), jnp.asarray(X)
-    plain = division.Division.move
+    plain = trace_division.Division.move
 
     class Interrupting(list):
         """Slots, of which reading the tenth is interrupted once."""
@@ -270,7 +270,7 @@ def test_an_interrupt_of_the_division_loses_nothing(short, monkeypatch):
     with lazynb.lazy():
         for _ in range(3):
             first = np.asarray(record(code, x))
-        monkeypatch.setattr(division.Division, "move", move)
+        monkeypatch.setattr(trace_division.Division, "move", move)
         y = x
         interrupted = 0
         for _ in range(300):
@@ -285,7 +285,10 @@ def test_an_interrupt_of_the_division_loses_nothing(short, monkeypatch):
 
 def test_an_interrupt_anywhere_in_the_recorder_loses_nothing(short):
     code, x = program("operators"), jnp.asarray(X)
-    files = {module.__file__ for module in (division, growth, plan, recall, pending_module, trace_module)}
+    files = {
+        module.__file__
+        for module in (trace_division, trace_growth, division_plan, call_replay, pending_module, trace_module)
+    }
 
     def turns(at):
         """Makes the turns of the loop, with an interrupt before line ``at`` of the recorder's."""

@@ -14,22 +14,22 @@ import pytest
 from oracle import assert_same
 
 import lazynb
-from lazynb.record.fast import recall as recall_module
-from lazynb.record.trace import trie
-from lazynb.record.trie import MAX_EDGES
+from lazynb.recording.lazy_trace import trie
+from lazynb.recording.replay import call_replay as recall_module
+from lazynb.recording.trie import MAX_EDGES
 
 
 @pytest.fixture
 def learned(monkeypatch):
     """The names of the calls that went through JAX."""
     names = []
-    learn = recall_module._learn
+    learn = recall_module._record_edge
 
     def noting(pending, tip, key, *rest):
         names.append(key[0])
         return learn(pending, tip, key, *rest)
 
-    monkeypatch.setattr(recall_module, "_learn", noting)
+    monkeypatch.setattr(recall_module, "_record_edge", noting)
     return names
 
 
@@ -337,7 +337,8 @@ def test_another_thread_may_run_the_trace_that_is_being_recorded():
 
 
 LEARNING = [
-    function.__code__ for function in (recall_module._learn, recall_module._edge, recall_module._come_from)
+    function.__code__
+    for function in (recall_module._record_edge, recall_module._edge, recall_module._are_inputs)
 ]
 
 

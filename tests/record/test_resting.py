@@ -23,9 +23,9 @@ from lazy_thread import lazy_thread
 from record.ownership import assert_own, assert_put_back, may_rest
 
 import lazynb
-from lazynb._jax.resting import LEEWAY
 from lazynb.config import config
-from lazynb.record.blocks import blocks, patches
+from lazynb.jax_compat.substitutes import MAX_DORMANT_USES
+from lazynb.recording.lazy_blocks import blocks, patches
 
 PUBLIC = (jnp, jnp.linalg, jax.nn, jax.lax, jax.random, jax.extend.core)
 
@@ -124,7 +124,7 @@ def test_entering_and_leaving_in_a_task_takes_few_calls(no_other_loop):
 
 
 def test_a_loop_that_works_eagerly_in_between_stays_at_rest():
-    for _ in range(LEEWAY):
+    for _ in range(MAX_DORMANT_USES):
         pair()
         x = jnp.ones(3) + 1
         assert isinstance(x, jax.Array) and not isinstance(x, lazynb.LazyTensor)
@@ -345,10 +345,10 @@ USES = {
 
 @pytest.mark.parametrize("use", USES)
 def test_many_eager_uses_restore_the_modules(use):
-    for _ in range(LEEWAY // 3):
+    for _ in range(MAX_DORMANT_USES // 3):
         USES[use]()
     assert patches.rest.on
-    for _ in range(LEEWAY):
+    for _ in range(MAX_DORMANT_USES):
         USES[use]()
     assert_put_back()
     with lazynb.lazy():
@@ -357,7 +357,7 @@ def test_many_eager_uses_restore_the_modules(use):
 
 def test_uses_beside_a_lazy_thread_leave_the_substitutes():
     with lazy_thread(lambda: (jnp.sin, isinstance(jnp.ones(2) + 1, lazynb.LazyTensor))) as ended:
-        for _ in range(2 * LEEWAY):
+        for _ in range(2 * MAX_DORMANT_USES):
             for use in ("name", "operator"):
                 USES[use]()
         assert patches.on and not patches.rest.on

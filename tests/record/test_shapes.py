@@ -13,7 +13,7 @@ from jax import random
 from oracle import assert_same
 
 import lazynb
-from lazynb.record.fast import shapes
+from lazynb.recording.replay import eval_shape_cache
 
 SIZE = 3
 COUNT = [0]
@@ -28,8 +28,8 @@ def fresh(init, *args, **kwargs):
 @pytest.fixture
 def known():
     """The memory, empty."""
-    shapes._known.clear()
-    return shapes._known
+    eval_shape_cache._known.clear()
+    return eval_shape_cache._known
 
 
 def lazily(function, times=2):

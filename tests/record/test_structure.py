@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lazynb.record.structure import jaxpr_content, structure
+from lazynb.recording.jaxpr_structure import jaxpr_content, structure
 
 
 def make(constant=2.0, axis=0):

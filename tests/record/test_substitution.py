@@ -20,8 +20,8 @@ from ownership import assert_own
 
 import lazynb
 from lazynb.config import config
-from lazynb.record.blocks import patches
-from lazynb.record.tensor import LazyTensor
+from lazynb.recording.lazy_blocks import patches
+from lazynb.recording.lazy_tensor import LazyTensor
 
 MODULES = (jnp, jnp.linalg, jax.nn, jax.lax, jax.random)
 

@@ -11,8 +11,8 @@ from xla.plain_hlo import kernels
 
 import lazynb
 from benchmarks.programs import cartpole
-from lazynb.execute.misses import log
-from lazynb.why.answer import causes_of
+from lazynb.compare.misses.compilation_causes import causes_of
+from lazynb.running.miss_log import miss_log
 
 rng = np.random.default_rng(0)
 
@@ -179,11 +179,11 @@ def cell(clean, tmp_path):
         file = f"<ipython-input-{count}-{os.path.basename(tmp_path)}>"
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
         space = {"jnp": jnp, "jax": jax, "np": np, "x": x, "__name__": "__main__", **variables}
-        before = log.total
+        before = miss_log.total
         with lazynb.lazy():
             exec(compile(text, file, "exec"), space)
             value = np.asarray(space["y"])
-        return log.total - before, value
+        return miss_log.total - before, value
 
     return run
 
@@ -196,7 +196,7 @@ def test_an_edited_literal_misses_once_and_then_becomes_an_input(cell):
 def test_the_miss_cause_names_the_edited_literal(cell):
     cell("y = jnp.sin(x) * 0.1")
     cell("y = jnp.sin(x) * 0.05")
-    (cause,) = causes_of(log.misses[-1])
+    (cause,) = causes_of(miss_log.misses[-1])
     assert cause.code == "LNB440" and "number 0.1 at" in cause.text
     assert cause.text.endswith("is now 0.05: from here on an input")
 
@@ -224,10 +224,10 @@ def test_lines_that_always_change_compile_at_most_ten_programs(cell):
 
 def test_generated_code_has_inputs(clean):
     with lazynb.lazy():
-        before = log.total
+        before = miss_log.total
         for number in range(2, 12):
             np.asarray(eval(f"x * {number}"))
-    assert log.total - before == 1
+    assert miss_log.total - before == 1
 
 
 def test_another_value_of_a_variable_is_a_hit(cell):
@@ -300,6 +300,6 @@ def test_a_loop_records_its_constants_again(clean):
         return np.asarray(y)
 
     with lazynb.lazy():
-        before = log.total
+        before = miss_log.total
         loop(20), loop(20)
-    assert log.total - before == 1
+    assert miss_log.total - before == 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lazynb.targets.compilers import compiler_of
-from lazynb.targets.target import parse
+from lazynb.xla.targets.compiler_packages import compiler_of
+from lazynb.xla.targets.target_chip import parse_target
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def needs():
     """Skips the test unless there is a compiler for the target of that name."""
 
     def needs(name):
-        target = parse(name)
+        target = parse_target(name)
         if target is not None:
             compiler = compiler_of(target.chip.platform)
             if not compiler.is_installed:

@@ -6,14 +6,14 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.notebook.lab.marks import Cells, kernel_lines
-from lazynb.targets.target import parse
-from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.highlights import line_chips
-from lazynb.view.inspection.words import counts, headline, is_kernel
-from lazynb.xla.clusters import find_clusters
-from lazynb.xla.cost.roof import bounds_of, moved
+from lazynb.notebook.line_marks import CellIndex, kernel_lines
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_figures import line_chips
+from lazynb.report.inspection.inspection_phrases import counts, headline, is_kernel
+from lazynb.xla.cost.roofline import bounds_of, bytes_moved
+from lazynb.xla.hlo.clusters import find_clusters
 from lazynb.xla.hlo.module import parse as parse_hlo
+from lazynb.xla.targets.target_chip import parse_target
 from targets.programs import PROGRAMS
 
 TRANSFERS = """HloModule m
@@ -59,16 +59,16 @@ def test_transfers_are_not_counted_as_kernels():
 def test_only_bytes_of_device_memory_are_counted_as_moved():
     """A transfer's start reads HBM, its end writes VMEM; the product reads one operand there."""
     clusters = {cluster.name: cluster for cluster in find_clusters(parse_hlo(TRANSFERS))}
-    assert moved(clusters["copy-start"]) == 256 * 128 * 4
-    assert moved(clusters["copy-done"]) == 0
-    assert moved(clusters["fusion"]) == 128 * 64 * 4 + 256 * 64 * 4
-    assert moved(clusters["copy.1"]) == 4
+    assert bytes_moved(clusters["copy-start"]) == 256 * 128 * 4
+    assert bytes_moved(clusters["copy-done"]) == 0
+    assert bytes_moved(clusters["fusion"]) == 128 * 64 * 4 + 256 * 64 * 4
+    assert bytes_moved(clusters["copy.1"]) == 4
 
 
 def test_the_lower_bound_of_a_product_follows_from_its_operations_and_bytes():
     module = parse_hlo(TRANSFERS)
     clusters = [cluster for cluster in find_clusters(module) if cluster.name == "fusion"]
-    chip = parse("v5e").chip
+    chip = parse_target("v5e").chip
     bound = bounds_of(module, clusters, {}, chip)["fusion"]
     operations = 2 * 256 * 128 * 64
     assert bound.matrix == operations
@@ -84,7 +84,7 @@ def test_the_chip_is_in_the_inspection(target, needs):
         y = jnp.tanh(x) @ jnp.exp(x).T
         compilation = lazynb.compile(y, target=target)
     data = inspection(compilation)
-    chip = parse(target).chip
+    chip = parse_target(target).chip
     assert data["chip"]["memory"] == chip.memory
     assert data["chip"]["peaks"][0][1] == max(chip.peak.values())
     assert not data["ran"] and data["machine"] is None
@@ -120,7 +120,7 @@ def test_transfers_are_no_kernels_in_any_view(needs):
     assert any("no kernel: a transfer" in phrase for _, phrases in lines for phrase in phrases)
 
 
-class OneCell(Cells):
+class OneCell(CellIndex):
     """Takes the lines of every file for one cell's."""
 
     def of(self, file):

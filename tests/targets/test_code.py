@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.notebook.answers import Answers
-from lazynb.view.inspection.contents import inspection
+from lazynb.notebook.frontend_requests import RequestHandler
+from lazynb.report.inspection.inspection_data import inspection
 from targets.programs import PROGRAMS
 
 
@@ -90,10 +90,10 @@ def test_code_is_loaded_on_request_live_and_stored_in_static_forms(needs):
     compilation = compiled(needs("h100"))
     data = inspection(compilation, live=True)
     assert all(one["code"] is None for one in data["clusters"])
-    answer = Answers(compilation, data).answer({"type": "code", "cluster": 0, "id": 7})
+    answer = RequestHandler(compilation, data).answer({"type": "code", "cluster": 0, "id": 7})
     assert answer["id"] == 7 and ".entry" in answer["code"]["assembly"]
     kept = inspection(compilation)
     assert kept["clusters"][0]["code"] == answer["code"]
     assert "shared memory of a block" in compilation._repr_mimebundle_()["text/html"]
-    wrong = Answers(compilation, data).answer({"type": "code", "cluster": 99, "id": 8})
+    wrong = RequestHandler(compilation, data).answer({"type": "code", "cluster": 99, "id": 8})
     assert wrong["type"] == "error"

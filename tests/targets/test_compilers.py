@@ -10,8 +10,8 @@ import pytest
 
 import lazynb
 from lazynb.cli.main import main
-from lazynb.targets import compilers
-from lazynb.targets.compilers import COMPILERS, CompilerMissing, NotInstalled
+from lazynb.xla.targets import compiler_packages
+from lazynb.xla.targets.compiler_packages import COMPILERS, CompilerMissing, InstallError
 
 
 @pytest.fixture
@@ -56,8 +56,8 @@ def test_a_failed_install_reports_the_error_of_pip(nowhere, monkeypatch, capsys,
         assert "--no-deps" in command and "--target" in command
         return subprocess.CompletedProcess(command, status, "", stderr)
 
-    monkeypatch.setattr(compilers.subprocess, "run", run)
-    with pytest.raises(NotInstalled, match=words):
+    monkeypatch.setattr(compiler_packages.subprocess, "run", run)
+    with pytest.raises(InstallError, match=words):
         COMPILERS["tpu"].install()
     assert not COMPILERS["tpu"].is_installed
     assert main(["targets", "install", "tpu"]) == 2
@@ -67,12 +67,12 @@ def test_a_failed_install_reports_the_error_of_pip(nowhere, monkeypatch, capsys,
 def test_the_command_lists_installs_and_removes(nowhere, monkeypatch, capsys):
     def run(command, **_):
         target = command[command.index("--target") + 1]
-        metadata = compilers.Path(target) / "libtpu-1.2.dist-info" / "METADATA"
+        metadata = compiler_packages.Path(target) / "libtpu-1.2.dist-info" / "METADATA"
         metadata.parent.mkdir(parents=True)
         metadata.write_text("Metadata-Version: 2.1\nName: libtpu\nVersion: 1.2\n")
         return subprocess.CompletedProcess(command, 0, "", "")
 
-    monkeypatch.setattr(compilers.subprocess, "run", run)
+    monkeypatch.setattr(compiler_packages.subprocess, "run", run)
     assert main(["targets", "install", "tpu"]) == 0
     assert "installed libtpu 1.2" in capsys.readouterr().out
     assert main(["targets"]) == 0

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.record.trace import thread_trace
+from lazynb.recording.lazy_trace import thread_trace
 
 TYPE = jax.ShapeDtypeStruct
 

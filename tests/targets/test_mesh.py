@@ -8,8 +8,8 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import lazynb
-from lazynb.targets.mesh import BadMesh, layout
-from lazynb.targets.target import parse
+from lazynb.xla.targets.target_chip import parse_target
+from lazynb.xla.targets.target_mesh import BadMesh, mesh_layout
 
 
 @pytest.mark.parametrize(
@@ -26,18 +26,18 @@ from lazynb.targets.target import parse
 )
 def test_a_mesh_that_does_not_fit_the_target_is_refused(target, mesh, shards, words):
     with pytest.raises(BadMesh) as raised:
-        parse(target).on_mesh(mesh, shards)
+        parse_target(target).on_mesh(mesh, shards)
     assert words in str(raised.value)
 
 
 def test_inputs_are_sharded_as_their_rules_say():
-    found = layout("data=2,model=2", ["x=data,.", "params=.,model"])
+    found = mesh_layout("data=2,model=2", ["x=data,.", "params=.,model"])
     x = jnp.ones((4, 6))
     assert found.sharding(x, ("x",)).spec == P("data", None)
     assert found.sharding(x, ("params['w']",)).spec == P(None, "model")
     assert found.sharding(x, ("other",)).spec == P()
     assert found.sharding(x, ()).spec == P()
-    assert layout({"data": 4}, {"x": P("data")}).sharding(x, ("x",)).spec == P("data")
+    assert mesh_layout({"data": 4}, {"x": P("data")}).sharding(x, ("x",)).spec == P("data")
 
 
 def test_an_array_keeps_the_sharding_it_has_here():
@@ -46,9 +46,9 @@ def test_an_array_keeps_the_sharding_it_has_here():
         pytest.skip("one device")
     mesh = jax.sharding.Mesh(devices[:2], ("data",))
     x = jax.device_put(jnp.ones((8, 2)), jax.sharding.NamedSharding(mesh, P("data")))
-    found = layout("data=4")
+    found = mesh_layout("data=4")
     assert found.sharding(x, ()).spec == P("data")
-    assert layout("batch=4").sharding(x, ()).spec == P()
+    assert mesh_layout("batch=4").sharding(x, ()).spec == P()
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_an_array_keeps_the_sharding_it_has_here():
 )
 def test_a_sharding_that_does_not_fit_the_array_is_refused(shape, spec, words):
     with pytest.raises(BadMesh) as raised:
-        layout("data=4", spec).sharding(jnp.ones(shape), ("x",))
+        mesh_layout("data=4", spec).sharding(jnp.ones(shape), ("x",))
     assert words in str(raised.value)
 
 

@@ -11,9 +11,9 @@ from xla.random_programs import inputs_of, random_program, values
 from xla.statements import Reading
 
 import lazynb
-from lazynb.execute.dumps import dumping
+from lazynb.running.compiler_dump import record_dumps
+from lazynb.xla.dump_reader import DumpReader as Dumped
 from lazynb.xla.evidence import COMPILER
-from lazynb.xla.reading import Reading as Dumped
 from targets.programs import PROGRAMS
 
 TARGETS = [
@@ -35,7 +35,7 @@ def target(request, needs):
 
 
 def compiled(name, target):
-    with lazynb.lazy(), dumping(Dumped):
+    with lazynb.lazy(), record_dumps(Dumped):
         result = PROGRAMS[name]()
         return lazynb.compile(result, target=target)
 
@@ -74,7 +74,7 @@ def wrong(compilation):
 def test_kernels_and_fates_of_random_programs_are_those_of_the_hlo(seed, target):
     program = random_program(seed)
     x, y = map(jnp.asarray, inputs_of(program.shape))
-    with lazynb.lazy(), dumping(Dumped):
+    with lazynb.lazy(), record_dumps(Dumped):
         compilation = lazynb.compile(*values(program, x, y), target=target)
     assert list(wrong(compilation)) == []
     for trace in compilation.traces:
@@ -93,7 +93,7 @@ s = n.sum()
 @pytest.mark.parametrize("name", ["v5e", "h100"])
 def test_a_kernel_has_no_operation_that_only_its_fusion_s_name_bears(name, needs):
     values = {"jax": jax, "x": jnp.ones((512, 256)), "w": jnp.ones((256, 1024))}
-    with lazynb.lazy(), dumping(Dumped):
+    with lazynb.lazy(), record_dumps(Dumped):
         exec(SHARED, values)
         compilation = lazynb.compile(*(values[one] for one in "snyh"), target=needs(name))
     assert list(wrong(compilation)) == []

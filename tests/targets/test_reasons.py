@@ -8,16 +8,16 @@ import pytest
 from xla import plain_hlo
 
 import lazynb
-from lazynb.execute.dumps import dumping
+from lazynb.running.compiler_dump import record_dumps
+from lazynb.xla.dump_reader import DumpReader
 from lazynb.xla.evidence import UNKNOWN, VERIFIED
-from lazynb.xla.reading import Reading
-from lazynb.xla.verify import NotTestable
+from lazynb.xla.fusion.boundary_experiments import NotTestable
 
 
 @pytest.mark.parametrize("name", ["v5e", "h100"])
 def test_each_recompilation_verdict_is_true_of_the_recompiled_program(name, needs):
     """``h`` is held and read by two; each verdict is true of the program compiled again."""
-    with lazynb.lazy(), dumping(Reading):
+    with lazynb.lazy(), record_dumps(DumpReader):
         x = jnp.ones((512, 256))
         h = jnp.exp(x * 2).sum(-1)
         y, z = jnp.sin(h) + 1, jnp.sort(h * 3)

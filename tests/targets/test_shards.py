@@ -14,7 +14,7 @@ import pytest
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec as P
 
 import lazynb
-from lazynb.targets.shards import BadMesh
+from lazynb.xla.targets.target_mesh import BadMesh
 
 TYPE = jax.ShapeDtypeStruct
 MESH = AbstractMesh((2, 2), ("data", "model"))

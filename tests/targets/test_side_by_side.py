@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.session.side_by_side import made
-from lazynb.view.reports.targets import SideBySide
+from lazynb.compare.differences.variant_comparison import program_figures
+from lazynb.report.target_report import TargetComparison
 
 
 def looped(target, turns):
@@ -21,7 +21,7 @@ def looped(target, turns):
 def test_loop_kernels_and_bytes_count_once_per_iteration(target, needs):
     """What stands outside of the loop runs once: seven turns more are seven times the body."""
     needs(target)
-    less, more = (made(looped(target, turns)) for turns in (5, 12))
+    less, more = (program_figures(looped(target, turns)) for turns in (5, 12))
     assert (less.kernels, less.moved) == (more.kernels, more.moved)
     assert more.runs > less.runs > less.kernels
     body, rest = divmod(more.moved_in_all - less.moved_in_all, 7)
@@ -37,7 +37,7 @@ def test_a_loop_of_unknown_length_has_no_totals(needs):
         x = jnp.ones((64, 64))
         y = jax.lax.while_loop(lambda y: y.sum() < 9e3, lambda y: jnp.tanh(y) + y, x)
         compilation = lazynb.compile(y, target=needs("v5e"))
-    one = made(compilation)
+    one = program_figures(compilation)
     assert one.runs is None and one.moved_in_all is None and one.moved > 0
-    text = repr(SideBySide([compilation]))
+    text = repr(TargetComparison([compilation]))
     assert "how often they run is not known" in text and "each kernel once" in text

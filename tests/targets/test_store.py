@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.targets.process import worker_of
+from lazynb.xla.targets.compiler_process import compiler_process
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def asked(monkeypatch):
     """The platforms whose worker was asked."""
     asked = []
     for platform in ("tpu", "cuda"):
-        worker = worker_of(platform)
+        worker = compiler_process(platform)
 
         def ask(question, platform=platform, ask=worker.ask):
             asked.append(platform)
@@ -77,7 +77,7 @@ def test_without_a_writable_store_it_compiles_each_time(needs, kept, asked):
 
 def test_the_number_of_entries_is_bounded(needs, kept, monkeypatch):
     needs("h100")
-    monkeypatch.setattr("lazynb.targets.store._KEPT", 2)
+    monkeypatch.setattr("lazynb.xla.targets.target_compilation._MAX_ENTRIES", 2)
     with lazynb.lazy():
         for size in (4, 8, 16, 32):
             lazynb.compile(jnp.sin(jnp.ones(size)), target="h100")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lazynb.targets.chip import chips
-from lazynb.targets.listing import listed
-from lazynb.targets.target import UnknownTarget, parse, parse_all
+from lazynb.xla.targets.compiler_packages import target_table
+from lazynb.xla.targets.target_chip import UnknownTarget, chips, parse_target, parse_targets
 
 
 @pytest.mark.parametrize(
@@ -24,14 +23,14 @@ from lazynb.targets.target import UnknownTarget, parse, parse_all
     ],
 )
 def test_target_names_are_parsed_into_chip_shape_and_title(text, name, shape, title):
-    target = parse(text)
+    target = parse_target(text)
     assert (target.name, target.shape, target.title) == (name, shape, title)
-    assert parse(target.name) == target
+    assert parse_target(target.name) == target
 
 
 @pytest.mark.parametrize("text", [None, "cpu", " CPU"])
 def test_cpu_and_none_mean_this_machine(text):
-    assert parse(text) is None
+    assert parse_target(text) is None
 
 
 @pytest.mark.parametrize(
@@ -50,33 +49,33 @@ def test_cpu_and_none_mean_this_machine(text):
 )
 def test_an_unknown_target_is_refused_with_suggestions(text, words):
     with pytest.raises(UnknownTarget) as raised:
-        parse(text)
+        parse_target(text)
     assert isinstance(raised.value, ValueError)
     for word in words:
         assert word in str(raised.value)
 
 
 def test_a_list_of_targets_is_parsed_without_duplicates():
-    assert parse_all("cpu, v5e,h100:8,v5e") == [None, parse("v5e"), parse("h100:8")]
+    assert parse_targets("cpu, v5e,h100:8,v5e") == [None, parse_target("v5e"), parse_target("h100:8")]
 
 
 @pytest.mark.parametrize("text", ["", " ", ",", " , "])
 def test_an_empty_list_is_refused(text):
     with pytest.raises(UnknownTarget, match="names no chip"):
-        parse_all(text)
+        parse_targets(text)
 
 
 def test_the_devices_of_a_mesh_are_all_of_them():
-    assert parse("v5e:4x4").on_mesh("data=16").title == "16 TPU v5e (4x4)"
+    assert parse_target("v5e:4x4").on_mesh("data=16").title == "16 TPU v5e (4x4)"
 
 
 def test_the_list_has_each_chip_and_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setenv("LAZYNB_COMPILERS", str(tmp_path))
-    text = repr(listed())
+    text = repr(target_table())
     for chip in chips().values():
         assert chip.title in text
     assert "lazynb targets install tpu" in text and "lazynb targets install gpu" in text
-    assert [one["compiler"] for one in listed().to_dicts()] == [""] * len(chips())
+    assert [one["compiler"] for one in target_table().to_dicts()] == [""] * len(chips())
 
 
 @pytest.mark.parametrize("name", sorted(chips()))

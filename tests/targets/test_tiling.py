@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import lazynb
-from lazynb.xla.cost.memory_texts import read_allocations
-from lazynb.xla.hlo.tiling import padded_bytes
+from lazynb.xla.cost.buffer_assignment import read_allocations
+from lazynb.xla.hlo.shapes import padded_bytes
 from targets.programs import PROGRAMS
 
 

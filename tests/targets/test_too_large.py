@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.targets.compiled import OutOfMemory
-from lazynb.targets.target import parse
+from lazynb.xla.targets.target_chip import parse_target
+from lazynb.xla.targets.target_compilation import OutOfMemory
 
 GIB = 1 << 30
 
@@ -31,13 +31,13 @@ GIB = 1 << 30
     ],
 )
 def test_needed_and_available_bytes_are_read_from_the_error(words, needed, available):
-    error = OutOfMemory(words, parse("v5e"))
+    error = OutOfMemory(words, parse_target("v5e"))
     assert error.needed == pytest.approx(needed * GIB, abs=1)
     assert error.available == pytest.approx(available * GIB, abs=1)
 
 
 def test_an_error_without_figures_has_none():
-    assert OutOfMemory("RESOURCE_EXHAUSTED: no", parse("v5e")).needed is None
+    assert OutOfMemory("RESOURCE_EXHAUSTED: no", parse_target("v5e")).needed is None
 
 
 def test_the_error_names_the_largest_values(needs):

@@ -13,15 +13,21 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb import _jax as jc
-from lazynb.execute.dumps import dumping
-from lazynb.targets.compiled import TargetError, _error, compile_for
-from lazynb.targets.compilers import compiler_of
-from lazynb.targets.mesh import BadMesh
-from lazynb.targets.process import CompilerCrashed, Worker, last_words, worker_of
-from lazynb.targets.result import CostAnswer, Refused
-from lazynb.targets.target import UnknownTarget, parse
-from lazynb.xla.reading import Reading
+from lazynb import jax_compat as jc
+from lazynb.running.compiler_dump import record_dumps
+from lazynb.xla.dump_reader import DumpReader
+from lazynb.xla.targets.compiler_packages import compiler_of
+from lazynb.xla.targets.compiler_process import (
+    CompileFailure,
+    CompilerCrashed,
+    CompilerProcess,
+    CostResult,
+    compiler_process,
+    last_error,
+)
+from lazynb.xla.targets.target_chip import UnknownTarget, parse_target
+from lazynb.xla.targets.target_compilation import TargetError, _compile_error, compile_for
+from lazynb.xla.targets.target_mesh import BadMesh
 
 
 @pytest.fixture
@@ -35,9 +41,9 @@ def pending(needs):
 
 def test_the_worker_process_is_reused(pending):
     lazynb.compile(pending, target="v5e")
-    process = worker_of("tpu")._process
+    process = compiler_process("tpu")._process
     lazynb.compile(pending, target="v6e")
-    assert worker_of("tpu")._process is process
+    assert compiler_process("tpu")._process is process
 
 
 def test_two_processes_can_each_have_a_worker(needs, monkeypatch):
@@ -50,8 +56,8 @@ def test_two_processes_can_each_have_a_worker(needs, monkeypatch):
         )
 
     assert compiled(2).clusters
-    process = worker_of("tpu")._process
-    monkeypatch.setattr("lazynb.targets.process._workers", others := {})
+    process = compiler_process("tpu")._process
+    monkeypatch.setattr("lazynb.xla.targets.compiler_process._workers", others := {})
     try:
         assert compiled(3).clusters
     finally:
@@ -61,7 +67,7 @@ def test_two_processes_can_each_have_a_worker(needs, monkeypatch):
 
 def test_a_killed_worker_is_reported_and_replaced(pending, monkeypatch):
     lazynb.compile(pending, target="v5e")
-    worker = worker_of("tpu")
+    worker = compiler_process("tpu")
     check = worker._check
 
     def ends():  # it has been asked
@@ -79,7 +85,7 @@ def test_a_killed_worker_is_reported_and_replaced(pending, monkeypatch):
 
 def test_an_interrupt_ends_the_compilation(pending):
     lazynb.compile(pending, target="v5e")
-    worker_of("tpu")._process.send_signal(signal.SIGSTOP)
+    compiler_process("tpu")._process.send_signal(signal.SIGSTOP)
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     start = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
@@ -102,7 +108,7 @@ def test_an_invalid_slice_is_refused(pending):
 
 def test_a_faulty_chip_description_raises_a_target_error(needs):
     """Only a slice that there is not is none: other troubles have their own words."""
-    target = parse(needs("h100"))
+    target = parse_target(needs("h100"))
     odd = dataclasses.replace(target.chip, device={**target.chip.device, "nonsense": 3})
     program = jax.jit(lambda x: x + 1).trace(jax.ShapeDtypeStruct((4,), jnp.float32))
     lowering = jc.lowering_of(program.lower(lowering_platforms=("cuda",)))
@@ -111,7 +117,7 @@ def test_a_faulty_chip_description_raises_a_target_error(needs):
     assert not isinstance(caught.value, UnknownTarget) and "slice" not in str(caught.value)
 
 
-class Ending(Worker):
+class Ending(CompilerProcess):
     """A worker that ends at one text."""
 
     def __init__(self, bad):
@@ -122,7 +128,7 @@ class Ending(Worker):
         self.asked += 1
         if self.bad in question.texts:
             raise CompilerCrashed("ended")
-        return CostAnswer(tuple({"flops": float(text)} for text in question.texts))
+        return CostResult(tuple({"flops": float(text)} for text in question.texts))
 
 
 def test_a_program_that_ends_the_process_has_no_costs_and_the_others_have():
@@ -136,10 +142,10 @@ def test_a_program_that_ends_the_process_has_no_costs_and_the_others_have():
 
 @pytest.mark.parametrize("name", ["v5e", "h100"])
 def test_costs_are_requested_lazily_and_once(name, needs, monkeypatch):
-    worker, asked = worker_of("tpu" if name == "v5e" else "cuda"), []
+    worker, asked = compiler_process("tpu" if name == "v5e" else "cuda"), []
     costs = worker.costs
     monkeypatch.setattr(worker, "costs", lambda texts: asked.append(len(texts)) or costs(texts))
-    with lazynb.lazy(), dumping(Reading):
+    with lazynb.lazy(), record_dumps(DumpReader):
         x = jnp.ones((256, 128)) + 1
         compilation = lazynb.compile(jnp.exp(x @ x.T).sum(0), target=needs(name))
     assert compilation.clusters and not asked
@@ -164,7 +170,7 @@ def test_costs_are_requested_lazily_and_once(name, needs, monkeypatch):
     ],
 )
 def test_only_error_lines_of_the_worker_are_reported(written, words):
-    assert last_words(written).startswith(words) and bool(last_words(written)) == bool(words)
+    assert last_error(written).startswith(words) and bool(last_error(written)) == bool(words)
 
 
 def test_a_program_that_jax_cannot_lower_is_refused_with_its_line(pending):
@@ -185,5 +191,7 @@ def test_a_mesh_that_the_slice_cannot_hold(pending):
 
 
 def test_a_full_disk_is_not_reported_as_out_of_device_memory():
-    refused = Refused("XlaRuntimeError", "RESOURCE_EXHAUSTED: /tmp/x; No space left on device", "compile")
-    assert "The disk is full" in str(_error(parse("h100"), refused, None))
+    refused = CompileFailure(
+        "XlaRuntimeError", "RESOURCE_EXHAUSTED: /tmp/x; No space left on device", "compile"
+    )
+    assert "The disk is full" in str(_compile_error(parse_target("h100"), refused, None))

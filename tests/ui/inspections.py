@@ -6,9 +6,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from lazynb.record.snapshot import snapshot
-from lazynb.view import GraphView, build
-from lazynb.view.graph.tree import groups
+from lazynb.recording.snapshot import snapshot_nodes
+from lazynb.report import GraphView, build
+from lazynb.report.graph.graph_json import groups
 
 Json = dict[str, Any]
 
@@ -632,12 +632,14 @@ def view(nodes: list[Json], file: str) -> GraphView:
     made = []
     for one in nodes:
         where = one["place"]
-        place = where and snapshot.Place(file, where["line"], where["text"], where["cell"])
+        place = where and snapshot_nodes.Place(file, where["line"], where["text"], where["cell"])
         operands = tuple((node, result) for node, result in one["operands"])
         call = None if one["call"] is None else f"f{one['call']}"
         fields = {**one, "place": place, "operands": operands, "call": call, "call_id": one["call"]}
-        made.append(snapshot.Node(**{**fields, "avals": tuple(one["avals"]), "names": tuple(one["names"])}))
-    return build(snapshot.Snapshot(tuple(made)), limit=40)
+        made.append(
+            snapshot_nodes.Node(**{**fields, "avals": tuple(one["avals"]), "names": tuple(one["names"])})
+        )
+    return build(snapshot_nodes.Snapshot(tuple(made)), limit=40)
 
 
 def large(operations: int = 10_000) -> Json:

@@ -16,7 +16,7 @@ from test_browser_pair import pair
 from test_browser_switch import both
 
 import lazynb
-from lazynb.view.inspection.show import bundle
+from lazynb.report.inspection.inspection_page import static_mime_bundle
 
 KERNEL = "(message, answer) => {}"
 DARK = {"light": ("#fff", "#111"), "dark": ("#111", "#e6e6e6")}
@@ -126,7 +126,7 @@ def programs():
     )
     return {
         "graph": waiting,
-        "inspection": bundle(made, opened=every)["text/html"],
+        "inspection": static_mime_bundle(made, opened=every)["text/html"],
         "breaks": lazynb.breaks()._repr_html_(),
         "cache": lazynb.cache_info()._repr_html_(),
     }

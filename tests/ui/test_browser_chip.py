@@ -6,7 +6,7 @@ import inspections as data
 import pytest
 from reading import tab, thing, things
 
-from lazynb.view.file_key import file_key
+from lazynb.report.inspection.source_data import file_key
 
 KERNEL = """(message, answer) => {
   const code = { hlo: "%late = f32[] add()", facts: [["grid", "2 × 1 × 1"]], language: "PTX",

@@ -11,7 +11,7 @@ import pytest
 from reading import tab, thing
 
 import lazynb
-from lazynb.view.inspection.contents import inspection
+from lazynb.report.inspection.inspection_data import inspection
 
 TABS = ["Graph", "Fusion", "HLO", "Code", "Cost", "Memory", "Cache", "Breaks"]
 

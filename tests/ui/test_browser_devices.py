@@ -6,7 +6,7 @@ import inspections as data
 import pytest
 from reading import tab
 
-from lazynb.view.inspection.schema import Layout
+from lazynb.xla.inspection_schema import Layout
 
 ROWS: Layout = {
     "text": "f32[8,4] as P('data', None) over data=2 × model=2: 4×4 on each of 4 devices",

@@ -12,7 +12,7 @@ from inspections import empty, large, small
 from reading import tab
 
 import lazynb
-from lazynb.view.inspection.contents import inspection
+from lazynb.report.inspection.inspection_data import inspection
 
 # Boxes (by a selector) that lie whole in the part of a pane that is in sight.
 IN_SIGHT = """([pane, boxes]) => {

@@ -7,10 +7,10 @@ import pytest
 from lab_page import violations
 from reading import tab, thing
 
-from lazynb.execute.records import Records
-from lazynb.record.snapshot.snapshot import Place
-from lazynb.session.prediction import ComparedPrediction, Verdict
-from lazynb.view.reports.prediction import Reveal
+from lazynb.compare.differences.kernel_prediction import ComparedPrediction, Verdict
+from lazynb.report.prediction_report import PredictionResult
+from lazynb.running.record_table import Records
+from lazynb.user_code.call_stack import Place
 
 TABS = ["Graph", "Fusion", "HLO", "Code", "Cost", "Memory", "Cache", "Breaks"]
 LONG = "normalised_output_of_the_last_attention_layer"
@@ -135,7 +135,7 @@ def test_a_verdict_is_in_sight(browser):
     """That of ``%%predict``, whatever the lines look like."""
     places = [Place("cell", n, text, 3) for n, text in enumerate([LINE, "y = 2", LINE])]
     verdicts = tuple(Verdict(one, two, True, False, ()) for one, two in zip(places, places[1:]))
-    shown = Reveal(ComparedPrediction(verdicts, ()))._repr_mimebundle_()["text/html"]
+    shown = PredictionResult(ComparedPrediction(verdicts, ()))._repr_mimebundle_()["text/html"]
     for width in 360, 800:
         page = report(browser, shown, width)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

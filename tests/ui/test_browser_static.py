@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb import source
-from lazynb.record.snapshot.snapshot import Place
-from lazynb.session.prediction import ComparedPrediction, Verdict
-from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.html import to_html
-from lazynb.view.reports.prediction import Reveal
+from lazynb.compare.differences.kernel_prediction import ComparedPrediction, Verdict
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_html import to_html
+from lazynb.report.prediction_report import PredictionResult
+from lazynb.user_code import call_stack
+from lazynb.user_code.call_stack import Place
 
 WIDTHS = [360, 800, 1200, 1600]
 NAME = "normalised_output_of_the_last_attention_layer"
@@ -46,7 +46,7 @@ DOTS = """() => [...document.querySelectorAll('body *')].filter((e) =>
 @pytest.fixture
 def forms(clean):
     """The static forms of a session with a loop, a trace break and long names, by what asks for them."""
-    source.register_cell("<cell 7>", 7, CELL)
+    call_stack.register_cell("<cell 7>", 7, CELL)
     scope = {"jax": jax, "jnp": jnp, "x": jnp.ones((16, 16)), "w": jnp.ones((16, 16)) * 0.01}
     with lazynb.lazy():
         exec(compile(CELL, "<cell 7>", "exec"), scope)
@@ -60,7 +60,7 @@ def forms(clean):
                 data, made.snapshot, opened=("fates", "memory", "code", "hlo", "times", "cache", "breaks")
             ),
             "pending": pending._repr_mimebundle_()["text/html"],
-            "predict": Reveal(ComparedPrediction(verdicts, ()))._repr_mimebundle_()["text/html"],
+            "predict": PredictionResult(ComparedPrediction(verdicts, ()))._repr_mimebundle_()["text/html"],
             "breaks": lazynb.breaks()._repr_html_(),
             "cache": lazynb.cache_info()._repr_html_(),
         }

@@ -11,7 +11,7 @@ from lab_page import ROOT
 from test_axe import severe
 from test_docs_site import built
 
-from lazynb.view.inspection.stored import stored
+from lazynb.report.inspection.inspection_page import embedded_data
 
 SCRIPT = ROOT / "docs" / "_static" / "lazynb.js"
 docs = pytest.mark.xdist_group("docs")
@@ -49,7 +49,7 @@ def own_page(folder, held):
 
 
 def test_an_inspector_stands_in_place_of_the_form(opened, tmp_path):
-    page = opened(own_page(tmp_path, stored(data.measured())))
+    page = opened(own_page(tmp_path, embedded_data(data.measured())))
     page.locator(".lazynb-inspector").wait_for()
     assert not page.get_by_text("the static form").is_visible()
     page.get_by_role("tab", name="Memory").click()
@@ -67,8 +67,8 @@ def test_stored_data_are_compressed_and_omitted_if_too_large():
     small, large = data.small(), data.large(10_000)
     for node in large["nodes"]:
         node["name"] += str(hash(str(node)))  # names that nothing makes shorter
-    assert 0 < len(stored(small)) < len(json.dumps(small)) / 3
-    assert stored(large) == ""
+    assert 0 < len(embedded_data(small)) < len(json.dumps(small)) / 3
+    assert embedded_data(large) == ""
 
 
 # ---- the site itself ---------------------------------------------------------------------------------------

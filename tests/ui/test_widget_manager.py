@@ -22,8 +22,8 @@ from lab import ROOT  # noqa: E402
 from nbconvert import HTMLExporter  # noqa: E402
 
 import lazynb  # noqa: E402
-from lazynb.notebook import inspector as module, showing  # noqa: E402
-from lazynb.view.inspection.recorded import recorded  # noqa: E402
+from lazynb.notebook import inspection_display, inspector_widget as module  # noqa: E402
+from lazynb.report.inspection.operation_data import recorded_graph  # noqa: E402
 
 MODULES = ROOT / "extension" / "node_modules"
 # What a page loads, by the name under which it does.
@@ -81,10 +81,10 @@ def embedded(widget):
 def kept(clean, monkeypatch):
     """What JupyterLab stores of a cell's inspector, with the state of its widgets."""
     shown = []
-    monkeypatch.setattr(showing, "LATER", 0)
-    monkeypatch.setattr(showing, "somebody_looks", lambda: True)
+    monkeypatch.setattr(inspection_display, "DEFERRED_NODES", 0)
+    monkeypatch.setattr(inspection_display, "may_show_widgets", lambda: True)
     monkeypatch.setattr(module.Inspector, "fill_in_later", lambda self: None)
-    for where in (showing, module):
+    for where in (inspection_display, module):
         monkeypatch.setattr(where, "lab", lambda: ("cell", "run"))
     monkeypatch.setattr(module, "display", lambda data, metadata=None, **_: shown.append(data))
     with lazynb.lazy():
@@ -129,7 +129,7 @@ def test_the_recorded_graph_is_shown_after_an_interrupted_reading(opened, clean)
     with lazynb.lazy():
         made = lazynb.compile(jnp.tanh(jnp.ones((4, 4))) * 2)
     widget = module.Inspector(made, {})
-    widget.recorded, widget.working = recorded(made), module.INTERRUPTED
+    widget.recorded, widget.working = recorded_graph(made), module.INTERRUPTED
     page = opened(embedded(widget))
     page.locator(".lz-kind-op", has_text="tanh").wait_for()
     assert "Interrupted" in page.locator(".lz-reading").inner_text()

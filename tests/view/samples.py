@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from lazynb.record.snapshot.snapshot import Node, Place, Snapshot
+from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
+from lazynb.user_code.call_stack import Place
 
 
 class Trace:

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.view import style
-from lazynb.view.graph.highlights import chip_width, chips_of, cluster_chip
-from lazynb.view.graph.model import Highlight
-from lazynb.view.inspection.colours import GREY, LOOKS, looks
-from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.highlights import hatched
-from lazynb.view.inspection.html import to_html
+from lazynb.report import drawing_style
+from lazynb.report.graph.graph_view import Highlight, chip_width, chips_of, cluster_chip
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_figures import pattern_css
+from lazynb.report.inspection.inspection_html import to_html
+from lazynb.report.inspection.inspection_index import GREY, LOOKS, assign_looks
 
 # What a colour is to an eye without one kind of cones (Machado, Oliveira and Fernandes, 2009, severity 1), on
 # linear RGB.
@@ -77,18 +76,18 @@ def test_the_colour_distance_equals_published_values():
 
 @pytest.mark.parametrize("eye", EYES)
 def test_every_eye_tells_the_colours_apart(eye):
-    seen = lab(style.CLUSTERS, eye)
+    seen = lab(drawing_style.CLUSTERS, eye)
     distances = apart(seen[:, None], seen[None]) + 100 * np.eye(len(seen))
     assert distances.min() >= 10
 
 
 def test_each_kernel_has_a_look_of_its_own_while_there_are_enough():
     assert len(LOOKS) == 65
-    found = looks([False] * 65, [(0, other) for other in range(1, 65)])
+    found = assign_looks([False] * 65, [(0, other) for other in range(1, 65)])
     assert found == list(LOOKS)
     chips = [cluster_chip("", look) for look in found]
     assert len({(chip.colour, chip.pattern) for chip in chips}) == 65
-    assert all(chip.pattern == 0 for chip in chips[: len(style.CLUSTERS) - 1]), "patterns come last"
+    assert all(chip.pattern == 0 for chip in chips[: len(drawing_style.CLUSTERS) - 1]), "patterns come last"
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -99,23 +98,31 @@ def test_neighbouring_kernels_never_share_a_look(seed):
     hubs = chance.sample(range(count), 3)
     pairs = [(hub, other) for hub in hubs for other in range(count) if other != hub]
     pairs += [(chance.randrange(count), chance.randrange(count)) for _ in range(count)]
-    found = looks([False] * count, pairs)
+    found = assign_looks([False] * count, pairs)
     assert all(found[a] != found[b] for a, b in pairs if a != b)
     assert all(a != b for a, b in zip(found, found[1:])) and set(found) <= set(LOOKS)
 
 
 def test_loops_are_grey_and_differ_from_the_next():
-    found = looks([True, False, True, True, False], [])
+    found = assign_looks([True, False, True, True, False], [])
     greys = [found[0], found[2], found[3]]
-    assert len(set(greys)) == 3 and all(look % len(style.CLUSTERS) == GREY for look in greys)
+    assert len(set(greys)) == 3 and all(look % len(drawing_style.CLUSTERS) == GREY for look in greys)
     assert {found[1], found[4]}.isdisjoint(greys)
 
 
 def test_a_pattern_has_room_beside_the_number():
-    plain, other = cluster_chip("c1", 0), cluster_chip("c1", len(style.CLUSTERS))
+    plain, other = cluster_chip("c1", 0), cluster_chip("c1", len(drawing_style.CLUSTERS))
     assert plain.colour == other.colour and chip_width(other) > chip_width(plain)
-    assert hatched(plain) == "" and "gradient" in hatched(other)
-    assert len({hatched(cluster_chip("", n * len(style.CLUSTERS))) for n in range(style.PATTERNS)}) == 5
+    assert pattern_css(plain) == "" and "gradient" in pattern_css(other)
+    assert (
+        len(
+            {
+                pattern_css(cluster_chip("", n * len(drawing_style.CLUSTERS)))
+                for n in range(drawing_style.PATTERNS)
+            }
+        )
+        == 5
+    )
     assert chips_of(Highlight((other, other)), chip_width(other) * 2 + 14) == [other, other]
 
 
@@ -128,6 +135,6 @@ def test_kernels_of_one_cell_never_look_the_same(clean):
         made = lazynb.compile(y)
         data = inspection(made)
     kernels = [one for one in data["clusters"] if one["kind"] not in ("control", "transfer")]
-    assert len(style.CLUSTERS) < len(kernels) <= 65
+    assert len(drawing_style.CLUSTERS) < len(kernels) <= 65
     assert len({one["colour"] for one in kernels}) == len(kernels)
     assert to_html(data, made.snapshot).count("background-image:") > 0

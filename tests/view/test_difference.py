@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.view.reports.miss_report import SIGNS, ExplainedMiss, explained_miss
-from lazynb.view.style import ADDED, CHANGED, REMOVED, ink_on, tint
+from lazynb.report.drawing_style import ADDED, CHANGED, REMOVED, contrasting_ink, tint
+from lazynb.report.miss_report import SIGNS, MissReport, explained_miss
 
 
 def run(*lines, **values):
@@ -95,7 +95,7 @@ def test_the_html_has_the_drawing_and_the_text(edited):
 
 
 def test_without_a_layout_engine_the_text_is_left(edited, monkeypatch):
-    from lazynb.view.reports import miss_report as difference
+    from lazynb.report import miss_report as difference
 
     def missing(*_):
         raise difference.LayoutUnavailable("install graphviz")
@@ -121,7 +121,7 @@ def test_an_unknown_miss_number_is_refused_with_the_known_ones(clean):
     run("print(jnp.cos(x))", x=jnp.ones(3))
     with pytest.raises(ValueError, match="there are 0 to 1"):
         explained_miss(-1)
-    assert isinstance(explained_miss(1), ExplainedMiss)
+    assert isinstance(explained_miss(1), MissReport)
 
 
 def test_equal_steps_of_a_long_trace_are_abbreviated(clean):
@@ -134,8 +134,8 @@ def test_equal_steps_of_a_long_trace_are_abbreviated(clean):
 
 
 def test_the_colours_are_told_apart_and_legible():
-    from lazynb.view import style
+    from lazynb.report import drawing_style
 
     assert len({ADDED, CHANGED, REMOVED}) == 3
-    assert {ADDED, CHANGED, REMOVED} <= set(style.CLUSTERS), "of Okabe and Ito's"
-    assert all(ink_on(colour) for colour in (ADDED, CHANGED, REMOVED))
+    assert {ADDED, CHANGED, REMOVED} <= set(drawing_style.CLUSTERS), "of Okabe and Ito's"
+    assert all(contrasting_ink(colour) for colour in (ADDED, CHANGED, REMOVED))

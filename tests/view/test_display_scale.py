@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb import source
-from lazynb.view.graph.layout import LayoutUnavailable, run_engine
+from lazynb.report.graph.graph_layout import LayoutUnavailable, run_engine
+from lazynb.user_code import call_stack
 from tests.timing import cpu_seconds
 
 COUNT = 10_000
@@ -41,7 +41,7 @@ def cells(x):
     scope = {"x": x}
     text = "x = x * 1.5\n" * 50
     for number in range(COUNT // 50):
-        source.register_cell(f"<scale-{number}>", number, text)
+        call_stack.register_cell(f"<scale-{number}>", number, text)
         exec(compile(text, f"<scale-{number}>", "exec"), scope)
     return scope["x"]
 

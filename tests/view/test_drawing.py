@@ -12,12 +12,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from lazynb.record.snapshot.snapshot import Place
-from lazynb.view import LayoutUnavailable, build
-from lazynb.view.graph import layout
-from lazynb.view.graph.dot import to_dot
-from lazynb.view.graph.svg import to_svg
-from lazynb.view.graph.text import to_text
+from lazynb.report import LayoutUnavailable, build
+from lazynb.report.graph import graph_layout
+from lazynb.report.graph.graph_svg import to_svg
+from lazynb.report.graph.graph_text import to_dot, to_text
+from lazynb.user_code.call_stack import Place
 
 from . import samples
 
@@ -80,7 +79,9 @@ def test_a_long_variable_is_written_in_full(engine: str) -> None:
 
 def test_edges_point_down(engine: str) -> None:
     view = build(samples.training_step())
-    captured = layout.lay_out({b.id: (60, 30) for b in view.boxes}, [(e.tail, e.head) for e in view.edges])
+    captured = graph_layout.lay_out(
+        {b.id: (60, 30) for b in view.boxes}, [(e.tail, e.head) for e in view.edges]
+    )
     assert all(captured.centres[e.tail][1] < captured.centres[e.head][1] for e in view.edges)
 
 
@@ -125,7 +126,7 @@ def test_a_layout_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatc
     slow.write_text("#!/bin/sh\nexec /bin/sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(layout, "TIMEOUT", 0.2)
+    monkeypatch.setattr(graph_layout, "TIMEOUT", 0.2)
     with pytest.raises(LayoutUnavailable, match="more than"):
         to_svg(build(samples.softmax_layer()))
 
@@ -144,8 +145,8 @@ def test_threads_may_draw_at_once(engine: str) -> None:
 def test_the_engine_recovers_from_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     use_engine("wasi", monkeypatch)
     with pytest.raises(LayoutUnavailable, match="failed"):
-        layout.run_engine("digraph {")
-    assert layout.run_engine("digraph { 1 }")
+        graph_layout.run_engine("digraph {")
+    assert graph_layout.run_engine("digraph { 1 }")
 
 
 def test_the_dot_source_has_nodes_clusters_and_edges() -> None:

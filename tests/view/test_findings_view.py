@@ -6,11 +6,11 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.notebook.answers import Answers
-from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.html import to_html
-from lazynb.view.inspection.saved import Saved, entry_of, opened
-from lazynb.view.inspection.text import to_text
+from lazynb.notebook.frontend_requests import RequestHandler
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_file import SavedInspections, inspection_entry, read_inspections
+from lazynb.report.inspection.inspection_html import to_html
+from lazynb.report.inspection.inspection_text import to_text
 
 
 @pytest.fixture
@@ -69,13 +69,13 @@ def test_data_without_findings_show_none(kept):
 
 def test_findings_survive_saving_and_opening(kept, tmp_path):
     file = tmp_path / "one.json"
-    Saved([entry_of(kept)]).save(file)
-    assert opened(file).inspections[0]["findings"][0]["kind"] == "held"
+    SavedInspections([inspection_entry(kept)]).save(file)
+    assert read_inspections(file).inspections[0]["findings"][0]["kind"] == "held"
 
 
 def test_a_without_question_compares_with_the_program_without_the_names(kept):
     data = inspection(kept, live=True)
-    answer = Answers(kept, data).answer({"type": "without", "variables": ["h", "k"], "id": 1})
+    answer = RequestHandler(kept, data).answer({"type": "without", "variables": ["h", "k"], "id": 1})
     assert answer["type"] == "without", answer
     assert answer["compared"]["names"] == ["as it is", "without h and k"]
     written = [
@@ -89,7 +89,7 @@ def test_a_without_question_compares_with_the_program_without_the_names(kept):
 
 @pytest.mark.parametrize("names", [None, [], "h", [1], ["nobody"]])
 def test_a_without_question_with_bad_names_is_an_error(kept, names):
-    answer = Answers(kept, inspection(kept, live=True)).answer(
+    answer = RequestHandler(kept, inspection(kept, live=True)).answer(
         {"type": "without", "variables": names, "id": 2}
     )
     assert answer["type"] == "error" and answer["message"]
@@ -97,7 +97,7 @@ def test_a_without_question_with_bad_names_is_an_error(kept, names):
 
 def test_asking_the_compiler_renews_the_findings(kept):
     data = inspection(kept, live=True)
-    answer = Answers(kept, data).answer({"type": "ask", "id": 3})
+    answer = RequestHandler(kept, data).answer({"type": "ask", "id": 3})
     labels = {boundary["id"]: boundary["label"] for boundary in answer["boundaries"]}
     between = [one for one in answer["findings"] if one["boundary"] is not None]
     assert between and all(one["label"] == labels[one["boundary"]] for one in between)

@@ -8,18 +8,18 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.execute.dumps import dumping
-from lazynb.notebook.answers import Answers
-from lazynb.view.inspection import contents, formation as view
-from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.html import to_html
+from lazynb.notebook.frontend_requests import RequestHandler
+from lazynb.report.inspection import inspection_data, kernel_data as view
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_html import to_html
+from lazynb.running.compiler_dump import record_dumps
 
 
 @pytest.fixture
 def compiled(clean):
     lazynb.clear_cache()
     x = jnp.ones((64, 64))
-    with lazynb.lazy(), dumping():
+    with lazynb.lazy(), record_dumps():
         y = jnp.exp(x / 8.0) + 0.0 * jnp.ones(64)
         return lazynb.compile(jnp.tanh(y) @ x, y.sum())
 
@@ -55,7 +55,7 @@ def test_the_kernels_at_the_end_are_the_clusters(compiled):
 def test_a_live_inspection_gets_the_formation_on_request(compiled):
     data = inspection(compiled, live=True)
     assert data["programs"][0]["hlo"]["formation"] is None
-    answer = Answers(compiled, data).answer({"type": "formation", "program": 0, "id": "a"})
+    answer = RequestHandler(compiled, data).answer({"type": "formation", "program": 0, "id": "a"})
     assert answer["type"] == "formation" and answer["id"] == "a"
     assert answer["formation"] == json.loads(
         json.dumps(inspection(compiled)["programs"][0]["hlo"]["formation"])
@@ -64,11 +64,11 @@ def test_a_live_inspection_gets_the_formation_on_request(compiled):
 
 
 def test_a_long_formation_is_not_stored(compiled, monkeypatch):
-    monkeypatch.setattr(contents, "KEPT", 3)
+    monkeypatch.setattr(inspection_data, "STATIC_BOXES", 3)
     data = inspection(compiled)
     assert data["programs"][0]["hlo"]["formation"] is None and data["notes"] == []
     monkeypatch.setattr(view, "_MOST", 3)
-    answer = Answers(compiled, data).answer({"type": "formation", "program": 0, "id": "a"})
+    answer = RequestHandler(compiled, data).answer({"type": "formation", "program": 0, "id": "a"})
     assert answer["type"] == "error" and "too many" in answer["message"]
 
 

@@ -8,9 +8,9 @@ import json
 import pytest
 from timing import cpu_seconds
 
-from lazynb.view import Graph
-from lazynb.view.graph import graph as graph_module
-from lazynb.view.graph.json_form import MIME_TYPE
+from lazynb.report import Graph
+from lazynb.report.graph import lazy_graph as graph_module
+from lazynb.report.graph.graph_json import MIME_TYPE
 
 from . import samples
 from .test_drawing import NASTY, Tags, nasty, use_engine

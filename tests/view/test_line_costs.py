@@ -7,11 +7,10 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.html import to_html
-from lazynb.view.inspection.line_costs import line_costs
-from lazynb.view.inspection.text import to_text
-from lazynb.view.inspection.words import total, work
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_html import to_html
+from lazynb.report.inspection.inspection_phrases import flops_text, line_costs, total
+from lazynb.report.inspection.inspection_text import to_text
 
 ROWS, COLUMNS = 64, 128
 
@@ -69,7 +68,7 @@ def test_a_line_with_an_unknown_kernel_cost_is_unknown(made):
     data["clusters"][0]["cost"] = None
     first, second = line_costs(data["clusters"])
     assert first.flops is None and second.flops is not None
-    assert work(None) == ""
+    assert flops_text(None) == ""
 
 
 def test_zero_transcendentals_are_left_out_of_the_total():

@@ -10,13 +10,13 @@ import pytest
 from timing import cpu_seconds
 
 import lazynb
-from lazynb.record.snapshot.snapshot import Place, Snapshot
-from lazynb.view import build
-from lazynb.view.graph.graph import GLANCE, Graph
-from lazynb.view.graph.grouping import partition
-from lazynb.view.graph.loops import Loop, loops
-from lazynb.view.graph.model import Box
-from lazynb.view.graph.tree import PARTS, Group, groups
+from lazynb.recording.snapshot.snapshot_nodes import Snapshot
+from lazynb.report import build
+from lazynb.report.graph.graph_grouping import Loop, loops, partition
+from lazynb.report.graph.graph_json import MAX_PARTS, Group, groups
+from lazynb.report.graph.graph_view import Box
+from lazynb.report.graph.lazy_graph import DISPLAYED_BOXES, Graph
+from lazynb.user_code.call_stack import Place
 
 from . import samples
 from .test_tree import assert_sound, leaves
@@ -42,7 +42,7 @@ class Program(samples.Trace):
 TURN = ((4, "matmul"), (4, "tanh"), (5, "sin"), (5, "add"))
 
 
-def drawn(snapshot: Snapshot, limit: int = GLANCE) -> list[Box]:
+def drawn(snapshot: Snapshot, limit: int = DISPLAYED_BOXES) -> list[Box]:
     return [box for box in build(snapshot, limit=limit).boxes if box.operations]
 
 
@@ -73,7 +73,7 @@ def test_a_recorded_loop_is_folded_between_its_surroundings(clean) -> None:
             x = jnp.sin(x) + 0.5
         total = x.sum()
         graph = lazynb.graph(total)
-        boxes = [box for box in graph.view(limit=GLANCE).boxes if box.operations]
+        boxes = [box for box in graph.view(limit=DISPLAYED_BOXES).boxes if box.operations]
         (loop,) = [box for box in boxes if box.turns]
         assert (loop.turns, loop.operations) == (60, 240)
         assert loop.label == "× 60 {matmul, tanh, sin, add}"
@@ -250,10 +250,10 @@ def test_folding_many_operations_is_quick() -> None:
         program.lines((7, "norm"))
     snapshot = program.snapshot()
     ops = [node for node in snapshot.nodes if node.kind == "op"]
-    assert cpu_seconds(lambda: partition(ops, GLANCE, False)) < 1.0
-    view = build(snapshot, limit=GLANCE)
+    assert cpu_seconds(lambda: partition(ops, DISPLAYED_BOXES, False)) < 1.0
+    view = build(snapshot, limit=DISPLAYED_BOXES)
     assert cpu_seconds(lambda: groups(view)) < 2.0
-    assert max(len(group["parts"]) for group in groups(view) if not isinstance(group, int)) <= PARTS
+    assert max(len(group["parts"]) for group in groups(view) if not isinstance(group, int)) <= MAX_PARTS
 
 
 def test_repeated_calls_of_a_jitted_function_are_folded(clean) -> None:
@@ -265,5 +265,7 @@ def test_repeated_calls_of_a_jitted_function_are_folded(clean) -> None:
         x, w = jnp.ones((8, 8)), jnp.ones((8, 8))
         for _ in range(40):
             x = step(x, w)
-        boxes = [box for box in Graph(lazynb.graph(x).snapshot).view(limit=GLANCE).boxes if box.operations]
+        boxes = [
+            box for box in Graph(lazynb.graph(x).snapshot).view(limit=DISPLAYED_BOXES).boxes if box.operations
+        ]
         assert [box.label for box in boxes if box.turns] == ["× 40 {step}"]

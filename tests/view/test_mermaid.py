@@ -10,10 +10,9 @@ import re
 
 import pytest
 
-from lazynb.plain import plain
-from lazynb.view import Graph, build
-from lazynb.view.graph.box_labels import box_labels
-from lazynb.view.graph.mermaid import to_mermaid
+from lazynb.report import Graph, build
+from lazynb.report.graph.graph_text import box_labels, to_mermaid
+from lazynb.user_code.text_format import escape_invisible
 
 from . import samples
 from .test_drawing import nasty
@@ -65,7 +64,7 @@ def test_the_mermaid_text_has_the_boxes_and_edges_of_the_view(name, expand):
         label = labels[id_]
         title = f"{label.title}  {label.badge}" if label.badge else label.title
         lines = [line for line in (title, label.shape, label.note, label.tag) if line]
-        assert decoded(quoted) == [plain(line) for line in lines]
+        assert decoded(quoted) == [escape_invisible(line) for line in lines]
     assert [(int(match[1]), int(match[2])) for match in found["edge"]] == [
         (edge.tail, edge.head) for edge in view.edges
     ]

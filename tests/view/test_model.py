@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from timing import cpu_seconds
 
-from lazynb.record.snapshot.snapshot import Place
-from lazynb.view import GraphView, build
+from lazynb.report import GraphView, build
+from lazynb.user_code.call_stack import Place
 
 from . import samples
 

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.view import Graph, style
-from lazynb.view.graph import model_explorer
+from lazynb.report import Graph, drawing_style
+from lazynb.report.graph import model_explorer
 from lazynb.xla.hlo.module import parse
 
 from . import samples
@@ -114,7 +114,7 @@ def test_a_compilation_has_fates_kernels_and_the_optimised_module(compilation):
             continue
         fate = fates[int(node["id"])]
         assert attributes(node)["fate"] == fate.kind
-        colours = style.CLUSTERS if fate.clusters else (style.UNRUN.line,)
+        colours = drawing_style.CLUSTERS if fate.clusters else (drawing_style.NOT_RUN.line,)
         assert node["style"]["borderColor"] in colours
         for cluster in fate.clusters:
             assert cluster in attributes(node)["kernels"]

@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.view.inspection import perfetto as module
-from lazynb.view.inspection.perfetto import NotProfiled
-from lazynb.xla.cost import timeline
-from lazynb.xla.cost.timeline import Execution, Timeline
+from lazynb.report.inspection import perfetto_trace as module
+from lazynb.report.inspection.perfetto_trace import NotProfiled
+from lazynb.xla.cost import profiler_events
+from lazynb.xla.cost.profiler_events import Execution, Timeline
 
 RUNS = 3
 
@@ -124,7 +124,7 @@ def test_only_runs_of_the_profiled_program_are_kept(monkeypatch):
         ("g", pytest.approx(2.5e-7), pytest.approx(2.5e-7)),
     ]
     assert second == [] and Timeline().of({"f"}) == []
-    monkeypatch.setattr(timeline, "KEPT", 4)
+    monkeypatch.setattr(profiler_events, "MAX_EXECUTIONS", 4)
     kept.add([event("f", "own", 1, 2)])
     assert kept.left_out == 1 and len(kept.runs) == 2
 

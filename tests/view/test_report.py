@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("jinja2", reason="Jinja2 is not installed here")
 
 import lazynb  # noqa: E402
-from lazynb.session.budget import Account, Limits  # noqa: E402
-from lazynb.source import Place  # noqa: E402
-from lazynb.view.reports.run_report import Report  # noqa: E402
-from lazynb.view.reports.sources import LineMark, sources  # noqa: E402
+from lazynb.compare.costs.budget import Account, Limits  # noqa: E402
+from lazynb.report.inspection.source_data import LineMark, sources  # noqa: E402
+from lazynb.report.run_report import RunReport  # noqa: E402
+from lazynb.user_code.call_stack import Place  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("clean")
 
@@ -64,7 +64,7 @@ def report(source, limits=None, tmp_path=None, error=""):
         account.close()
     used = account.used()
     verdict = "over budget: ..." if used.over(account.limits) else ""
-    made = Report(
+    made = RunReport(
         program=str(path),
         arguments=("--name", "<b>x</b>"),
         status=0,

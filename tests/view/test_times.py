@@ -11,12 +11,11 @@ import pytest
 
 import lazynb
 from lazynb.cli.arguments import parser
-from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.html import to_html
-from lazynb.view.inspection.saved import entry_of, opened
-from lazynb.view.inspection.text import to_text
-from lazynb.view.inspection.times_words import summary
-from lazynb.xla.given.given import read_compiled
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_file import inspection_entry, read_inspections
+from lazynb.report.inspection.inspection_html import to_html
+from lazynb.report.inspection.inspection_text import summary, to_text
+from lazynb.xla.external.external_programs import read_compiled
 
 MATRIX = jax.ShapeDtypeStruct((16, 16), jnp.float32)
 
@@ -105,7 +104,7 @@ def test_a_precompiled_program_has_no_times():
 
 
 def test_older_files_have_no_times(compilation, data, tmp_path):
-    saved = entry_of(compilation)
+    saved = inspection_entry(compilation)
     del saved.data["programs"][0]["times"]
     for text in (to_text(saved.data), to_html(saved.data, saved.graph)):
         assert "Compile time" not in text
@@ -113,10 +112,10 @@ def test_older_files_have_no_times(compilation, data, tmp_path):
 
 
 def test_a_saved_file_keeps_its_times(compilation, tmp_path):
-    from lazynb.view.inspection.saved import Saved
+    from lazynb.report.inspection.inspection_file import SavedInspections
 
-    Saved([entry_of(compilation)]).save(tmp_path / "some.json")
-    read = opened(tmp_path / "some.json")
+    SavedInspections([inspection_entry(compilation)]).save(tmp_path / "some.json")
+    read = read_inspections(tmp_path / "some.json")
     assert "Seconds of each pass, by XLA" in read.text(times=True)
     assert "Seconds of each pass, by XLA" not in read.text()
 

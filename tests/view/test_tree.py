@@ -11,13 +11,13 @@ from hypothesis import given, settings, strategies as st
 from timing import cpu_seconds
 
 import lazynb
-from lazynb.record.snapshot.snapshot import Place, Snapshot
-from lazynb.view import build
-from lazynb.view.graph.graph import GLANCE, Graph
-from lazynb.view.graph.json_form import to_json
-from lazynb.view.graph.tree import PARTS, Group, groups
-from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.html import view_of
+from lazynb.recording.snapshot.snapshot_nodes import Snapshot
+from lazynb.report import build
+from lazynb.report.graph.graph_json import MAX_PARTS, Group, groups, to_json
+from lazynb.report.graph.lazy_graph import DISPLAYED_BOXES, Graph
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_html import static_view
+from lazynb.user_code.call_stack import Place
 
 from . import samples
 
@@ -34,7 +34,7 @@ def every_group(parts: list[Part]) -> list[Group]:
     return found + [inner for group in found for inner in every_group(group["parts"])]
 
 
-def assert_sound(snapshot: Snapshot, limit: int = GLANCE) -> list[Part]:
+def assert_sound(snapshot: Snapshot, limit: int = DISPLAYED_BOXES) -> list[Part]:
     """The top is the drawing, every group opens to a few parts, and nothing is lost or shown twice."""
     view = build(snapshot, limit=limit)
     tree = groups(view)
@@ -52,7 +52,7 @@ def assert_sound(snapshot: Snapshot, limit: int = GLANCE) -> list[Part]:
     assert len(shown) == len(set(shown))
     assert {node.id for node in snapshot.nodes if node.kind == "op"} <= set(shown)
     for group in every_group(tree):
-        assert 2 <= len(group["parts"]) <= PARTS
+        assert 2 <= len(group["parts"]) <= MAX_PARTS
         assert group["label"] and (group["inside"] or group["rule"] == "turns")
     return tree
 
@@ -76,7 +76,7 @@ def test_groups_open_down_to_single_operations(length: int) -> None:
     ids=["chain", "tangle", "local"],
 )
 def test_ten_thousand_nodes_are_grouped_within_a_second(snapshot: Snapshot) -> None:
-    view = build(snapshot, limit=GLANCE)
+    view = build(snapshot, limit=DISPLAYED_BOXES)
     assert cpu_seconds(lambda: groups(view)) < 1.0  # 0.1 s alone on a small machine
     assert_sound(snapshot)
     assert len(json.dumps(groups(view))) < 600_000
@@ -163,5 +163,5 @@ def test_an_inspection_has_the_groups_of_its_static_form(clean) -> None:
         for _ in range(60):
             y = jnp.sin(y) * 2.0
         compilation = lazynb.compile()
-        assert inspection(compilation)["groups"] == groups(view_of(compilation.snapshot))
+        assert inspection(compilation)["groups"] == groups(static_view(compilation.snapshot))
     assert every_group(inspection(compilation)["groups"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lazynb.view import words
+from lazynb.report import short_text
 
 
 @pytest.mark.parametrize(
@@ -20,13 +20,13 @@ from lazynb.view import words
     ],
 )
 def test_short_aval_abbreviates_the_dtype(aval: str, short: str) -> None:
-    assert words.short_aval(aval) == short
+    assert short_text.short_aval(aval) == short
 
 
 def test_short_avals_counts_equal_and_further_types() -> None:
-    assert words.short_avals(["int32[]"] * 3) == "3 × i32"
-    assert words.short_avals(["int32[]", "bool[]", "bool[2]"]) == "i32, bool +1 more"
-    assert words.short_avals([]) == ""
+    assert short_text.short_avals(["int32[]"] * 3) == "3 × i32"
+    assert short_text.short_avals(["int32[]", "bool[]", "bool[2]"]) == "i32, bool +1 more"
+    assert short_text.short_avals([]) == ""
 
 
 @pytest.mark.parametrize(
@@ -39,19 +39,19 @@ def test_short_avals_counts_equal_and_further_types() -> None:
     ],
 )
 def test_module_strips_transformations_from_a_scope(scope: str, path: str) -> None:
-    assert words.module(scope) == path
+    assert short_text.module_path(scope) == path
 
 
 def test_plain_keeps_text_and_escapes_control_characters() -> None:
-    assert words.plain("naïve 変数 🎉\n") == "naïve 変数 🎉\n"
-    assert words.plain("\x1b[31m\x00\ud800") == "\\x1b[31m\\x00\\ud800"
+    assert short_text.escape_invisible("naïve 変数 🎉\n") == "naïve 変数 🎉\n"
+    assert short_text.escape_invisible("\x1b[31m\x00\ud800") == "\\x1b[31m\\x00\\ud800"
     assert (
-        words.plain("a\u202eb\u2066c\u200f\u061c\u200b\U000e0041")
+        short_text.escape_invisible("a\u202eb\u2066c\u200f\u061c\u200b\U000e0041")
         == "a\\u202eb\\u2066c\\u200f\\u061c\\u200b\\U000e0041"
     )
-    assert words.plain("❤️ שלום") == "❤️ שלום", "letters are written in their own direction"
+    assert short_text.escape_invisible("❤️ שלום") == "❤️ שלום", "letters are written in their own direction"
 
 
 def test_clip_shortens_text_to_one_line() -> None:
-    assert words.clip("a\n  b", 10) == "a b"
-    assert words.clip("abcdef", 4) == "abc…"
+    assert short_text.clip("a\n  b", 10) == "a b"
+    assert short_text.clip("abcdef", 4) == "abc…"

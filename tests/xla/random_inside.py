@@ -11,7 +11,7 @@ from jax import lax
 from xla.random_programs import BINARY, UNARY, RandomProgram, Step, inputs_of, random_program
 
 import lazynb
-from lazynb.execute.dumps import dumping
+from lazynb.running.compiler_dump import record_dumps
 from lazynb.xla.compilation import Compilation
 
 
@@ -110,6 +110,6 @@ def compiled(seed: int) -> Compilation:
     program = random_program(seed)
     lazynb.clear_cache()
     x, y = map(jnp.asarray, inputs_of(program.shape))
-    with lazynb.lazy(), dumping():
+    with lazynb.lazy(), record_dumps():
         wanted = values(seed, program, x, y)
         return lazynb.compile(*wanted)

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 import lazynb
-from lazynb.execute.dumps import dumping
+from lazynb.running.compiler_dump import record_dumps
 from lazynb.xla.compilation import Compilation
 
 SHAPES = [(4, 8), (8, 8), (16, 16), (64, 32)]
@@ -157,6 +157,6 @@ def compiled(program: RandomProgram) -> Compilation:
     """The compilation of a program, as a user makes it who then looks at it."""
     lazynb.clear_cache()
     x, y = map(jnp.asarray, inputs_of(program.shape))
-    with lazynb.lazy(), dumping():
+    with lazynb.lazy(), record_dumps():
         wanted = values(program, x, y)
         return lazynb.compile(*wanted)

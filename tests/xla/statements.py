@@ -25,7 +25,7 @@ from xla import plain_hlo, random_inside
 from xla.plain_flow import PlainFlow
 from xla.random_programs import compiled, random_program
 
-from lazynb.view.inspection.contents import inspection
+from lazynb.report.inspection.inspection_data import inspection
 
 ARRANGING = {"bitcast", "broadcast", "reshape", "copy"}
 CONTROL = ("while", "conditional", "call")

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import lazynb
-from lazynb.execute.dumps import dumping
+from lazynb.running.compiler_dump import record_dumps
 from lazynb.xla.compilation import Compilation
 
 PROGRAMS: dict[str, Callable[[], Compilation]] = {}
@@ -31,7 +31,7 @@ def program(
         def compiled() -> Compilation:
             given = [value(number, one) for number, one in enumerate(inputs)]
             lazynb.clear_cache()
-            with lazynb.lazy(), dumping():
+            with lazynb.lazy(), record_dumps():
                 return fn(*given)
 
         (PROGRAMS if table is None else table)[fn.__name__] = compiled

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.session import advice
-from lazynb.session.callers import Calls, changes
-from lazynb.session.recording import RecordingShare, recording_share
+from lazynb.compare.costs import recording_advice
+from lazynb.running.run_statistics import RecordingShare, recording_share
+from lazynb.user_code.call_graph import CallGraph, changes
 
 
 def loss_fn(params, x):
@@ -165,12 +165,12 @@ _PROGRAMS = {letter: object() for letter in "abcdefgh"}
     ],
 )
 def test_repeated_break_sequences_are_found_as_steps(breaks, expected):
-    found = list(advice.steps([Fake(letter) for letter in breaks]))
+    found = list(recording_advice.steps([Fake(letter) for letter in breaks]))
     assert ["".join(one.name for time in step.times for one in time) for step in found] == expected
 
 
 def test_ten_thousand_breaks_are_looked_through_fast():
-    assert len(list(advice.steps([Fake("a")] * 10_000))) == 1
+    assert len(list(recording_advice.steps([Fake("a")] * 10_000))) == 1
 
 
 # ---- who calls whom ----------------------------------------------------------------------------------------
@@ -194,18 +194,18 @@ def test_calls_are_followed_through_names_wrappers_and_closures():
     def around(x):
         return closed(x) + sum(outer(x))
 
-    calls = Calls([around])
+    calls = CallGraph([around])
     assert {code.co_name for code in calls.functions} >= {"around", "helper", "outer"}
     assert helper.__code__ in calls.reached(around.__code__)
     assert around.__code__ not in calls.reached(helper.__code__)
-    assert outer.__code__ in Calls([decorated]).functions
-    assert outer.__code__ in Calls([functools.partial(decorated)]).functions
-    assert Model.forward.__code__ in Calls([Model().forward]).functions
-    assert len(Calls([3, None, int, len, "text"]).functions) == 0
+    assert outer.__code__ in CallGraph([decorated]).functions
+    assert outer.__code__ in CallGraph([functools.partial(decorated)]).functions
+    assert Model.forward.__code__ in CallGraph([Model().forward]).functions
+    assert len(CallGraph([3, None, int, len, "text"]).functions) == 0
 
 
 def test_functions_called_from_elsewhere_are_shared():
-    calls = Calls([outer, lambda x: helper(x)])
+    calls = CallGraph([outer, lambda x: helper(x)])
     assert calls.shared(outer.__code__) == {helper.__code__}
 
 
@@ -213,7 +213,7 @@ def test_recursive_functions_are_followed_once():
     def again(x):
         return again(x) if x else 0
 
-    assert Calls([again]).reached(again.__code__) == {again.__code__}
+    assert CallGraph([again]).reached(again.__code__) == {again.__code__}
 
 
 def test_assignments_to_outer_variables_and_attributes_are_found():

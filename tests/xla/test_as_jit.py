@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.execute.flush import execution
-from lazynb.xla.gathering import Gathering
+from lazynb.running.flush import execution
+from lazynb.xla.compilation_builder import CompilationBuilder
 from tests.xla.jit_programs import PROGRAMS
 
 
@@ -65,7 +65,7 @@ def test_as_jit_over_outside_values_compiles_the_program_of_jax_jit(name):
     truth = jax.jit(function).lower(*args).compile()
     outside = set(map(id, jax.tree.leaves(args)))
     with lazynb.lazy():
-        value, gathering = function(*args), Gathering()
+        value, gathering = function(*args), CompilationBuilder()
         for pending in execution.waiting([]):
             gathering.describe(pending, {})
         made_of = gathering.as_jit(

@@ -7,20 +7,16 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.execute.executable import Executable
-from lazynb.view.inspection.contents import inspection
-from lazynb.xla.clusters import find_clusters
-from lazynb.xla.fusion import backends
-from lazynb.xla.fusion.backend_rules import BackendRules, NoRules
-from lazynb.xla.fusion.backends import rules_of
-from lazynb.xla.fusion.boundaries import find_boundaries, spoken
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.running.trace_executable import Executable
+from lazynb.xla.fusion import boundaries
+from lazynb.xla.fusion.backend_rules import REASONS, BackendRules, GpuRules, TpuRules, UnknownBackendRules
+from lazynb.xla.fusion.boundaries import boundary_by_words, find_boundaries, rules_of
+from lazynb.xla.fusion.boundary_experiments import NotTestable
+from lazynb.xla.fusion.cluster_edges import find_edges
 from lazynb.xla.fusion.cpu_rules import CpuRules
-from lazynb.xla.fusion.edges import find_edges
-from lazynb.xla.fusion.gpu_rules import GpuRules
-from lazynb.xla.fusion.reasons import REASONS
-from lazynb.xla.fusion.tpu_rules import TpuRules
+from lazynb.xla.hlo.clusters import find_clusters
 from lazynb.xla.hlo.module import parse
-from lazynb.xla.verify import NotTestable
 
 
 def softmax_module():
@@ -68,7 +64,7 @@ def test_an_unknown_backend_has_boundaries_without_reasons(make, platform):
 
 def test_loop_carried_boundaries_are_found_on_an_unknown_backend():
     module = loop_module()
-    found = find_boundaries(NoRules(module), find_clusters(module), lambda result: ())
+    found = find_boundaries(UnknownBackendRules(module), find_clusters(module), lambda result: ())
     known = find_boundaries(CpuRules(module), find_clusters(module), lambda result: ())
     carried = [one for one in known if one.code == "loop-carry"]
     assert carried and [one for one in found if one.code == "loop-carry"] == carried
@@ -77,10 +73,10 @@ def test_loop_carried_boundaries_are_found_on_an_unknown_backend():
 def test_an_unknown_compilers_words_are_shown_and_not_interpreted():
     module = softmax_module()
     edge = find_edges(module, find_clusters(module), lambda result: ())[0]
-    boundary = spoken(edge, NoRules(module), "expensive producer would be duplicated")
+    boundary = boundary_by_words(edge, UnknownBackendRules(module), "expensive producer would be duplicated")
     assert boundary.code == "other" and boundary.label == "compiler said"
     assert boundary.said == "expensive producer would be duplicated"
-    assert spoken(edge, CpuRules(module), boundary.said).code != "other"
+    assert boundary_by_words(edge, CpuRules(module), boundary.said).code != "other"
 
 
 def test_the_inspector_says_that_the_rules_are_not_known(clean, monkeypatch):
@@ -117,7 +113,7 @@ class EverythingIsACopy(BackendRules):
 
 
 def test_a_backend_is_a_class_and_a_line_of_the_table(clean, monkeypatch):
-    monkeypatch.setitem(backends.BACKENDS, "new", EverythingIsACopy)
+    monkeypatch.setitem(boundaries.BACKENDS, "new", EverythingIsACopy)
     monkeypatch.setattr(Executable, "platform", "new")
     compilation = compiled_softmax()
     assert {one.code for one in compilation.boundaries} == {"result", "copy"}
@@ -135,7 +131,7 @@ def test_a_backend_without_knobs_makes_no_experiment_of_xla_cpus(clean, monkeypa
             compilation.verify(boundary)
 
 
-BACKENDS = [CpuRules, GpuRules, TpuRules, NoRules]
+BACKENDS = [CpuRules, GpuRules, TpuRules, UnknownBackendRules]
 
 
 @pytest.mark.parametrize("rules", BACKENDS)

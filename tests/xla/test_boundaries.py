@@ -13,13 +13,15 @@ from timing import cpu_seconds
 from xla.expected import EXPECTED
 
 import lazynb
-from lazynb.view.inspection import schema
-from lazynb.xla.clusters import find_clusters
+from lazynb.xla import inspection_schema
 from lazynb.xla.evidence import LABELS
-from lazynb.xla.fusion.boundaries import REASONS, find_boundaries
-from lazynb.xla.fusion.cpu_fusion_rules import (
+from lazynb.xla.external.external_programs import compile_stage
+from lazynb.xla.fusion.backend_rules import REASONS, BoundaryReason
+from lazynb.xla.fusion.boundaries import find_boundaries
+from lazynb.xla.fusion.cluster_edges import find_edges
+from lazynb.xla.fusion.cpu_fusion_pass import (
     ALLOWED,
-    CODE,
+    CODE_DUPLICATION,
     CONCATENATE,
     DUPLICATED,
     EXPENSIVE,
@@ -27,15 +29,18 @@ from lazynb.xla.fusion.cpu_fusion_rules import (
     NOT_LOOP,
     UNPROFITABLE,
     Consumer,
-    FusionPass,
+    CpuFusionPass,
 )
-from lazynb.xla.fusion.cpu_in_place import DYNAMIC_PLACE, NO_PAIR, SLICE_PLACE, TWICE
-from lazynb.xla.fusion.cpu_instructions import NEWER
+from lazynb.xla.fusion.cpu_instruction_rules import (
+    DYNAMIC_PLACE,
+    NO_PAIR,
+    SLICE_PLACE,
+    TWICE,
+    XLA_OF_JAX_0_11,
+)
 from lazynb.xla.fusion.cpu_rules import CpuRules
-from lazynb.xla.fusion.edges import find_edges
-from lazynb.xla.fusion.prefusion import Prefusion
-from lazynb.xla.fusion.reasons import BoundaryReason
-from lazynb.xla.given.given import compile_given
+from lazynb.xla.fusion.prefusion_graph import PrefusionGraph
+from lazynb.xla.hlo.clusters import find_clusters
 from lazynb.xla.hlo.module import parse
 
 
@@ -48,13 +53,13 @@ def entry(*lines: str, more: str = ""):
     )
 
 
-def rules(module) -> tuple[FusionPass, dict[str, int]]:
-    graph = Prefusion(module, module.computations["e"])
-    return FusionPass(graph), graph.written
+def rules(module) -> tuple[CpuFusionPass, dict[str, int]]:
+    graph = PrefusionGraph(module, module.computations["e"])
+    return CpuFusionPass(graph), graph.written
 
 
 ARRAY = "f32[8,16]{1,0}"
-LATER = () if NEWER else ("shifted-exponential",)
+LATER = () if XLA_OF_JAX_0_11 else ("shifted-exponential",)
 OF_FUNCTIONS = ("returned",)  # no cell has them; their programs are with the tests below
 
 
@@ -186,7 +191,7 @@ def test_opened_fusions_are_one_graph():
         f"ROOT %r = {ARRAY} add(%s, %fusion)",
         more=fused,
     )
-    graph = Prefusion(module, module.computations["e"])
+    graph = PrefusionGraph(module, module.computations["e"])
     assert [node.opcode for node in graph.nodes] == ["parameter"] * 3 + ["sine", "negate", "add"]
     assert graph.nodes[3].holders == {"s", "fusion"} and graph.members["fusion"] == [3, 4]
 
@@ -365,7 +370,7 @@ def test_a_value_read_by_a_maximum_and_its_shifted_exponential_stays_separate():
         "  ROOT %o = f32[] maximum(%p, %q)\n}\n\n"
     )
     found, at = rules(entry(*lines, more=largest))
-    assert found.verdict(at["a"], Consumer((at["b"],))) == (DUPLICATED if NEWER else ALLOWED)
+    assert found.verdict(at["a"], Consumer((at["b"],))) == (DUPLICATED if XLA_OF_JAX_0_11 else ALLOWED)
     found, at = rules(entry(*lines, more=largest.replace("maximum", "minimum")))
     assert found.verdict(at["a"], Consumer((at["b"],))) == ALLOWED
 
@@ -377,7 +382,7 @@ def test_the_rules_and_the_compiler_agree_on_a_shifted_exponential(clean):
         e = jnp.exp(t - t.max(-1, keepdims=True))  # noqa: F841
         del t
         compilation = lazynb.compile()
-    wanted = ["reduction-reused", *["shifted-exponential"] * 2 * NEWER]
+    wanted = ["reduction-reused", *["shifted-exponential"] * 2 * XLA_OF_JAX_0_11]
     inferred = list(compilation.boundaries)
     for boundaries in (inferred, compilation.ask()):
         assert sorted(one.code for one in boundaries if one.consumer) == wanted
@@ -392,7 +397,7 @@ def test_a_fusion_that_duplicates_code_is_refused():
         "ROOT %c = f32[256]{0} add(%t, %u)",
     ]
     found, at = rules(entry(*lines))
-    assert found.verdict(at["a"], Consumer([at[name] for name in "btuc"], fused=True)) == CODE
+    assert found.verdict(at["a"], Consumer([at[name] for name in "btuc"], fused=True)) == CODE_DUPLICATION
 
 
 def test_long_and_short_paths_are_checked_in_linear_time():
@@ -414,7 +419,7 @@ def test_a_program_of_one_kernel_has_no_edges_and_one_result_boundary(clean):
 
 
 def test_the_view_schema_has_the_same_labels():
-    assert typing.get_args(schema.Label) == LABELS
+    assert typing.get_args(inspection_schema.Label) == LABELS
 
 
 def test_function_results_are_labelled_returned_and_not_reachable():
@@ -425,7 +430,7 @@ def test_function_results_are_labelled_returned_and_not_reachable():
     x = jnp.ones((256, 256))
     made = lazynb.compile(both, x)
     jitted = lazynb.compile(both, x, as_jit=True)
-    lowered = compile_given(jax.jit(both).lower(x))
+    lowered = compile_stage(jax.jit(both).lower(x))
     for compilation in (made, jitted, lowered):
         [one] = [one for one in compilation.boundaries if one.code == "returned"]
         assert one.text.startswith("the function returns it: what `tanh` gives is written to memory")

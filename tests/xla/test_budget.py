@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.execute.flush import execution
-from lazynb.execute.observers import for_all
-from lazynb.session import launches
+from lazynb.compare.costs import program_usage
+from lazynb.running.flush import execution
+from lazynb.running.observers import process_observers
 
 pytestmark = pytest.mark.usefixtures("clean")
 
@@ -85,14 +85,14 @@ def test_each_launch_of_a_kernel_is_counted():
 
 
 def test_kernels_are_counted_only_with_a_kernel_limit(monkeypatch):
-    monkeypatch.setattr(launches, "kernels_of", lambda compiled: pytest.fail("HLO was read"))
+    monkeypatch.setattr(program_usage, "kernels_of", lambda compiled: pytest.fail("HLO was read"))
     with lazynb.lazy(), lazynb.budget(compiles=5, breaks=5) as budget:
         float(jnp.ones(3).sum())
     assert budget.used.kernels is None
 
 
 def test_a_kernel_limit_without_hlo_is_an_error(monkeypatch):
-    monkeypatch.setattr(launches, "kernels_of", lambda compiled: None)
+    monkeypatch.setattr(program_usage, "kernels_of", lambda compiled: None)
     budget = lazynb.budget(kernels=100)
     with (
         pytest.raises(lazynb.LazynbError, match="no optimised HLO of 1 program of the 1 that ran"),
@@ -103,7 +103,7 @@ def test_a_kernel_limit_without_hlo_is_an_error(monkeypatch):
 
 
 def test_more_programs_than_are_kept_are_counted_all_the_same(monkeypatch):
-    monkeypatch.setattr(launches, "KEPT", 1)
+    monkeypatch.setattr(program_usage, "LAUNCHES_KEPT", 1)
     with lazynb.lazy(), lazynb.budget(kernels=100) as budget:
         for _ in range(2):
             (jnp.ones(3) * 2).block_until_ready()
@@ -158,7 +158,7 @@ def test_nested_budgets_each_count():
         with pytest.raises(lazynb.BudgetExceeded), lazynb.budget(breaks=0):
             float(jnp.ones(3).sum())
     assert (outer.used.broken, inner.used.broken) == (3, 1)
-    assert not (execution.local.observers or for_all)
+    assert not (execution.local.observers or process_observers)
 
 
 def test_budgets_that_end_in_another_order_leave_nothing_behind():
@@ -171,7 +171,7 @@ def test_budgets_that_end_in_another_order_leave_nothing_behind():
         float(jnp.ones(3).sum())
         second.__exit__(None, None, None)
     assert (first.used.broken, second.used.broken) == (1, 2)
-    assert not (execution.local.observers or for_all)
+    assert not (execution.local.observers or process_observers)
 
 
 def test_another_threads_work_does_not_count():
@@ -191,7 +191,7 @@ def test_an_exception_passes_through():
     with pytest.raises(KeyError) as caught, lazynb.lazy(), lazynb.budget(breaks=0):
         float(jnp.ones(3).sum())
         raise error
-    assert caught.value is error and not (execution.local.observers or for_all)
+    assert caught.value is error and not (execution.local.observers or process_observers)
 
 
 def test_a_budget_decorates_functions_including_recursive_ones():
@@ -267,12 +267,12 @@ def test_a_budget_keeps_no_array_alive():
 
 
 def test_explaining_survives_a_difference_that_cannot_be_worked_out(monkeypatch):
-    import lazynb.why.difference
+    import lazynb.compare.misses.miss_explanation
 
     def fails(miss, earlier, runs):
         raise RuntimeError("no difference")
 
-    monkeypatch.setattr(lazynb.why.difference, "difference", fails)
+    monkeypatch.setattr(lazynb.compare.misses.miss_explanation, "difference", fails)
     with (
         pytest.raises(lazynb.BudgetExceeded, match="why cannot be told"),
         lazynb.lazy(),
@@ -292,11 +292,11 @@ def test_compilations_cleared_from_the_cache_have_no_reason():
 
 
 def test_a_finaliser_that_reads_a_value_may_run_in_between(monkeypatch):
-    from lazynb.session.run_counter import RunCounter
+    from lazynb.running.run_statistics import RunCounter
 
     with lazynb.lazy(), lazynb.budget() as budget:
         other = jnp.ones(4) * 3
-        lazynb.record.trace.thread_trace().cut()  # another program
+        lazynb.recording.lazy_trace.thread_trace().cut()  # another program
         note = RunCounter._note
 
         def notes(self, *args):

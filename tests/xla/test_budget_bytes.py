@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.session import budget as budget_module, footprint
-from lazynb.session.budget import LimitUnchecked
-from lazynb.units import bytes_in
-from lazynb.view.inspection.contents import inspection
+from lazynb.compare.costs import budget as budget_module, program_usage
+from lazynb.compare.costs.budget import LimitUnchecked
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.user_code.text_format import parse_size
 
 pytestmark = pytest.mark.usefixtures("clean")
 
@@ -132,7 +132,7 @@ def test_a_limit_on_an_unknown_figure_raises(monkeypatch):
     with pytest.raises(lazynb.BudgetExceeded, match="over budget: 1 compilation where 0 are allowed"):
         lazynb.clear_cache()
         within(bytes=100_000, compiles=0)
-    monkeypatch.setattr(footprint, "memory_stats", lambda compiled: None)
+    monkeypatch.setattr(program_usage, "memory_stats", lambda compiled: None)
     with pytest.raises(LimitUnchecked, match="XLA gives no memory analysis of 1 program of the 1 that ran"):
         within(peak_memory=1)
 
@@ -145,7 +145,7 @@ def test_bytes_are_computed_only_with_a_byte_limit(monkeypatch):
 
 
 def test_more_programs_than_are_kept_have_figures(monkeypatch):
-    monkeypatch.setattr(footprint, "KEPT", 1)
+    monkeypatch.setattr(program_usage, "PROGRAMS_KEPT", 1)
     with pytest.raises(lazynb.BudgetExceeded) as caught, lazynb.lazy(), lazynb.budget(bytes=0, peak_memory=0):
         for length in (3, 4):
             (jnp.ones(length) * 2).block_until_ready()
@@ -155,8 +155,8 @@ def test_more_programs_than_are_kept_have_figures(monkeypatch):
 
 
 def test_sizes_are_parsed_and_other_values_refused():
-    assert bytes_in("4096") == bytes_in("4 KiB") == 4096 and bytes_in("1.5 GB") == 1_500_000_000
-    assert bytes_in("64MiB") == 64 << 20 and bytes_in("2kB") == 2000 and bytes_in("7 B") == 7
+    assert parse_size("4096") == parse_size("4 KiB") == 4096 and parse_size("1.5 GB") == 1_500_000_000
+    assert parse_size("64MiB") == 64 << 20 and parse_size("2kB") == 2000 and parse_size("7 B") == 7
     assert lazynb.budget(bytes="1 KiB", peak_memory="2 MB").limits.asked() == {
         "bytes": 1024,
         "peak_memory": 2_000_000,

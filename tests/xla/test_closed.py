@@ -12,7 +12,7 @@ from jax.experimental import pallas
 from xla.statements import wrong_marks
 
 import lazynb
-from lazynb.execute.dumps import dumping
+from lazynb.running.compiler_dump import record_dumps
 
 
 def pallas_call(v):
@@ -38,7 +38,7 @@ def pure_callback(v):
 
 @pytest.mark.parametrize("function", [pallas_call, custom_linear_solve, pure_callback])
 def test_a_closed_call_is_one_operation_with_its_line(function):
-    with lazynb.lazy(), dumping():
+    with lazynb.lazy(), record_dumps():
         y = jax.jit(function)(jnp.ones((8, 8)))
         graph = lazynb.graph(y)
         assert str(graph) and graph.to_json()
@@ -76,7 +76,7 @@ def test_a_shard_map_shows_shard_shapes_inside_and_the_whole_shape_outside():
 
     x = jax.device_put(np.ones((8, 8), np.float32), jax.sharding.NamedSharding(mesh, spec("rows")))
     for function in (mapped, jax.jit(mapped)):
-        with lazynb.lazy(), dumping():
+        with lazynb.lazy(), record_dumps():
             y = function(x)
             made = lazynb.compile(y)
         nodes = {node.name: node for node in made.snapshot.nodes}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from lazynb.xla.clusters import find_clusters, kind_of, leaves, readers, results
+from lazynb.xla.hlo.clusters import find_clusters, kind_of, readers_in_cluster, result_writers, tuple_leaves
 from lazynb.xla.hlo.module import parse
 
 TEXT = """HloModule m
@@ -73,11 +73,11 @@ def test_inputs_are_arrays_each_once_with_the_cluster_that_wrote_them():
 
 def test_results_and_readers_see_through_tuples():
     module = parse(TEXT)
-    assert results(module) == ["f", "dot", "w"]
+    assert result_writers(module) == ["f", "dot", "w"]
     clusters = {one.name: one for one in find_clusters(module)}
-    assert [one.name for one in readers(module, clusters["f"], "x")] == ["mul"]
-    assert [one.name for one in readers(module, clusters["w"], "f")] == ["w"]
-    assert leaves(module.computations["main"], "all") == ["f", "dot", "w1"]
+    assert [one.name for one in readers_in_cluster(module, clusters["f"], "x")] == ["mul"]
+    assert [one.name for one in readers_in_cluster(module, clusters["w"], "f")] == ["w"]
+    assert tuple_leaves(module.computations["main"], "all") == ["f", "dot", "w1"]
 
 
 @pytest.mark.parametrize(

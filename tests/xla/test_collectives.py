@@ -10,9 +10,15 @@ import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 import lazynb
-from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.text import to_text
-from lazynb.xla.collectives.device_groups import axes_of, axes_of_pairs, groups_along, groups_of, pairs_of
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_text import to_text
+from lazynb.xla.sharding.collectives import (
+    axes_of,
+    axes_of_pairs,
+    groups_of_axes,
+    replica_groups,
+    source_target_pairs,
+)
 
 pytestmark = pytest.mark.xdist_group("collectives")
 MESH = ("data", "model"), (2, 4)
@@ -38,7 +44,7 @@ HALVES = {(0, 4), (1, 5), (2, 6), (3, 7)}
     ],
 )
 def test_each_replica_groups_notation_gives_its_groups_and_axes(text, groups, axes):
-    found = groups_of(f"%r = f32[] all-reduce(%x), {text}, to_apply=%add", 8)
+    found = replica_groups(f"%r = f32[] all-reduce(%x), {text}, to_apply=%add", 8)
     assert found == frozenset(groups) and axes_of(found, *MESH) == axes
 
 
@@ -53,11 +59,11 @@ def test_each_replica_groups_notation_gives_its_groups_and_axes(text, groups, ax
     ],
 )
 def test_an_unknown_replica_groups_notation_gives_none(text):
-    assert groups_of(f"%r = f32[] all-reduce(%x), {text}", 8) is None
+    assert replica_groups(f"%r = f32[] all-reduce(%x), {text}", 8) is None
 
 
 def test_the_fewest_mesh_axes_of_a_group_are_found():
-    assert axes_of(groups_along(["a", "c"], ["a", "b", "c"], [2, 1, 2]), ["a", "b", "c"], [2, 1, 2]) == (
+    assert axes_of(groups_of_axes(["a", "c"], ["a", "b", "c"], [2, 1, 2]), ["a", "b", "c"], [2, 1, 2]) == (
         "a",
         "c",
     )
@@ -65,8 +71,8 @@ def test_the_fewest_mesh_axes_of_a_group_are_found():
 
 def test_the_mesh_axes_of_a_collective_permute_are_found():
     text = "%p = f32[4] collective-permute(%x), source_target_pairs={{0,4},{4,0},{1,5},{5,1}}"
-    assert axes_of_pairs(pairs_of(text), *MESH) == ("data",)
-    assert axes_of_pairs(pairs_of("source_target_pairs={{0,1},{1,2}}"), *MESH) == ("model",)
+    assert axes_of_pairs(source_target_pairs(text), *MESH) == ("data",)
+    assert axes_of_pairs(source_target_pairs("source_target_pairs={{0,1},{1,2}}"), *MESH) == ("model",)
     assert axes_of_pairs([(0, 9)], *MESH) is None and axes_of_pairs([], *MESH) is None
 
 

@@ -13,14 +13,19 @@ import pytest
 from jax.profiler import ProfileData
 
 import lazynb
-from lazynb import _jax as jc
-from lazynb.execute.dumps import Dump
-from lazynb.execute.profiled import CompileProfile
-from lazynb.xla.given.given import compile_given, read_compiled
-from lazynb.xla.times.compile_events import Event, NoTimes, read_events
-from lazynb.xla.times.compile_times import AGAIN, EARLIER, PASSES, PLANNING, THIS
-from lazynb.xla.times.lines import line_work
-from lazynb.xla.times.passes import pass_times
+from lazynb import jax_compat as jc
+from lazynb.running.compiler_dump import CompileProfile, Dump
+from lazynb.xla.cost.compile_times import (
+    FROM_CACHED_COMPILATION,
+    FROM_SECOND_COMPILATION,
+    FROM_THIS_COMPILATION,
+    PASSES_STAGE,
+    SCHEDULING_STAGE,
+    pass_times,
+)
+from lazynb.xla.cost.line_work import line_work
+from lazynb.xla.cost.profiler_events import CompileEvent, NoCompileProfile, read_events
+from lazynb.xla.external.external_programs import compile_stage, read_compiled
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +69,7 @@ def plain_events(data: bytes) -> list[tuple[str, dict]]:
 
 def test_lowering_is_apart_from_compiling(compilation):
     [trace], [times] = compilation.traces, compilation.compile_times
-    assert times.source == THIS and not times.why_not and times.loading is None
+    assert times.source == FROM_THIS_COMPILATION and not times.why_not and times.loading is None
     assert times.lowering > 0 and times.compiling > 0
     assert times.lowering + times.compiling == pytest.approx(trace.compile_seconds)
     assert 0 < times.xla <= times.compiling
@@ -74,7 +79,7 @@ def test_the_stages_sum_to_the_time_of_xla(compilation):
     [times] = compilation.compile_times
     assert sum(stage.seconds for stage in times.stages) == pytest.approx(times.xla)
     assert all(stage.seconds >= 0 for stage in times.stages)
-    passes = times.stage(PASSES) + times.stage(PLANNING)
+    passes = times.stage(PASSES_STAGE) + times.stage(SCHEDULING_STAGE)
     assert 0 < sum(one.seconds for one in times.passes) + times.checking <= passes
 
 
@@ -101,7 +106,7 @@ def test_the_passes_that_changed_something_are_those_of_the_dump(compilation):
     )
     assert all(0 <= one.writing <= one.seconds for one in times.passes)
     assert all(one.writing == 0 for one in times.passes if not one.changed)
-    assert 0 < times.writing < times.stage(PASSES) + times.stage(PLANNING)
+    assert 0 < times.writing < times.stage(PASSES_STAGE) + times.stage(SCHEDULING_STAGE)
 
 
 def test_the_timed_kernels_are_those_with_machine_code(compilation):
@@ -123,7 +128,7 @@ def test_a_cache_hit_names_the_compilation_of_its_times(clean):
     assert (first.cache_event, again.cache_event) == ("compiled", "hit")
     [times] = again.compile_times
     assert times.lowering is None and times.compiling is None
-    assert times.source == EARLIER and times.xla == first.compile_times[0].xla
+    assert times.source == FROM_CACHED_COMPILATION and times.xla == first.compile_times[0].xla
 
 
 def test_a_program_that_ran_before_is_not_timed_until_it_is_compiled_again(clean):
@@ -136,7 +141,7 @@ def test_a_program_that_ran_before_is_not_timed_until_it_is_compiled_again(clean
     assert trace.compile_times.why_not == "Not compiled here: the program was in lazynb's cache."
     assert trace.compile_times.xla is None and not trace.compile_times.passes
     trace.passes
-    assert trace.compile_times.source == AGAIN and trace.compile_times.xla > 0
+    assert trace.compile_times.source == FROM_SECOND_COMPILATION and trace.compile_times.xla > 0
     assert trace.compile_times.compiling is None
 
 
@@ -158,8 +163,8 @@ def test_a_precompiled_program_has_no_times():
     [times] = read_compiled(lowered.compile()).compile_times
     assert times.why_not == "Not compiled here: the program was given compiled."
     assert times.lowering is None and times.compiling is None
-    [times] = compile_given(lowered).compile_times
-    assert times.lowering is None and times.compiling > 0 and times.source == THIS
+    [times] = compile_stage(lowered).compile_times
+    assert times.lowering is None and times.compiling > 0 and times.source == FROM_THIS_COMPILATION
 
 
 def test_a_profile_in_progress_is_not_disturbed(clean):
@@ -177,7 +182,7 @@ def test_two_programs_at_a_time_are_not_told_apart():
         for number in (3.25, 4.75):
             with jc.no_cache():
                 jax.jit(lambda x: jnp.sin(x) * number).lower(MATRIX).compile()  # noqa: B023
-    with pytest.raises(NoTimes, match="other programs"):
+    with pytest.raises(NoCompileProfile, match="other programs"):
         read_events(profile.data)
 
 
@@ -210,7 +215,7 @@ def test_an_error_of_the_compiler_comes_through_and_ends_the_profile():
 
 
 def event(name, start, end, *inside, module=""):
-    return Event(name, start, end, module, list(inside))
+    return CompileEvent(name, start, end, module, list(inside))
 
 
 def made_up(tmp_path, *files):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from timing import cpu_seconds
 
-from lazynb import _jax as jc
+from lazynb import jax_compat as jc
 from lazynb.xla.cost import kernel_cost as cost
 from lazynb.xla.cost.kernel_cost import Cost, executions, kernel_costs, program_cost
 from lazynb.xla.hlo import module as hlo

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.execute.dumps import dumping
-from lazynb.xla.gathering import compile_tensors
+from lazynb.running.compiler_dump import record_dumps
+from lazynb.xla.compilation_builder import compile_tensors
 
 
 def compiled(expression, shapes):
@@ -22,7 +22,7 @@ def compiled(expression, shapes):
     variables["i"] = jnp.arange(7)
     jax.block_until_ready(variables)
     lazynb.clear_cache()
-    with lazynb.lazy(), dumping():
+    with lazynb.lazy(), record_dumps():
         result = eval(expression, {"jax": jax, "jnp": jnp, **variables})
         return compile_tensors([result], {"result": result}, ahead=False)
 

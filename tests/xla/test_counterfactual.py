@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.execute.flush import executables, execution
-from lazynb.execute.observers import observing
-from lazynb.reasons import ASKED_FOR
-from lazynb.session import counterfactual
-from lazynb.session.merged import Merged, Separate, Spread, measure
-from lazynb.session.run_recorder import RunRecorder, SeenBreak
+from lazynb.compare.costs import counterfactual
+from lazynb.compare.costs.joint_program import JointProgram, SeparateRuns, Spread, measure
+from lazynb.recording.break_reasons import ASKED_FOR
+from lazynb.running.flush import executables, execution
+from lazynb.running.observers import observing
+from lazynb.running.run_recorder import RecordedBreak, RunRecorder
 
 
 def watch(fn, *args):
@@ -126,9 +126,9 @@ PROGRAMS = {
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_the_joined_program_gives_what_the_parts_give(program, clean):
     observer, result = watch(program, jnp.linspace(-1.0, 2.0, 16).reshape(4, 4))
-    apart = Separate(observer.breaks)
+    apart = SeparateRuns(observer.breaks)
     apart.find_values()
-    joined = Merged(apart)
+    joined = JointProgram(apart)
     outputs = apart.outputs()
     expected = dict(
         zip([(seen.number, slot) for seen in apart.runs for slot in seen.wanted], apart.run()(), strict=True)
@@ -153,9 +153,9 @@ def test_the_joined_program_runs_under_the_recorded_x64_mode(bits, clean):
     with jax.enable_x64(bits == 64):
         x = jnp.linspace(0.0, 1.0, 7)
         observer, result = watch(lambda x: (float(x.sum()), jnp.sin(x.sum() * 2.0))[1], x)
-    apart = Separate(observer.breaks)
+    apart = SeparateRuns(observer.breaks)
     apart.find_values()
-    [_, value] = Merged(apart).run()()
+    [_, value] = JointProgram(apart).run()()
     assert value.dtype == (jnp.float64 if bits == 64 else jnp.float32) and value.dtype == result.dtype
 
 
@@ -210,9 +210,9 @@ def passes(x, breaks):
 def test_the_joined_program_equals_the_one_without_the_break(program, clean):
     x = jnp.linspace(0.1, 0.9, 64 * 64).reshape(64, 64)
     observer, result = watch(program, x, True)
-    apart = Separate(observer.breaks)
+    apart = SeparateRuns(observer.breaks)
     apart.find_values()
-    joined = Merged(apart).executable
+    joined = JointProgram(apart).executable
     del result
     lazynb.clear_cache()
     with lazynb.lazy():
@@ -453,7 +453,7 @@ def test_a_callback_is_not_called_again(clean):
 
 
 def test_assumptions_are_stated_only_for_existing_break_kinds():
-    assert counterfactual._NEEDS.keys() <= lazynb.reasons.REASONS.keys()
+    assert counterfactual._NEEDS.keys() <= lazynb.recording.break_reasons.REASONS.keys()
 
 
 # ---- it leaves no traces -----------------------------------------------------------------------------------
@@ -532,5 +532,5 @@ def test_measuring_alternates_the_programs_after_a_warm_up():
 
 def test_a_break_is_known_by_line_kind_and_detail(clean):
     observer, _ = watch(loop, jnp.ones((4, 4)))
-    assert all(isinstance(one, SeenBreak) for one in observer.breaks)
+    assert all(isinstance(one, RecordedBreak) for one in observer.breaks)
     assert len({one.identity for one in observer.breaks}) == 1

@@ -9,11 +9,11 @@ import zipfile
 import pytest
 from xla.programs import PROGRAMS
 
-from lazynb.execute.dumps import Dump
-from lazynb.xla.fusion import cpu_in_place
-from lazynb.xla.fusion.boundaries import REASONS
-from lazynb.xla.fusion.cpu_fusion_rules import (
-    CODE,
+from lazynb.running.compiler_dump import Dump
+from lazynb.xla.fusion import cpu_instruction_rules
+from lazynb.xla.fusion.backend_rules import REASONS
+from lazynb.xla.fusion.cpu_fusion_pass import (
+    CODE_DUPLICATION,
     CONCATENATE,
     CUSTOM,
     DUPLICATED,
@@ -23,7 +23,13 @@ from lazynb.xla.fusion.cpu_fusion_rules import (
     REDUCTIONS,
     UNPROFITABLE,
 )
-from lazynb.xla.fusion.fusion_log import Decision, code_of, latest, read_decisions, renamed
+from lazynb.xla.fusion.fusion_log import (
+    FusionRefusal,
+    in_optimised_names,
+    last_refusals,
+    read_decisions,
+    reason_code_of_words,
+)
 from lazynb.xla.hlo.passes import read_passes
 
 LINES = [
@@ -37,8 +43,8 @@ LINES = [
     "Fused |d| into |a_fusion| inside InstructionFusion with may_duplicate=1",
 ]
 EXPECTED = [
-    Decision("a_fusion", "sort.1", "Not fusing: not found a fusible case"),
-    Decision("a_fusion", "c_fusion", "Fusion is not profitable."),
+    FusionRefusal("a_fusion", "sort.1", "Not fusing: not found a fusible case"),
+    FusionRefusal("a_fusion", "c_fusion", "Fusion is not profitable."),
 ]
 
 
@@ -65,8 +71,8 @@ def test_logged_names_are_mapped_to_the_resulting_fusions(write):
 
 
 def test_the_last_decision_on_a_pair_is_kept():
-    decisions = [Decision("a", "b", "one"), Decision("a", "c", "x"), Decision("a", "b", "two")]
-    assert latest(decisions) == {("a", "b"): "two", ("a", "c"): "x"}
+    decisions = [FusionRefusal("a", "b", "one"), FusionRefusal("a", "c", "x"), FusionRefusal("a", "b", "two")]
+    assert last_refusals(decisions) == {("a", "b"): "two", ("a", "c"): "x"}
 
 
 def test_a_missing_or_truncated_log_gives_no_decisions():
@@ -89,24 +95,24 @@ def test_a_missing_or_truncated_log_gives_no_decisions():
         (UNPROFITABLE, "expensive-reused"),
         (CUSTOM, "library-consumer"),
         (CONCATENATE, "concatenate"),
-        (CODE, "size-limit"),
+        (CODE_DUPLICATION, "size-limit"),
         (REDUCTIONS, "size-limit"),
         (NOT_LOOP, "producer-not-fusible"),
         (NO_CASE, "consumer-not-fusible"),
-        (cpu_in_place.TWICE, "in-place"),
-        (cpu_in_place.CONFLICT, "in-place"),
-        (cpu_in_place.SEVERAL, "in-place"),
-        (cpu_in_place.SLICE_SHAPE, "in-place"),
-        (cpu_in_place.SLICE_PLACE, "in-place"),
-        (cpu_in_place.DYNAMIC_SHARED, "in-place"),
-        (cpu_in_place.NO_PAIR, "in-place"),
+        (cpu_instruction_rules.TWICE, "in-place"),
+        (cpu_instruction_rules.CONFLICT, "in-place"),
+        (cpu_instruction_rules.SEVERAL, "in-place"),
+        (cpu_instruction_rules.SLICE_SHAPE, "in-place"),
+        (cpu_instruction_rules.SLICE_PLACE, "in-place"),
+        (cpu_instruction_rules.DYNAMIC_SHARED, "in-place"),
+        (cpu_instruction_rules.NO_PAIR, "in-place"),
         ("Producer fusion has multiple non-elementwise ops, bailing.", "in-place"),
         ("words of a release to come", "other"),
         ("", "other"),
     ],
 )
 def test_each_message_of_xla_has_its_reason_code(words, code):
-    assert code_of(words) == code and code in REASONS
+    assert reason_code_of_words(words) == code and code in REASONS
 
 
 @pytest.mark.parametrize("name", ["mlp", "sort", "kept_product", "solve", "cartpole", "scatter"])
@@ -114,7 +120,7 @@ def test_decisions_of_a_real_program_name_its_clusters(name):
     [trace] = PROGRAMS[name]().traces
     dump = Dump()
     trace._executable.compile_again(options=dump.options(decisions=True))
-    decisions = renamed(read_decisions(dump), read_passes(dump), trace.module, trace.clusters)
+    decisions = in_optimised_names(read_decisions(dump), read_passes(dump), trace.module, trace.clusters)
     known = {cluster.name for cluster in trace.clusters}
     pairs = {(one.producer, one.consumer) for one in decisions}
     assert (
@@ -126,4 +132,6 @@ def test_decisions_of_a_real_program_name_its_clusters(name):
 
 def test_without_pass_dumps_names_are_unchanged():
     [trace] = PROGRAMS["mlp"]().traces
-    assert renamed([Decision("x", "y", "z")], [], trace.module, trace.clusters) == [Decision("x", "y", "z")]
+    assert in_optimised_names([FusionRefusal("x", "y", "z")], [], trace.module, trace.clusters) == [
+        FusionRefusal("x", "y", "z")
+    ]

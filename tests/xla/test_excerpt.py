@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb import _jax as jc
-from lazynb.xla.hlo.excerpt import NoExcerpt, excerpt
+from lazynb import jax_compat as jc
+from lazynb.xla.fusion.isolated_kernels import ExcerptError, excerpt
 from lazynb.xla.hlo.module import parse
 
 
@@ -43,13 +43,13 @@ def test_values_read_from_outside_become_parameters(module):
 
 def test_a_tuple_read_from_outside_is_refused(module):
     element = of(module, "get-tuple-element")
-    with pytest.raises(NoExcerpt, match="tuple"):
+    with pytest.raises(ExcerptError, match="tuple"):
         excerpt(module, {element}, [element])
 
 
 def test_instructions_of_several_computations_are_refused(module):
     inner = next(each.name for each in module if each.opcode == "sine")
-    with pytest.raises(NoExcerpt, match="loops or branches"):
+    with pytest.raises(ExcerptError, match="loops or branches"):
         excerpt(module, {inner, of(module, "reduce")}, [inner])
 
 

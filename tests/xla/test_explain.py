@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.execute.flush import execution
-from lazynb.execute.observers import for_all
-from lazynb.session import explain as explaining
+from lazynb.compare.costs import call_explanation as explaining
+from lazynb.running.flush import execution
+from lazynb.running.observers import process_observers
 
 
 def train(x, times=4):
@@ -128,7 +128,7 @@ def test_nested_explanations_each_report_their_breaks(clean):
 
     outer = lazynb.explain(fn, jnp.ones(8))
     assert inner[0].breaks.total == 5 and outer.breaks.total == 6
-    assert not (execution.local.observers or for_all)
+    assert not (execution.local.observers or process_observers)
 
 
 def test_strict_mode_is_suspended(clean):
@@ -168,7 +168,9 @@ def test_an_exception_passes_through_with_what_was_explained(clean):
     assert found.error == "ValueError: mine" and found.result is None
     assert "ValueError" in repr(found) and found.to_dicts()["error"] == found.error
     assert any("lazynb_explanation" in note for note in raised.value.__notes__)
-    assert not (execution.local.observers or for_all) and not isinstance(jnp.ones(3) + 1, lazynb.LazyTensor)
+    assert not (execution.local.observers or process_observers) and not isinstance(
+        jnp.ones(3) + 1, lazynb.LazyTensor
+    )
 
 
 def test_an_explanation_that_fails_does_not_cost_the_exception(clean, monkeypatch):
@@ -200,7 +202,7 @@ def test_an_interrupt_passes_and_leaves_nothing_behind(clean):
 
     with pytest.raises(KeyboardInterrupt):
         lazynb.explain(fn, jnp.ones(3))
-    assert not (execution.local.observers or for_all)
+    assert not (execution.local.observers or process_observers)
 
 
 def generator(x):
@@ -295,15 +297,17 @@ def test_looking_runs_and_compiles_nothing(clean, monkeypatch):
     with lazynb.lazy():
         pending = jnp.ones(3) + 1
         events = len(lazynb.events())
-        monkeypatch.setattr("lazynb.execute.executable.Executable.run", lambda *_: 1 / 0)
-        monkeypatch.setattr("lazynb.execute.executable.Executable.compile_again", lambda *_, **__: 1 / 0)
+        monkeypatch.setattr("lazynb.running.trace_executable.Executable.run", lambda *_: 1 / 0)
+        monkeypatch.setattr(
+            "lazynb.running.trace_executable.Executable.compile_again", lambda *_, **__: 1 / 0
+        )
         assert repr(found) and found._repr_mimebundle_() and found.to_dicts()
         assert pending.is_pending and len(lazynb.events()) == events
 
 
 def test_a_display_that_fails_degrades(clean, monkeypatch):
     found = lazynb.explain(train, jnp.ones(8))
-    monkeypatch.setattr("lazynb.view.reports.explanation.headline", lambda one: 1 / 0)
+    monkeypatch.setattr("lazynb.report.explanation_report.headline", lambda one: 1 / 0)
     bundle = found._repr_mimebundle_()
     assert "cannot be shown" in bundle["text/plain"] and "text/html" not in bundle
 
@@ -331,7 +335,7 @@ def test_an_explanation_keeps_only_the_result_alive(clean):
 
 @pytest.mark.parametrize(("bound", "value"), [("_RUNS", 10), ("_FLOWS", 40)])
 def test_the_number_of_recorded_runs_is_bounded(bound, value, clean, monkeypatch):
-    monkeypatch.setattr(f"lazynb.session.run_recorder.{bound}", value)
+    monkeypatch.setattr(f"lazynb.running.run_recorder.{bound}", value)
 
     def fn(x):
         for _ in range(30):

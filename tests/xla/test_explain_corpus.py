@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.execute.flush import execution
-from lazynb.execute.observers import for_all
-from lazynb.session import counterfactual
-from lazynb.session.merged import Merged, Separate
+from lazynb.compare.costs import counterfactual
+from lazynb.compare.costs.joint_program import JointProgram, SeparateRuns
+from lazynb.running.flush import execution
+from lazynb.running.observers import process_observers
 from tests.breaks.corpus import compiled, load, prepare
 
 PROGRAMS = load()
@@ -25,12 +25,12 @@ def test_each_corpus_program_is_explained_with_the_breaks_of_the_log(
     prepare(program, place)
     name = f"<{program.name}>"
     code, variables = compiled(program, name)
-    monkeypatch.setattr(counterfactual, "Merged", _compared)
+    monkeypatch.setattr(counterfactual, "JointProgram", _compared)
     try:
         found = lazynb.explain(exec, code, variables)
     except Exception as error:
         found = error.lazynb_explanation
-    assert not (execution.local.observers or for_all)
+    assert not (execution.local.observers or process_observers)
     if "thread" not in program.name:  # what other threads force is not seen
         assert [_row(one) for one in found.breaks] == [_row(one) for one in lazynb.breaks()]
     rows = {(one.code, one.location, one.count) for one in found.breaks}
@@ -46,9 +46,9 @@ def _row(one):
     return one.code, one.location, one.count, one.ops, one.compiles
 
 
-def _compared(apart: Separate) -> Merged:
+def _compared(apart: SeparateRuns) -> JointProgram:
     """The joined program, whose results are held against those of the parts."""
-    joined = Merged(apart)
+    joined = JointProgram(apart)
     if any(seen.run.binding.executable.callbacks for seen in apart.runs):
         return joined
     given = apart.run()()

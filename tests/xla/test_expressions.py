@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lazynb.xla.hlo.expressions import Expressions
 from lazynb.xla.hlo.module import parse
+from lazynb.xla.hlo.value_numbering import ValueNumbering
 
 SEPARATE = """HloModule one
 
@@ -45,13 +45,13 @@ def handed_on(numbers, text, inputs=lambda name: name):
 
 
 def test_fused_and_separate_results_match_and_fused_intermediates_are_not_written():
-    numbers = Expressions()
+    numbers = ValueNumbering()
     a, b = results(numbers, SEPARATE)
     assert handed_on(numbers, FUSED) == {b} and a != b
 
 
 def test_a_result_that_no_kernel_reads_is_not_handed_on():
-    numbers = Expressions()
+    numbers = ValueNumbering()
     a, _ = results(numbers, SEPARATE)
     assert handed_on(numbers, SEPARATE) == {a}
 
@@ -66,13 +66,13 @@ def test_a_result_that_no_kernel_reads_is_not_handed_on():
     ],
 )
 def test_another_expression_is_another_array(old, new):
-    numbers = Expressions()
+    numbers = ValueNumbering()
     assert old in FUSED
     assert not handed_on(numbers, FUSED.replace(old, new)) & set(results(numbers, SEPARATE))
 
 
 def test_an_expression_of_another_input_is_another_array():
-    numbers = Expressions()
+    numbers = ValueNumbering()
     results_ = results(numbers, SEPARATE, {"x": 0, "w": 1}.get)
     assert not handed_on(numbers, FUSED, {"x": 0, "w": 2}.get) & set(results_)
     assert not handed_on(numbers, FUSED, {"x": 0}.get) & set(results_)  # nobody knows what w is
@@ -96,7 +96,7 @@ def as_constant(text):
 
 
 def test_a_number_that_is_an_input_is_the_constant_of_that_value():
-    numbers = Expressions()
+    numbers = ValueNumbering()
     given = results(numbers, AS_INPUT, {"x": 0, "k": 0.1}.get)
     assert results(numbers, as_constant("0.1"), {"x": 0}.get) == given
     assert results(numbers, as_constant("0.100000001"), {"x": 0}.get) == given  # as float32 it is
@@ -119,7 +119,7 @@ ENTRY %main (x: f32[4,4]) -> f32[4] {
   ROOT %r = f32[4]{0} reduce(%x, %zero), dimensions={1}, to_apply=%add
 }
 """
-    numbers = Expressions()
+    numbers = ValueNumbering()
     renamed = text.replace("%add", "%region_0.1").replace("dimensions={1}, to_apply=%add", line)
     renamed = renamed.replace("dimensions={1}, to_apply=%region_0.1", line.replace("%add", "%region_0.1"))
     assert (results(numbers, text) == results(numbers, renamed)) == ("{1}" in line)
@@ -128,7 +128,7 @@ ENTRY %main (x: f32[4,4]) -> f32[4] {
 
 
 def test_memory_of_another_shape_is_the_same_array():
-    numbers = Expressions()
+    numbers = ValueNumbering()
     flat = SEPARATE.replace("tuple(%a, %b)", "tuple(%c, %b)").replace(
         "  %b =", "  %c = f32[4]{0} bitcast(%d)\n  %b ="
     )
@@ -147,6 +147,6 @@ def test_each_array_of_a_tuple_result_is_matched():
         "%f = (f32[4]{0}, f32[4]{0}) fusion(%x, %w), kind=kLoop, calls=%body\n"
         "  %first = f32[4]{0} get-tuple-element(%f), index=0",
     ).replace("exponential(%f)", "exponential(%first)")
-    numbers = Expressions()
+    numbers = ValueNumbering()
     a, b = results(numbers, SEPARATE)
     assert handed_on(numbers, text) == {a} and b != a  # the second part is written, and nothing reads it

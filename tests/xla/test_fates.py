@@ -17,11 +17,11 @@ from xla.programs import PROGRAMS
 from xla.truths import check_cancelled
 
 import lazynb
-from lazynb.execute.dumps import dumping
-from lazynb.xla.clusters import find_clusters
-from lazynb.xla.fates.assignment import fates
+from lazynb.running.compiler_dump import record_dumps
+from lazynb.xla.dump_reader import DumpContents
+from lazynb.xla.fates.fate_assignment import fates
+from lazynb.xla.hlo.clusters import find_clusters
 from lazynb.xla.hlo.module import parse
-from lazynb.xla.reading import Read
 
 INPUTS = [np.random.default_rng(n).normal(size=(4, 8)).astype(np.float32) for n in range(2)]
 
@@ -77,7 +77,7 @@ def compiled(steps, kept: int):
     """The compilation of a program of which the last ``kept`` values are wanted, and its jaxpr."""
     lazynb.clear_cache()
     x, y = map(jnp.asarray, INPUTS)  # by these names the inputs are known again
-    with lazynb.lazy(), dumping():
+    with lazynb.lazy(), record_dumps():
         wanted = build(steps, [x, y])[-kept:]
         return lazynb.compile(*wanted), lazynb.graph(*wanted).to_jaxpr()
 
@@ -219,7 +219,9 @@ def test_operations_of_an_unmarked_module_are_lost():
     }
     assert {
         fate.kind
-        for fate in fates([(0,), (1,)], module, find_clusters(module), Read("", [], None, None)).values()
+        for fate in fates(
+            [(0,), (1,)], module, find_clusters(module), DumpContents("", [], None, None)
+        ).values()
     } == {"lost"}
 
 

@@ -10,14 +10,12 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.record.snapshot.snapshot import Snapshot
-from lazynb.units import few
-from lazynb.xla.cost.memory import Buffer
-from lazynb.xla.evidence import INFERRED, LABELS, VERIFIED
-from lazynb.xla.findings.finding import Finding
-from lazynb.xla.findings.found import foremost
-from lazynb.xla.findings.padded import filling, padded
-from lazynb.xla.reduced import NotReducible
+from lazynb.recording.snapshot.snapshot_nodes import Snapshot
+from lazynb.user_code.text_format import abbreviated_list
+from lazynb.xla.cost.program_memory import Buffer
+from lazynb.xla.evidence import INFERRED, LABELS, VERIFIED, Finding
+from lazynb.xla.partial_results import ResultsNotRemovable
+from lazynb.xla.program_findings import headline_findings, padding_bytes, padding_findings
 
 ROWS, COLUMNS = 256, 512
 BYTES = ROWS * COLUMNS * 4
@@ -215,9 +213,9 @@ def test_compiling_without_the_names_saves_the_reported_bytes(x, w):
 
 def test_leaving_out_unknown_or_all_names_is_refused(x, w):
     compilation, kept = named(x, w)
-    with pytest.raises(NotReducible, match="called nobody"):
+    with pytest.raises(ResultsNotRemovable, match="called nobody"):
         compilation.without("nobody")
-    with pytest.raises(NotReducible, match="nothing of the program is left"):
+    with pytest.raises(ResultsNotRemovable, match="nothing of the program is left"):
         compilation.without("h", "k", "out")
     del kept
 
@@ -239,14 +237,14 @@ def buffer(name: str, shape: str, taken: int, **more) -> Buffer:
 def test_padding_of_tiled_arrays_is_a_finding():
     thin = buffer("a", "f32[1000,3]{1,0:T(8,128)}", 1000 * 128 * 4, variables=("points",))
     full = buffer("b", "f32[1024,128]{1,0:T(8,128)}", 1024 * 128 * 4)
-    assert filling(thin) == 1000 * 125 * 4 and filling(full) == 0
+    assert padding_bytes(thin) == 1000 * 125 * 4 and padding_bytes(full) == 0
     trace = SimpleNamespace(
         memory=SimpleNamespace(buffers=[full, thin]), module=SimpleNamespace(by_name={}), clusters=[]
     )
-    [finding] = padded(trace, Snapshot(()), 0)
+    [finding] = padding_findings(trace, Snapshot(()), 0)
     assert finding.text == "`points`, `f32[1000,3]`, takes 500 KiB, 488 KiB of which only fill up tiles."
     trace.memory.buffers = [full]
-    assert list(padded(trace, Snapshot(()), 0)) == []
+    assert list(padding_findings(trace, Snapshot(()), 0)) == []
 
 
 # ---- the list ----------------------------------------------------------------------------------------------
@@ -264,9 +262,9 @@ def test_findings_are_sorted_by_bytes_and_exported(x, w):
 
 def test_a_headline_has_one_of_each_kind():
     many = [Finding(kind, kind, 1, INFERRED) for kind in ("held", "boundary", "boundary", "again", "library")]
-    assert [one.kind for one in foremost(many)] == ["held", "boundary", "again"]
+    assert [one.kind for one in headline_findings(many)] == ["held", "boundary", "again"]
 
 
 def test_names_are_joined_and_abbreviated():
-    assert [few("abcde"[:count]) for count in (0, 1, 2)] == ["", "a", "a and b"]
-    assert few("abcdefg") == "a, b, c, d and 3 more"
+    assert [abbreviated_list("abcde"[:count]) for count in (0, 1, 2)] == ["", "a", "a and b"]
+    assert abbreviated_list("abcdefg") == "a, b, c, d and 3 more"

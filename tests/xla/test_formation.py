@@ -10,8 +10,8 @@ from xla import plain_hlo as plain
 from xla.programs import PROGRAMS, SOME
 
 import lazynb
-from lazynb.execute.dumps import dumping
-from lazynb.xla.formation import formation as module
+from lazynb.running.compiler_dump import record_dumps
+from lazynb.xla.fusion import kernel_formation as module
 
 
 @pytest.fixture(scope="module", params=SOME)
@@ -157,7 +157,7 @@ def test_links_between_kernels_are_those_of_the_text(trace):
 
 def compiled(fn, *arguments):
     lazynb.clear_cache()
-    with lazynb.lazy(), dumping():
+    with lazynb.lazy(), record_dumps():
         return lazynb.compile(fn(*arguments))
 
 
@@ -211,7 +211,7 @@ def test_calls_of_one_function_are_told_apart():
 
 
 def test_a_module_with_too_many_instructions_is_refused(monkeypatch):
-    monkeypatch.setattr(module, "_MOST", 3)
+    monkeypatch.setattr(module, "_MAX_INSTRUCTIONS", 3)
     with pytest.raises(ValueError, match="too large"):
         compiled(lambda x: jnp.sin(x) + 1.0, jnp.ones(4)).hlo.formation
     with lazynb.lazy():

@@ -13,8 +13,8 @@ from jax import lax
 from jax.export import export, symbolic_shape
 
 import lazynb
-from lazynb.xla.given.given import NotGiven
-from lazynb.xla.verify import NotTestable
+from lazynb.xla.external.external_programs import NotInspectable
+from lazynb.xla.fusion.boundary_experiments import NotTestable
 from tests.xla import plain_hlo
 from tests.xla.jit_programs import PROGRAMS
 from tests.xla.test_as_jit import without_names
@@ -206,7 +206,7 @@ def test_a_program_for_another_machine_is_refused():
         jax.jit(step).trace(WEIGHTS, ROWS).lower(lowering_platforms=("tpu",)),
         export(jax.jit(step), platforms=("tpu",))(WEIGHTS, ROWS),
     ):
-        with pytest.raises(NotGiven, match="ed for tpu, and this machine has cpu"):
+        with pytest.raises(NotInspectable, match="ed for tpu, and this machine has cpu"):
             lazynb.compile(made)
 
 
@@ -220,7 +220,7 @@ def test_an_exported_program_for_several_platforms_is_that_of_this_machine():
 def test_an_exported_program_of_open_sizes_has_to_be_given_some():
     [size] = symbolic_shape("n")
     exported = export(jax.jit(jnp.tanh))(jax.ShapeDtypeStruct((size, 8), jnp.float32))
-    with pytest.raises(NotGiven, match=r"of any size \(float32\[n,8\]\)"):
+    with pytest.raises(NotInspectable, match=r"of any size \(float32\[n,8\]\)"):
         lazynb.compile(exported)
     assert len(lazynb.compile(jax.jit(exported.call).lower(ROWS)).clusters) == 1
 

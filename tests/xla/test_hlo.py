@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 from lazynb.xla.hlo.module import parameter_number, parse
-from lazynb.xla.hlo.shapes import arrays, elements, parts, rank, shape_bytes
+from lazynb.xla.hlo.shapes import element_count, parse_arrays, rank, shape_bytes, tuple_parts
 
 TEXT = """HloModule jit_f, is_scheduled=true, entry_computation_layout={(f32[4]{0})->f32[4]{0}}
 
@@ -101,17 +101,17 @@ def test_attributes_of_an_instruction_are_read():
     ],
 )
 def test_bytes_elements_and_rank_of_a_shape_are_computed(shape, bytes_, count, dimensions):
-    assert (shape_bytes(shape), elements(shape), rank(shape)) == (bytes_, count, dimensions)
+    assert (shape_bytes(shape), element_count(shape), rank(shape)) == (bytes_, count, dimensions)
 
 
 def test_layouts_and_tuple_parts_are_parsed():
-    assert arrays("f32[2,3]{0,1:T(8,128)}") == [("f32", (2, 3), (0, 1))]
-    assert parts("(f32[2]{0}, (s32[], pred[3]{0}), /*index=2*/u8[])") == [
+    assert parse_arrays("f32[2,3]{0,1:T(8,128)}") == [("f32", (2, 3), (0, 1))]
+    assert tuple_parts("(f32[2]{0}, (s32[], pred[3]{0}), /*index=2*/u8[])") == [
         "f32[2]{0}",
         "(s32[], pred[3]{0})",
         "u8[]",
     ]
-    assert parts("f32[2]{0}") == []
+    assert tuple_parts("f32[2]{0}") == []
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "HloModule only", "{}\n\n  %a = ", "<html>" * 9])

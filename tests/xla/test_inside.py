@@ -13,8 +13,8 @@ from xla.programs_inside import INSIDE, TRUTHS
 from xla.statements import failures, wrong
 
 import lazynb
-from lazynb.source import is_user_code
-from lazynb.view.inspection.contents import inspection
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.user_code.call_stack import is_user_code
 
 
 @functools.cache
@@ -75,7 +75,7 @@ alike = jax.jit(lambda choice, one, other: lax.select(choice, one, other) * 1.0)
 def test_a_user_function_equal_to_a_library_function_is_opened(monkeypatch):
     code = _where.__wrapped__.__code__
     monkeypatch.setattr(
-        "lazynb.record.inside.is_user_code", lambda one: one is not code and is_user_code(one)
+        "lazynb.recording.jaxpr_structure.is_user_code", lambda one: one is not code and is_user_code(one)
     )
     names = []
     x = jnp.ones(8)

@@ -11,21 +11,21 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb import _jax as jc
-from lazynb._jax import caching
-from lazynb.xla.cost import machine
-from lazynb.xla.cost.machine import Machine, measured_peak
+from lazynb import jax_compat as jc
+from lazynb.jax_compat import xla_executables
+from lazynb.xla.cost import roofline
+from lazynb.xla.cost.roofline import MachinePeak, measured_peak
 
 
 @pytest.fixture
 def short(monkeypatch):
     """Measures anew, quickly and roughly."""
-    monkeypatch.setattr(machine, "SECONDS", 0.02)
-    monkeypatch.setattr(machine, "MIN_ARRAY", 4 << 20)
-    monkeypatch.setattr(machine, "_last_cache", lambda: 0)
-    machine._measured.cache_clear()
+    monkeypatch.setattr(roofline, "SECONDS", 0.02)
+    monkeypatch.setattr(roofline, "MIN_ARRAY", 4 << 20)
+    monkeypatch.setattr(roofline, "_last_cache", lambda: 0)
+    roofline._measured.cache_clear()
     yield
-    machine._measured.cache_clear()
+    roofline._measured.cache_clear()
 
 
 def test_the_measured_peak_is_of_a_plausible_magnitude(short):
@@ -68,16 +68,16 @@ def test_a_failing_measurement_leaves_its_figure_unknown(short, monkeypatch):
     def fails(device):
         raise RuntimeError("RESOURCE_EXHAUSTED")
 
-    monkeypatch.setattr(machine, "_matrix_product", fails)
+    monkeypatch.setattr(roofline, "_matmul_rate", fails)
     peak = measured_peak()
     assert peak.flops is None and peak.bandwidth and "no operations a second" in peak.text
-    machine._measured.cache_clear()
-    monkeypatch.setattr(machine, "_triad", fails)
-    assert measured_peak() == Machine(None, None, measured_peak().text, measured_peak().cache)
+    roofline._measured.cache_clear()
+    monkeypatch.setattr(roofline, "_triad_bandwidth", fails)
+    assert measured_peak() == MachinePeak(None, None, measured_peak().text, measured_peak().cache)
 
 
 def test_the_last_level_cache_has_a_plausible_size():
-    size = machine._last_cache()
+    size = roofline._last_cache()
     assert size == 0 or 64 << 10 <= size <= 4 << 30
 
 
@@ -102,11 +102,15 @@ print(len(os.listdir({str(tmp_path)!r})) > 0)
 
 
 def test_no_cache_restores_the_cache_state_after_an_error():
-    before = {name: getattr(caching._compilation_cache, name) for name in caching._CACHE_STATE}
+    before = {
+        name: getattr(xla_executables._compilation_cache, name) for name in xla_executables._CACHE_STATE
+    }
     with pytest.raises(KeyError), jc.no_cache():
-        assert caching._compilation_cache.is_cache_used(jax.devices()[0].client) is False
+        assert xla_executables._compilation_cache.is_cache_used(jax.devices()[0].client) is False
         raise KeyError
-    assert {name: getattr(caching._compilation_cache, name) for name in caching._CACHE_STATE} == before
+    assert {
+        name: getattr(xla_executables._compilation_cache, name) for name in xla_executables._CACHE_STATE
+    } == before
 
 
 @pytest.mark.parametrize("each, runs", [(0.05, 7), (0.2, 4)])
@@ -118,6 +122,6 @@ def test_repeats_for_a_third_of_a_second_and_three_times_at_least(each, runs, mo
         ran.append(now[0])
         now[0] += each
 
-    monkeypatch.setattr(machine.time, "perf_counter", lambda: now[0])
-    assert machine._best(run) == pytest.approx(each)
+    monkeypatch.setattr(roofline.time, "perf_counter", lambda: now[0])
+    assert roofline._fastest_run(run) == pytest.approx(each)
     assert len(ran) == runs

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from lazynb.xla.cost.memory import memory_stats, parse_memory
-from lazynb.xla.cost.memory_texts import xla_peak
+from lazynb.xla.cost.buffer_assignment import xla_peak
+from lazynb.xla.cost.program_memory import memory_stats, parse_memory
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_a_peak_that_xla_misses_is_found(dumped):
     assert memory.peak_bytes == 4000 + 8000 + 256
     assert memory.constant_bytes == 8
     if xla_peak(ranges) == (memory.peak_bytes + 8, memory.peak_step):
-        pytest.fail("XLA's peak is right now: say so in lazynb/xla/cost/memory.py")
+        pytest.fail("XLA's peak is right now: say so in lazynb/xla/cost/program_memory.py")
 
 
 def test_the_dump_formats_of_both_jax_releases_are_read():

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.execute.dumps import dumping
-from lazynb.xla.gathering import compile_tensors
+from lazynb.running.compiler_dump import record_dumps
+from lazynb.xla.compilation_builder import compile_tensors
 
 
 def compiled(name):
@@ -24,7 +24,7 @@ def compiled(name):
         for number, (each, shape) in enumerate(case.shapes.items())
     }
     lazynb.clear_cache()
-    with lazynb.lazy(), dumping():
+    with lazynb.lazy(), record_dumps():
         result = eval(case.expression, {"jax": jax, "jnp": jnp, **variables})
         found = compile_tensors([result], {**variables, "result": result}, ahead=False)
         lazynb.sync()
@@ -96,7 +96,7 @@ def test_softmax_needs_only_two_columns_beside_argument_and_result():
 def test_results_have_the_users_names():
     x = jnp.ones((10, 10))
     lazynb.clear_cache()
-    with lazynb.lazy(), dumping():
+    with lazynb.lazy(), record_dumps():
         total, rows = jax.lax.scan(lambda c, row: (c + row, c * row), x[0], x)
         last = x + 1
         found = compile_tensors([total, rows, last], {"x": x, "total": total, "rows": rows, "last": last})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lazynb.xla.hlo.instruction_match import match_instructions
 from lazynb.xla.hlo.module import parse
+from lazynb.xla.hlo.passes import match_instructions
 
 
 def module(*lines: str, more: str = ""):

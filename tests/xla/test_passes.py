@@ -8,11 +8,11 @@ from timing import cpu_seconds
 from xla.programs import PROGRAMS, SOME
 
 import lazynb
-from lazynb.execute.dumps import Dump, dumping
-from lazynb.xla.fates.assignment import fates
+from lazynb.running.compiler_dump import Dump, record_dumps
+from lazynb.xla.dump_reader import read_dump
+from lazynb.xla.fates.fate_assignment import fates
 from lazynb.xla.hlo.module import parse
-from lazynb.xla.hlo.passes import before_text, read_passes
-from lazynb.xla.reading import read
+from lazynb.xla.hlo.passes import first_module_text, read_passes
 
 
 @pytest.fixture(scope="module", params=SOME)
@@ -129,7 +129,7 @@ def test_identical_modules_are_no_pass(dump):
 
 
 def test_a_dump_without_files_has_no_passes(dump):
-    assert read_passes(dump) == [] and before_text(dump) == ""
+    assert read_passes(dump) == [] and first_module_text(dump) == ""
 
 
 @pytest.mark.parametrize("text", ["", "garbage", TEXT[:90], TEXT[:-3]])
@@ -141,7 +141,7 @@ def test_a_truncated_pass_file_is_listed_and_raises_on_reading(dump, text):
     with pytest.raises(ValueError, match="HLO module"):
         one.changes
     module = parse(TEXT.replace("n0/sin", "other").replace("sine", "cosine"))
-    written = read(dump)
+    written = read_dump(dump)
     assert written.history is None
     [fate] = fates([0], module, [], written).values()
     assert fate.kind == "lost" and "not to be read" in fate.text
@@ -151,12 +151,12 @@ def test_passes_and_fates_of_2000_operations_are_read_quickly(clean, monkeypatch
     """2,000 operations: parsing and comparing all passes in under 2 s, fates in under 0.3 s."""
     monkeypatch.setattr(lazynb.config, "max_program", 5000)  # one program, not the pieces of a loop
     x, w = jnp.ones((8, 8)), jnp.ones((8, 8))
-    with lazynb.lazy(), dumping():
+    with lazynb.lazy(), record_dumps():
         for number in range(2000):
             x = jnp.sin(x) if number % 2 else x * w
         [trace] = lazynb.compile(x).traces
         marks, module, clusters = list(trace.origins.operations), trace.module, trace.clusters
-        assert cpu_seconds(lambda: fates(marks, parse(trace.text), clusters, read(trace.dump)), 1) < 2
+        assert cpu_seconds(lambda: fates(marks, parse(trace.text), clusters, read_dump(trace.dump)), 1) < 2
         assert cpu_seconds(lambda: fates(marks, module, clusters, trace.written), 2) < 0.3
         assert cpu_seconds(lambda: [one.changes for one in read_passes(trace.dump)], 1) < 2
         assert cpu_seconds(lambda: trace.boundaries, 1) < 2

@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from lazynb import _jax as jc
+from lazynb import jax_compat as jc
 from lazynb.errors import LazynbError
-from lazynb.xla.cost import profile as profiling
-from lazynb.xla.cost.profile import ProfilerBusy, profile
+from lazynb.xla.cost import kernel_profile as profiling
+from lazynb.xla.cost.kernel_profile import ProfilerBusy, profile
 from lazynb.xla.hlo import module as hlo
 
 
@@ -259,7 +259,7 @@ def end(name, at, link):
 def times(*planes, module=None):
     """Microseconds and executions by instruction, of the only program."""
     data = jax.profiler.ProfileData.text_proto_to_serialized_xspace("".join(planes))
-    found = profiling._times(list(profiling._events(data)), profiling._inside(module))
+    found = profiling._run_times(list(profiling._events(data)), profiling._nested_instructions(module))
     return {
         name: (round(seconds * 1e6), calls)
         for run in found.values()
@@ -417,7 +417,7 @@ def test_programs_of_one_name_stay_apart():
     data = jax.profiler.ProfileData.text_proto_to_serialized_xspace(
         plane("/host:CPU", [op("fusion", 0, 5, program=2), op("fusion", 10, 7, program=1)])
     )
-    run = profiling._times(list(profiling._events(data)), profiling._inside(None))
+    run = profiling._run_times(list(profiling._events(data)), profiling._nested_instructions(None))
     first, second = profiling._programs([run, run])
     assert [round(one.timings["fusion"].median * 1e6) for one in (first, second)] == [5, 7]
     assert first.timings["fusion"].runs == 2

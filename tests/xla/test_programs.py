@@ -17,7 +17,8 @@ from xla.truths import check_cancelled
 
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.fusion import fusion_log
-from lazynb.xla.fusion.boundaries import REASONS, Boundary
+from lazynb.xla.fusion.backend_rules import REASONS
+from lazynb.xla.fusion.boundaries import Boundary
 from lazynb.xla.hlo.module import parse
 from lazynb.xla.hlo.opcodes import OPCODES
 
@@ -162,7 +163,7 @@ def test_the_rules_agree_with_the_compiler(name):
             said.producer,
             said.consumer,
         )
-        assert said.label == "rule inferred" or fusion_log.code_of(said.said) in (
+        assert said.label == "rule inferred" or fusion_log.reason_code_of_words(said.said) in (
             said.code,
             GENERAL.get(said.code),
         )

@@ -15,12 +15,12 @@ import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import lazynb
-from lazynb.targets.target import parse
-from lazynb.xla.clusters import CONTROL, FREE
-from lazynb.xla.flags import compiled_with, without
-from lazynb.xla.inputs import InputsGone
-from lazynb.xla.reproducer import code
-from lazynb.xla.reproducer.reproducer import _SETTINGS, NotReproducible
+from lazynb.xla import reproducer_script
+from lazynb.xla.hlo.clusters import CONTROL, FREE
+from lazynb.xla.program_interface import InputsGone
+from lazynb.xla.reproducer import _SETTINGS, NotReproducible
+from lazynb.xla.targets.target_chip import parse_target
+from lazynb.xla.xla_flags import compile_with_flags, flags_without_libraries
 
 pytestmark = pytest.mark.usefixtures("clean")
 
@@ -153,8 +153,8 @@ def test_a_reproducer_holds_several_programs(run, tmp_path):
 def test_the_flags_of_an_experiment_are_in_the_file(run, tmp_path):
     with lazynb.lazy():
         made = lazynb.compile(jnp.tanh(ones(64, 64) @ ones(64, 64)).sum())
-    flags = without(["YNNPACK"], "cpu")
-    altered = compiled_with(made, flags)
+    flags = flags_without_libraries(["YNNPACK"], "cpu")
+    altered = compile_with_flags(made, flags)
     assert {each.library for each in altered.clusters} != {each.library for each in made.clusters}
     found = run(altered.reproducer(tmp_path / "altered.py"), made.reproducer(tmp_path / "plain.py"))
     assert [status for _, status in found.values()] == [0, 0]
@@ -183,16 +183,16 @@ def test_a_difference_is_reported_with_an_exit_status(tmp_path, capsys):
     case = namespace["CASE"]
     case["programs"][0]["kernels"].append("fusion kLoop f32[1]{0}")
     case["versions"]["cores"] = 1000
-    assert code.main(case, []) == 1
+    assert reproducer_script.main(case, []) == 1
     said = capsys.readouterr().out
     assert re.search(
         r"DIFFERS: \d kernels?, where lazynb saw \d kernels? \(cores \d+ here, 1000 there\)", said
     )
     assert "  - fusion kLoop f32[1]{0}" in said
     case["programs"][0]["devices"] = 99
-    assert code.main(case, []) == 2 and "needs 99 devices" in capsys.readouterr().out
+    assert reproducer_script.main(case, []) == 2 and "needs 99 devices" in capsys.readouterr().out
     case["programs"][0] |= {"devices": 1, "stablehlo": "nonsense"}
-    assert code.main(case, []) == 2 and "cannot compile it here" in capsys.readouterr().out
+    assert reproducer_script.main(case, []) == 2 and "cannot compile it here" in capsys.readouterr().out
 
 
 def test_hlo_is_printed_and_lines_stand_in_the_file(tmp_path, capsys):
@@ -214,7 +214,7 @@ def test_the_kernels_in_a_text_are_those_that_lazynb_counts(name):
         compilation = lazynb.compile(value := PROGRAMS[name]())
         for trace in compilation.traces:
             own = [cluster for cluster in trace.clusters if cluster.is_kernel]
-            read = code.kernels_in(trace.text, FREE, CONTROL)
+            read = reproducer_script.kernel_signatures(trace.text, FREE, CONTROL)
             assert sorted(kernel.partition(" ")[0] for kernel in read) == sorted(each.opcode for each in own)
         del value
 
@@ -249,7 +249,7 @@ def test_empty_callback_and_other_target_programs_are_refused(tmp_path):
         del x
         with pytest.raises(InputsGone, match=r"an input of type float32\[5\] is gone"):
             compilation.reproducer(file, save_inputs=True)
-        elsewhere = type(compilation)(compilation.traces, compilation.snapshot, target=parse("v5e"))
+        elsewhere = type(compilation)(compilation.traces, compilation.snapshot, target=parse_target("v5e"))
         with pytest.raises(NotReproducible, match=r"v5e.*compilation\.hlo\.before"):
             elsewhere.reproducer(file)
     assert not file.exists()

@@ -13,15 +13,25 @@ import pytest
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec as P
 
 import lazynb
-from lazynb.execute.records import Records
-from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.html import to_html
-from lazynb.view.inspection.layouts import reshardings
-from lazynb.view.inspection.text import to_text
-from lazynb.xla.collectives.collective import Collective
-from lazynb.xla.shardings.drawing import INK, MOST, coloured_cells, svg, text_grid
-from lazynb.xla.shardings.tiling import Tiling, annotated, annotation_in, of_sharding, whole
-from lazynb.xla.shardings.value_sharding import spec_text
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_html import to_html
+from lazynb.report.inspection.inspection_text import to_text
+from lazynb.report.inspection.sharding_data import reshardings
+from lazynb.running.record_table import Records
+from lazynb.xla.sharding.collectives import Collective
+from lazynb.xla.sharding.tile_assignment import (
+    INK,
+    MAX_PARTS,
+    TileAssignment,
+    coloured_cells,
+    parse_sharding,
+    replicated,
+    sharding_annotations,
+    sharding_svg,
+    text_grid,
+    tile_assignment_of,
+)
+from lazynb.xla.sharding.value_shardings import spec_text
 
 pytestmark = pytest.mark.xdist_group("collectives")
 GRID = ("data", "model"), (2, 4)
@@ -45,7 +55,7 @@ GRID = ("data", "model"), (2, 4)
     ],
 )
 def test_sharding_annotations_are_parsed_into_counts_and_specs(text, rank, counts, spec):
-    tiling = annotated(text, rank, 8)
+    tiling = parse_sharding(text, rank, 8)
     assert tiling.counts == counts and tiling.spec(*GRID) == spec
 
 
@@ -64,13 +74,13 @@ def test_sharding_annotations_are_parsed_into_counts_and_specs(text, rank, count
     ],
 )
 def test_an_unknown_annotation_gives_none(text):
-    assert annotated(text, 2, 8) is None
+    assert parse_sharding(text, 2, 8) is None
 
 
 def test_an_annotation_is_found_in_a_line():
     line = "%a = (s32[], f32[8]) while(%b), sharding={{mesh[], replicated}, {devices=[8]<=[8]}}, metadata={}"
-    assert annotation_in(line) == ["{mesh[], replicated}", "{devices=[8]<=[8]}"]
-    assert annotation_in('%a = f32[8] add(%b), frontend_attributes={xla.sdy.sharding="{x}"}') == []
+    assert sharding_annotations(line) == ["{mesh[], replicated}", "{devices=[8]<=[8]}"]
+    assert sharding_annotations('%a = f32[8] add(%b), frontend_attributes={xla.sdy.sharding="{x}"}') == []
 
 
 def test_tilings_of_jax_shardings_have_the_same_spec_and_tile():
@@ -78,10 +88,13 @@ def test_tilings_of_jax_shardings_have_the_same_spec_and_tile():
         pytest.skip("one device")
     mesh = jax.make_mesh((2,), ("model",), axis_types=(AxisType.Auto,))
     for spec in (P("model", None), P(None, "model"), P(None, None)):
-        tiling = of_sharding(NamedSharding(mesh, spec), (4, 6))
+        tiling = tile_assignment_of(NamedSharding(mesh, spec), (4, 6))
         assert tiling.spec(("model",), (2,)) == spec
         assert tiling.tile((4, 6)) == NamedSharding(mesh, spec).shard_shape((4, 6))
-    assert of_sharding(NamedSharding(mesh, P("model")), (3,)) is None and of_sharding(None, (3,)) is None
+    assert (
+        tile_assignment_of(NamedSharding(mesh, P("model")), (3,)) is None
+        and tile_assignment_of(None, (3,)) is None
+    )
 
 
 def test_every_partition_spec_round_trips_through_its_annotation():
@@ -94,23 +107,23 @@ def test_every_partition_spec_round_trips_through_its_annotation():
         if len(set(named) - {None}) < len([axis for axis in named if axis]):
             continue
         text = str(NamedSharding(mesh, P(first, second))._to_xla_hlo_sharding(2))
-        assert annotated(text, 2, 8).spec(*GRID) == P(first, second), text
+        assert parse_sharding(text, 2, 8).spec(*GRID) == P(first, second), text
 
 
 def test_tilings_are_drawn_as_text_and_svg():
-    tiling = annotated("{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}", 2, 8)
+    tiling = parse_sharding("{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}", 2, 8)
     assert text_grid(tiling)[1] == "| 0,4 | 1,5 | 2,6 | 3,7 |"
-    assert svg(tiling).count("<rect") == 4 and ">2,6</text>" in svg(tiling)
-    assert text_grid(whole(3, 8))[1] == "| 0-7 |"
-    rows = Tiling((2, 2, 2), tuple(itertools.product(range(2), repeat=3)))
+    assert sharding_svg(tiling).count("<rect") == 4 and ">2,6</text>" in sharding_svg(tiling)
+    assert text_grid(replicated(3, 8))[1] == "| 0-7 |"
+    rows = TileAssignment((2, 2, 2), tuple(itertools.product(range(2), repeat=3)))
     assert text_grid(rows)[1::2] == ["| 0 | 1 | 2 | 3 |", "| 4 | 5 | 6 | 7 |"]
-    many = Tiling((MOST + 1,), tuple((n,) for n in range(MOST + 1)))
-    assert text_grid(many) == [] and svg(many) == ""
+    many = TileAssignment((MAX_PARTS + 1,), tuple((n,) for n in range(MAX_PARTS + 1)))
+    assert text_grid(many) == [] and sharding_svg(many) == ""
 
 
 @pytest.mark.parametrize("counts", [(8, 8), (4, 4), (1, 13), (64,), (2, 4, 8)])
 def test_each_part_has_a_colour_of_its_own_on_which_its_number_can_be_read(counts):
-    tiling = Tiling(counts, tuple(itertools.product(*map(range, counts))))
+    tiling = TileAssignment(counts, tuple(itertools.product(*map(range, counts))))
     cells = [cell for row in coloured_cells(tiling) for cell in row]
     colours = [colour for _, colour in cells]
     assert len(cells) == math.prod(counts) == len(set(colours))
@@ -144,14 +157,15 @@ def _luminance(colour: str) -> float:
 def test_nothing_is_sent_where_each_device_has_its_part_already(before, after, shape, sent):
     mesh = AbstractMesh((2, 4), ("data", "model"))
     old, new = (
-        annotated(str(NamedSharding(mesh, spec)._to_xla_hlo_sharding(2)), 2, 8) for spec in (before, after)
+        parse_sharding(str(NamedSharding(mesh, spec)._to_xla_hlo_sharding(2)), 2, 8)
+        for spec in (before, after)
     )
     assert old.holds(new, shape) is not sent
 
 
 def test_only_existing_parts_of_an_uneven_array_are_compared():
-    rows = Tiling((4, 1), tuple((n, 0) for n in range(4)))
-    halves = Tiling((2, 1), ((0, 0), (0, 0), (1, 0), (1, 0)))
+    rows = TileAssignment((4, 1), tuple((n, 0) for n in range(4)))
+    halves = TileAssignment((2, 1), ((0, 0), (0, 0), (1, 0), (1, 0)))
     assert halves.holds(rows, (8, 1)) and halves.holds(rows, (3, 1))
     # rows of two: the first half of six has no whole second part
     assert not halves.holds(rows, (6, 1))

@@ -6,7 +6,7 @@ import pytest
 from xla.programs_shared import SHARED
 from xla.statements import failures, wrong
 
-from lazynb.view.inspection.contents import inspection
+from lazynb.report.inspection.inspection_data import inspection
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -24,7 +24,7 @@ from xla import plain_crossing, plain_hlo
 from xla.test_verifications import tried
 
 import lazynb
-from lazynb.xla import program
+from lazynb.xla import compiled_program
 from lazynb.xla.evidence import COMPILER, LABELS, UNKNOWN, VERIFIED
 
 EXAMPLES = int(os.environ.get("LAZYNB_EXAMPLES", "12"))
@@ -158,10 +158,12 @@ def refusals(folder: Path) -> set[tuple[str, str, str]]:
 def check_words(compilation, trace) -> None:
     """What is given as the compiler's words stands in its log, about instructions of these two kernels."""
     logged: set[tuple[str, str, str]] = set()
-    read = program.read_decisions
+    read = compiled_program.read_decisions
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            program, "read_decisions", lambda dump: logged.update(refusals(dump.directory)) or read(dump)
+            compiled_program,
+            "read_decisions",
+            lambda dump: logged.update(refusals(dump.directory)) or read(dump),
         )
         said = compilation.ask()
     lines = plain_hlo.blocks(trace.text)

@@ -16,9 +16,9 @@ from xla.statements import wrong_marks
 from xla.steps import STEPS, words
 
 import lazynb
-from lazynb.execute.dumps import dumping
-from lazynb.view.graph.graph import GLANCE
-from lazynb.view.inspection.contents import inspection
+from lazynb.report.graph.lazy_graph import DISPLAYED_BOXES
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.running.compiler_dump import record_dumps
 
 for module in ("linen", "plain", "others"):
     pytest.importorskip({"linen": "flax", "plain": "optax", "others": "equinox"}[module])
@@ -45,7 +45,7 @@ def lazily(name: str) -> Made:
     lazynb.clear_cache()
     step, args = make()
     jax.clear_caches()
-    with lazynb.lazy(), dumping():
+    with lazynb.lazy(), record_dumps():
         out = step(*args)
         compilation = lazynb.compile(out) if out is not None else lazynb.compile(args[0])
     compilation.fates  # before the dump goes: only the newest are kept
@@ -137,13 +137,13 @@ def test_the_graph_of_a_pending_loss_shows_the_inside_of_the_step():
     with lazynb.lazy():
         loss = step(*args)[2]
         graph = lazynb.graph(loss)
-        text, data = str(graph), graph.to_json(limit=GLANCE)
+        text, data = str(graph), graph.to_json(limit=DISPLAYED_BOXES)
         assert loss._pending is not None and len(lazynb.events()) == events
     lines = {node.place.line for node in graph.nodes if node.kind == "op"}
     said = words(STEPS["remat_and_scan"])
     model = {line for line, beside in said.items() if "backward" in beside and "forward" in beside}
     assert model - lines == set() and all(node.gradient is None for node in graph.nodes)
-    assert len(data["boxes"]) <= GLANCE and "scan" in {box["label"] for box in data["boxes"]}
+    assert len(data["boxes"]) <= DISPLAYED_BOXES and "scan" in {box["label"] for box in data["boxes"]}
     assert f"{len(graph)} operations pending" in text
     assert {node.id for node in graph.nodes if node.kind == "op"} <= set(leaves(data["groups"]))
 

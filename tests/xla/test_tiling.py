@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lazynb.xla.hlo.tiling import padded_bytes, padding
+from lazynb.xla.hlo.shapes import padded_bytes, padding
 
 # The elements of the filled array, by hand.
 CASES = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lazynb.xla.cost.trips import trip_count
+from lazynb.xla.cost.kernel_cost import trip_count
 from lazynb.xla.hlo.module import parse
 
 MODULE = """HloModule m

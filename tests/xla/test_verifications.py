@@ -13,10 +13,10 @@ from xla import plain_crossing
 from xla.verifications import CASES
 
 import lazynb
-from lazynb.execute.executable import Executable
+from lazynb.running.trace_executable import Executable
 from lazynb.xla.evidence import COMPILER, INFERRED, UNKNOWN, VERIFIED
 from lazynb.xla.fusion.boundaries import Boundary
-from lazynb.xla.verify import NotTestable
+from lazynb.xla.fusion.boundary_experiments import NotTestable
 
 
 class Experiment(NamedTuple):

@@ -1,4 +1,4 @@
-/** The parts of the drawing: single nodes, and the groups that Python made of the others (lazynb/view/graph/tree.py). */
+/** The parts of the drawing: single nodes, and the groups that Python made of the others (lazynb/report/graph/graph_json.py). */
 
 import { clip, count, listed } from "../model/format";
 import type { Group, Node } from "../model/data";

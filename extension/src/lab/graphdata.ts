@@ -1,4 +1,4 @@
-/** The graph of the MIME bundle (lazynb/view/graph/json_form.py) as the inspector's data: the same boxes, with nothing compiled. */
+/** The graph of the MIME bundle (lazynb/report/graph/graph_json.py) as the inspector's data: the same boxes, with nothing compiled. */
 
 import type { Inspection } from "../model/data";
 import { read } from "../model/read";

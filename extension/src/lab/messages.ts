@@ -1,4 +1,4 @@
-/** What the kernel and this extension say to each other, version 1: the shapes of lazynb/notebook/lab/messages.py, whose text says more. */
+/** What the kernel and this extension say to each other, version 1: the shapes of lazynb/notebook/lab_messages.py, whose text says more. */
 
 export const TARGET = "lazynb";
 

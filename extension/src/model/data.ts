@@ -2,7 +2,7 @@
  * What Python sends (version 1), and what the widget and the kernel say to each other.
  * A figure that is not known is null.
  *
- * Made from lazynb/view/inspection/schema.py by scripts/front_end_data.py: change it there, run the script.
+ * Made from lazynb/xla/inspection_schema.py by scripts/front_end_data.py: change it there, run the script.
  */
 
 /**

@@ -18,7 +18,7 @@ const rowAt = (target: EventTarget | null): HTMLElement | null =>
 
 const placeOf = ({ dataset }: HTMLElement) => ({ file: dataset.lazynbFile ?? "", line: Number(dataset.lazynbLine) });
 
-/** A name for a file that says nothing of where it lies, as `file_key` of `view/reports/targets.py` gives it: FNV-1a. */
+/** A name for a file that says nothing of where it lies, as `file_key` of `report/target_report.py` gives it: FNV-1a. */
 export function fileKey(file: string): string {
   let number = 0x811c9dc5;
   for (const byte of new TextEncoder().encode(file)) number = Math.imul(number ^ byte, 0x01000193) >>> 0;

@@ -11,10 +11,91 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from lazynb import _jax as jc
-from lazynb.xla.cost.touched import Touched, touched
-from lazynb.xla.cost.trips import trip_count
+from lazynb import jax_compat as jc
+from lazynb.xla.cost.operand_utilization import OperandUtilization, operand_utilization
 from lazynb.xla.hlo import module as hlo
+from lazynb.xla.hlo.module import Computation, Instruction, Module
+from lazynb.xla.hlo.opcodes import Trait, opcodes_of
+
+# ---- How often a loop turns: what XLA found out, or what is counted from the module -----------------------
+
+
+def trip_count(module: Module, loop: Instruction) -> int | None:
+    """Iterations of a ``while``; returns None if that is not known.
+
+    XLA:TPU does not write them down; they are counted where the loop turns while a number that begins and
+    grows by constants is less than a third one.
+    """
+    match = _TRIPS.search(loop.text)
+    if match is not None:
+        return int(match[1])
+    try:
+        return _count_from_hlo(module, loop)
+    except _NotCountedLoop:
+        return None
+
+
+class _NotCountedLoop(Exception):
+    """It is no loop that counts."""
+
+
+def _count_from_hlo(module: Module, loop: Instruction) -> int:
+    around = module.computations[loop.computation]
+    condition, body = (
+        module.computations[loop.attribute(name).lstrip("%")] for name in ("condition", "body")
+    )
+    test = _skip_copies(condition, condition.root.name)
+    if test.opcode != "compare" or test.attribute("direction") != "LT":
+        raise _NotCountedLoop
+    number = _loop_variable_index(condition, test.operands[0])
+    limit = _constant(condition, test.operands[1])
+    first = _constant(around, _tuple_operand(around, loop.operands[0], number))
+    grown = _skip_copies(body, _tuple_operand(body, body.root.name, number))
+    if grown.opcode != "add" or _loop_variable_index(body, grown.operands[0]) != number:
+        raise _NotCountedLoop
+    step = _constant(body, grown.operands[1])
+    if step <= 0:
+        raise _NotCountedLoop
+    return max(0, math.ceil((limit - first) / step))
+
+
+def _skip_copies(computation: Computation, name: str) -> Instruction:
+    """What has the value of ``name``, behind copies of it."""
+    instruction = computation.instructions[name]
+    while instruction.opcode in _COPYING:
+        instruction = computation.instructions[instruction.operands[0]]
+    return instruction
+
+
+def _loop_variable_index(computation: Computation, name: str) -> int:
+    """Which of the values that a loop carries ``name`` is."""
+    element = _skip_copies(computation, name)
+    if element.opcode != "get-tuple-element":
+        raise _NotCountedLoop
+    if computation.instructions[element.operands[0]].opcode != "parameter":
+        raise _NotCountedLoop
+    return int(element.attribute("index"))
+
+
+def _tuple_operand(computation: Computation, name: str, number: int) -> str:
+    """What a tuple has at place ``number``."""
+    whole = computation.instructions[name]
+    if whole.opcode != "tuple":
+        raise _NotCountedLoop
+    return whole.operands[number]
+
+
+def _constant(computation: Computation, name: str) -> int:
+    match = _NUMBER.search(_skip_copies(computation, name).text)
+    if match is None:
+        raise _NotCountedLoop
+    return int(match[1])
+
+
+_COPYING = opcodes_of(Trait.SAME_VALUES)
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
+_NUMBER = re.compile(r" = [su]\d+\[\]\S* constant\((-?\d+)\)")
+
 
 # What XLA's figures mean (HloCostAnalysis; tests/xla/test_cost.py holds it to this):
 # - flops: one for each element of an elementwise operation, integers and comparisons included; two for a
@@ -25,9 +106,10 @@ from lazynb.xla.hlo import module as hlo
 # - bytes: of a fusion, its operands and its result, each once as a whole. A gather of 7 rows is said to read
 #   its whole table when it is in a fusion, and the rows alone when it is not. What is fused into it counts
 #   for each element of the table. A dynamic-update-slice in a fusion counts the slice that it writes, also
-#   where all is written. So fusions that read or write parts are counted in :mod:`lazynb.xla.cost.touched`,
-#   and the source tells XLA's figures if they differ. A tuple's table of pointers counts 8
-#   bytes a part in 0.10 and 4 in 0.12, so that loops and whole programs differ a little between the two.
+#   where all is written. So fusions that read or write parts are counted in
+#   :mod:`lazynb.xla.cost.operand_utilization`, and the source tells XLA's figures if they differ. A tuple's
+#   table of pointers counts 8 bytes a part in 0.10 and 4 in 0.12, so that loops and whole programs differ a
+#   little between the two.
 # - a conversion of dtype is one operation an element, so that bfloat16 that XLA widens by itself costs
 #   "operations".
 # - sort: size * ceil(log2(size)) with the size of the whole array, however short the sorted rows.
@@ -74,7 +156,7 @@ def kernel_costs(
       KeyError: it has no instruction of that name.
     """
     parsed = hlo.parse(module) if isinstance(module, str) else module
-    extract, times = _Extract(parsed, analysis), executions(parsed, names)
+    extract, times = _KernelModules(parsed, analysis), executions(parsed, names)
     kernels = {name: parsed.by_name[name] for name in names}
     extract.analyse([kernel for kernel in kernels.values() if not _is_transfer(kernel)])
     return {name: _kernel_cost(extract, kernel, times[name]) for name, kernel in kernels.items()}
@@ -90,7 +172,7 @@ def program_cost(module: hlo.Module | str) -> Cost:
     """
     parsed = hlo.parse(module) if isinstance(module, str) else module
     has_loops = any(instruction.opcode == "while" for instruction in parsed)
-    [figures] = jc.cost_figures([_Extract(parsed).program()])
+    [figures] = jc.cost_figures([_KernelModules(parsed).program()])
     return _cost(figures, ", one iteration of each loop" if has_loops else "", parsed)
 
 
@@ -134,14 +216,16 @@ def _executions_by(
     return times * (trips + is_condition)  # the last time it is false
 
 
-def _kernel_cost(extract: _Extract, kernel: hlo.Instruction, times: int | None) -> Cost:
+def _kernel_cost(extract: _KernelModules, kernel: hlo.Instruction, times: int | None) -> Cost:
     if _is_transfer(kernel):
         return Cost(None, None, None, "a transfer, which runs beside other kernels", times)
     inner = extract.reached(kernel)
-    cost = _cost(extract.figures(kernel), _meaning(extract.module, kernel, inner, times), [kernel, *inner])
-    part = touched(extract.module, kernel)
+    cost = _cost(
+        extract.figures(kernel), _figure_scope(extract.module, kernel, inner, times), [kernel, *inner]
+    )
+    part = operand_utilization(extract.module, kernel)
     if part is not None and cost.flops is not None:
-        cost = _touched_cost(cost, part, extract)
+        cost = _utilization_cost(cost, part, extract)
     return dataclasses.replace(cost, executions=times)
 
 
@@ -150,7 +234,7 @@ def _is_transfer(kernel: hlo.Instruction) -> bool:
     return kernel.opcode.endswith(("-start", "-done", "-update"))
 
 
-def _touched_cost(whole: Cost, part: Touched, extract: _Extract) -> Cost:
+def _utilization_cost(whole: Cost, part: OperandUtilization, extract: _KernelModules) -> Cost:
     """``whole``, XLA's figures of a fusion, with what it touches in their place."""
     saved = {"flops": 0.0, "transcendentals": 0.0}
     for name, share in part.shares.items():
@@ -161,11 +245,11 @@ def _touched_cost(whole: Cost, part: Touched, extract: _Extract) -> Cost:
             saved[figure] += (_figure(figures, figure) or 0.0) * (1 - share)
     cost = dataclasses.replace(
         whole,
-        flops=_less(whole.flops, saved["flops"]),
-        transcendentals=_less(whole.transcendentals, saved["transcendentals"]),
+        flops=_subtract(whole.flops, saved["flops"]),
+        transcendentals=_subtract(whole.transcendentals, saved["transcendentals"]),
         bytes=float(part.bytes),
     )
-    said = _said(whole, cost)
+    said = _differing_figures(whole, cost)
     if not said:
         return whole
     return dataclasses.replace(
@@ -173,11 +257,11 @@ def _touched_cost(whole: Cost, part: Touched, extract: _Extract) -> Cost:
     )
 
 
-def _less(figure: float | None, saved: float) -> float | None:
+def _subtract(figure: float | None, saved: float) -> float | None:
     return None if figure is None else max(0.0, round(figure - saved))
 
 
-def _said(whole: Cost, cost: Cost) -> str:
+def _differing_figures(whole: Cost, cost: Cost) -> str:
     """XLA's own figures, where they are others."""
     names = {"flops": "FLOPs", "transcendentals": "transcendentals", "bytes": "bytes"}
     said = []
@@ -188,7 +272,7 @@ def _said(whole: Cost, cost: Cost) -> str:
     return ", ".join(said)
 
 
-def _meaning(
+def _figure_scope(
     module: hlo.Module, kernel: hlo.Instruction, inner: Sequence[hlo.Instruction], times: int | None
 ) -> str:
     """What the figures of ``kernel`` stand for, if that is not simply one run of it in one run of the
@@ -237,7 +321,7 @@ def _figure(figures: dict[str, float], name: str) -> float | None:
     return None if math.isnan(value) or value < 0 else value
 
 
-class _Extract:
+class _KernelModules:
     """Writes parts of a module as modules of their own."""
 
     def __init__(self, module: hlo.Module, analysis: Analysis = jc.cost_figures):
@@ -248,7 +332,7 @@ class _Extract:
 
     def analyse(self, kernels: Sequence[hlo.Instruction]) -> None:
         """Asks for the figures of all that :meth:`figures` will be asked about, at once."""
-        parts = [touched(self.module, kernel) for kernel in kernels]
+        parts = [operand_utilization(self.module, kernel) for kernel in kernels]
         inner = [self.module.by_name[name] for part in parts if part is not None for name in part.shares]
         texts = list(dict.fromkeys(map(self.kernel, [*kernels, *inner])))
         self._figures.update(zip(texts, self._analysis(texts), strict=True))

@@ -10,11 +10,34 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from lazynb.xla.clusters import Cluster, Value, result_values
 from lazynb.xla.evidence import INFERRED
-from lazynb.xla.fusion.backend_rules import BackendRules
-from lazynb.xla.fusion.edges import FusionEdge, Variables, find_edges, held_results
-from lazynb.xla.fusion.reasons import REASONS as REASONS, BoundaryReason as BoundaryReason
+from lazynb.xla.fusion.backend_rules import (
+    REASONS as REASONS,
+    BackendRules,
+    BoundaryReason as BoundaryReason,
+    GpuRules,
+    TpuRules,
+    UnknownBackendRules,
+)
+from lazynb.xla.fusion.cluster_edges import ClusterEdge, Variables, find_edges, result_variables
+from lazynb.xla.fusion.cpu_rules import CpuRules
+from lazynb.xla.hlo.clusters import Cluster, Value, result_values
+from lazynb.xla.hlo.module import Module
+
+# ---- The backends whose rules lazynb knows, by the platform that JAX names --------------------------------
+
+BACKENDS: dict[str, type[BackendRules]] = {
+    "cpu": CpuRules,
+    "cuda": GpuRules,
+    "gpu": GpuRules,
+    "tpu": TpuRules,
+}
+
+
+def rules_of(platform: str, module: Module) -> BackendRules:
+    """The rules by which XLA made clusters of ``module`` on ``platform``; :class:`NoRules` if lazynb does not
+    know them."""
+    return BACKENDS.get(platform, UnknownBackendRules)(module)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +80,7 @@ def find_boundaries(
     rules: BackendRules,
     clusters: Sequence[Cluster],
     variables: Variables,
-    edges: Sequence[FusionEdge] | None = None,
+    edges: Sequence[ClusterEdge] | None = None,
 ) -> list[Boundary]:
     """The boundaries of an optimised module in the order of their producers, each with the rule that explains
     it.
@@ -73,32 +96,32 @@ def find_boundaries(
     """
     if edges is None:
         edges = find_edges(rules.module, clusters, variables)
-    boundaries = [inferred(edge, rules) for edge in edges]
-    held = held_results(rules.module, variables)
+    boundaries = [boundary_by_rules(edge, rules) for edge in edges]
+    held = result_variables(rules.module, variables)
     returned = result_values(rules.module)
     read = {edge.producer.name for edge in edges}
     for cluster in clusters:
         if cluster.name in held and cluster.name not in read and not cluster.inside:
             values = [value for value in returned if value.source == cluster.name]
-            boundaries.append(_result(cluster, values, held[cluster.name], rules))
+            boundaries.append(_result_boundary(cluster, values, held[cluster.name], rules))
     order = {cluster.name: number for number, cluster in enumerate(clusters)}
     return sorted(boundaries, key=lambda boundary: order[boundary.producer])
 
 
-def inferred(edge: FusionEdge, rules: BackendRules) -> Boundary:
+def boundary_by_rules(edge: ClusterEdge, rules: BackendRules) -> Boundary:
     """The boundary at ``edge`` with the reason that the ``rules`` give."""
     code = rules.code_of(edge)
-    return boundary_at(edge, rules, code, rules.label(code, None))
+    return boundary_with_reason(edge, rules, code, rules.label(code, None))
 
 
-def spoken(edge: FusionEdge, rules: BackendRules, words: str) -> Boundary:
+def boundary_by_words(edge: ClusterEdge, rules: BackendRules, words: str) -> Boundary:
     """The boundary at ``edge`` with the compiler's own ``words`` and what they mean."""
     code = rules.meaning(edge, words)
-    boundary = boundary_at(edge, rules, code, rules.label(code, words))
+    boundary = boundary_with_reason(edge, rules, code, rules.label(code, words))
     return dataclasses.replace(boundary, said=words)
 
 
-def _result(
+def _result_boundary(
     cluster: Cluster, values: Sequence[Value], names: tuple[str, ...], rules: BackendRules
 ) -> Boundary:
     """The boundary where the program ends."""
@@ -106,7 +129,7 @@ def _result(
     return Boundary(cluster.name, "", shape_of(values), size, "result", text, variables=names)
 
 
-def boundary_at(edge: FusionEdge, rules: BackendRules, code: str, label: str) -> Boundary:
+def boundary_with_reason(edge: ClusterEdge, rules: BackendRules, code: str, label: str) -> Boundary:
     """The boundary at ``edge`` with the reason ``code`` in words."""
     reason = rules.reasons[code]
     variables: tuple[str, ...] = ()
@@ -134,7 +157,7 @@ def shape_of(values: Sequence[Value]) -> str:
     return f"({', '.join(value.shape for value in values)})"
 
 
-def _sentence(edge: FusionEdge, code: str, reason: BoundaryReason, variables: tuple[str, ...]) -> str:
+def _sentence(edge: ClusterEdge, code: str, reason: BoundaryReason, variables: tuple[str, ...]) -> str:
     caller = edge.consumer if code in ("library-consumer", "library-shared") else edge.producer
     names = " and ".join(f"`{name}`" for name in variables)
     return reason.text.format(
@@ -147,7 +170,7 @@ def _sentence(edge: FusionEdge, code: str, reason: BoundaryReason, variables: tu
     )
 
 
-def _reading_opcode(edge: FusionEdge) -> str:
+def _reading_opcode(edge: ClusterEdge) -> str:
     """What reads the array: the only reader in the consumer, else what the consumer computes last."""
     readers = edge.readers
     if len(readers) == 1:

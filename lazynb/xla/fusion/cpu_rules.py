@@ -1,31 +1,30 @@
 """XLA:CPU's rules: why its fusion pass left two clusters apart, as a reason of ours.
 
-What the pass would say is worked out in :mod:`lazynb.xla.fusion.cpu_fusion_rules`.
+What the pass would say is worked out in :mod:`lazynb.xla.fusion.cpu_fusion_pass`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lazynb.xla.clusters import Cluster
 from lazynb.xla.evidence import COMPILER, INFERRED
-from lazynb.xla.fusion.backend_rules import BackendRules
-from lazynb.xla.fusion.cpu_fusion_rules import CODE, Consumer, FusionPass
-from lazynb.xla.fusion.cpu_instructions import TAKEN_IN, branches, loop_fusible, reuses
-from lazynb.xla.fusion.edges import FusionEdge
-from lazynb.xla.fusion.fusion_log import code_of as code_of_words
-from lazynb.xla.fusion.prefusion import Prefusion
-from lazynb.xla.fusion.reasons import REASONS
+from lazynb.xla.fusion.backend_rules import REASONS, BackendRules
+from lazynb.xla.fusion.cluster_edges import ClusterEdge
+from lazynb.xla.fusion.cpu_fusion_pass import CODE_DUPLICATION, Consumer, CpuFusionPass
+from lazynb.xla.fusion.cpu_instruction_rules import YNNPACK_OPCODES, branches, loop_fusible, reuses
+from lazynb.xla.fusion.fusion_log import reason_code_of_words as code_of_words
+from lazynb.xla.fusion.prefusion_graph import PrefusionGraph
+from lazynb.xla.hlo.clusters import Cluster
 from lazynb.xla.hlo.module import Module
 
-_SPECIAL = {
+_SPECIAL_CASES = {
     "reduction-reused": "expensive-reused",
     "recomputed": "size-limit",
     "shifted-exponential": "several-users",
 }
 """Cases of a reason that have a sentence of their own here, and not in XLA's log."""
 
-_OTHERS = {
+_REASONS_OF_OTHER_BACKENDS = {
     "no-rules",
     "silent",
     "all-or-none",
@@ -44,16 +43,16 @@ _OTHERS = {
 class CpuRules(BackendRules):
     """XLA:CPU's rules for one optimised module."""
 
-    reasons = {code: reason for code, reason in REASONS.items() if code not in _OTHERS}
+    reasons = {code: reason for code, reason in REASONS.items() if code not in _REASONS_OF_OTHER_BACKENDS}
     keeping_copies = {"xla_disable_hlo_passes": "cse"}
     without_library = {"YNNPACK": {"xla_cpu_experimental_ynn_fusion_type": ""}}
 
     def __init__(self, module: Module):
         super().__init__(module)
-        self._passes: dict[str, FusionPass] = {}
-        self._reads: dict[str, _Reads] = {}
+        self._passes: dict[str, CpuFusionPass] = {}
+        self._reads: dict[str, _ConsumerReads] = {}
 
-    def code_of(self, edge: FusionEdge) -> str:
+    def code_of(self, edge: ClusterEdge) -> str:
         """``unknown`` where the rules would have XLA fuse the two."""
         if edge.is_carried:
             return "loop-carry"
@@ -67,7 +66,7 @@ class CpuRules(BackendRules):
             return "copy"
         return impossible or "unknown"
 
-    def candidates(self, edge: FusionEdge) -> list[str]:
+    def candidates(self, edge: ClusterEdge) -> list[str]:
         """In XLA's order; then what can never be fused, of which XLA says the same whether a library is the
         cause or not."""
         first = self.code_of(edge)
@@ -79,7 +78,7 @@ class CpuRules(BackendRules):
         codes = [code for code in codes[1:] if self._applies(edge, code)]
         return list(dict.fromkeys([first, *codes, *self._impossibilities(edge)]))
 
-    def _applies(self, edge: FusionEdge, code: str) -> bool:
+    def _applies(self, edge: ClusterEdge, code: str) -> bool:
         """Whether a reason that the pass would give stands by itself. Of a call of a library it does not know
         what is called, and it calls shared what only cannot be fused."""
         if code in ("producer-not-fusible", "consumer-not-fusible", "other"):
@@ -90,7 +89,7 @@ class CpuRules(BackendRules):
             return self._reads_again(edge)
         return True
 
-    def _reads_again(self, edge: FusionEdge) -> bool:
+    def _reads_again(self, edge: ClusterEdge) -> bool:
         """Whether what reads the array in a call of a library reads its elements more than once."""
         body = self.module.computations[edge.readers[0].computation]
         for reader in edge.readers:
@@ -100,7 +99,7 @@ class CpuRules(BackendRules):
                     return True
         return False
 
-    def meaning(self, edge: FusionEdge, words: str) -> str:
+    def meaning(self, edge: ClusterEdge, words: str) -> str:
         """XLA has one sentence for several cases, and asks whether it may duplicate before all else."""
         if edge.is_carried:
             return "loop-carry"
@@ -115,18 +114,18 @@ class CpuRules(BackendRules):
             return "library-shared"
         if code == "expensive-reused" and edge.source.opcode == "reduce":
             return "reduction-reused"
-        if code == "size-limit" and words == CODE and branches(edge.source):
+        if code == "size-limit" and words == CODE_DUPLICATION and branches(edge.source):
             return "recomputed"
         return code
 
     def label(self, code: str, words: str | None) -> str:
         """``compiler said`` if the reason says what the words say. What they do not say is a rule of ours,
         though XLA gave them for this pair: that a variable keeps a value alive, what a library takes in."""
-        if words is None or code_of_words(words) not in (code, _SPECIAL.get(code)):
+        if words is None or code_of_words(words) not in (code, _SPECIAL_CASES.get(code)):
             return INFERRED
         return COMPILER
 
-    def keeping_alive(self, edge: FusionEdge) -> tuple[str, ...] | None:
+    def keeping_alive(self, edge: ClusterEdge) -> tuple[str, ...] | None:
         """The value itself may be wanted, or what another reader makes of it for the user, if the consumer
         makes that once more for itself and nobody else reads it."""
         if not all(self._is_made_again(edge, other) for other in edge.others):
@@ -136,36 +135,36 @@ class CpuRules(BackendRules):
         holders = [edge.producer, *edge.others]
         return tuple(name for holder in holders for name in edge.variables.get(holder.name, ()))
 
-    def words(self, edge: FusionEdge) -> str:
+    def words(self, edge: ClusterEdge) -> str:
         """What XLA's fusion pass would say; empty if it would fuse the two, or is never asked."""
         return self._verdict(edge) or ""
 
-    def _verdict(self, edge: FusionEdge) -> str | None:
+    def _verdict(self, edge: ClusterEdge) -> str | None:
         """What XLA's fusion pass says of the two. Returns None if it says nothing."""
         return next(self._refusals(edge), None)
 
-    def _refusals(self, edge: FusionEdge) -> Iterator[str]:
+    def _refusals(self, edge: ClusterEdge) -> Iterator[str]:
         """All that it has against the last step between the two: where a bitcast lies between them, it is
         asked about the bitcast."""
         fusion_pass = self._pass(edge)
         if edge.consumer.name not in self._reads:
-            self._reads[edge.consumer.name] = _Reads(fusion_pass.graph, edge.consumer)
+            self._reads[edge.consumer.name] = _ConsumerReads(fusion_pass.graph, edge.consumer)
         reads = self._reads[edge.consumer.name]
         for number in reads.of.get(fusion_pass.graph.written[edge.producer.name], ()):
             yield from fusion_pass.refusals(number, reads.consumer)
 
-    def _pass(self, edge: FusionEdge) -> FusionPass:
+    def _pass(self, edge: ClusterEdge) -> CpuFusionPass:
         """The fusion pass on the computation that both ends stand in."""
         name = self.module.by_name[edge.producer.name].computation
         if name not in self._passes:
-            self._passes[name] = FusionPass(Prefusion(self.module, self.module.computations[name]))
+            self._passes[name] = CpuFusionPass(PrefusionGraph(self.module, self.module.computations[name]))
         return self._passes[name]
 
-    def _impossible(self, edge: FusionEdge) -> str:
+    def _impossible(self, edge: ClusterEdge) -> str:
         """The reason if one end can never be fused, whoever else reads the value; else empty."""
         return next(self._impossibilities(edge), "")
 
-    def _impossibilities(self, edge: FusionEdge) -> Iterator[str]:
+    def _impossibilities(self, edge: ClusterEdge) -> Iterator[str]:
         if edge.producer.kind == "library":
             yield "library-producer"
         if edge.consumer.kind == "library":
@@ -175,12 +174,12 @@ class CpuRules(BackendRules):
         if len(_nodes(self._pass(edge).graph, edge.consumer)) == 1 and not loop_fusible(edge.target):
             yield "consumer-not-fusible"
 
-    def _is_coupled(self, edge: FusionEdge) -> bool:
+    def _is_coupled(self, edge: ClusterEdge) -> bool:
         """Whether the value must be the same for the consumer and for another reader."""
         fusion_pass = self._pass(edge)
         return fusion_pass.graph.written[edge.producer.name] in fusion_pass.coupled
 
-    def _is_late_copy(self, edge: FusionEdge) -> bool:
+    def _is_late_copy(self, edge: ClusterEdge) -> bool:
         """Whether one end is a copy that was put in after the fusion pass, which would have fused it."""
         graph = self._pass(edge).graph
         ends = ((edge.producer, edge.source), (edge.consumer, edge.target))
@@ -188,32 +187,32 @@ class CpuRules(BackendRules):
             root.opcode == "copy" and len(graph.members.get(cluster.name, ())) == 1 for cluster, root in ends
         )
 
-    def _is_for_sharing(self, edge: FusionEdge, code: str) -> bool:
+    def _is_for_sharing(self, edge: ClusterEdge, code: str) -> bool:
         """Whether XLA would have fused the two if nobody else wanted the value."""
         if code == "library-consumer":
             return self._would_be_taken_in(edge)
         return code in ("several-users", "expensive-several-users")
 
-    def _would_be_taken_in(self, edge: FusionEdge) -> bool:
+    def _would_be_taken_in(self, edge: ClusterEdge) -> bool:
         """Whether the library would compute the producer itself if the user did not want its value."""
         return self._is_taken_in(edge) and not edge.others
 
-    def _is_taken_in(self, edge: FusionEdge) -> bool:
+    def _is_taken_in(self, edge: ClusterEdge) -> bool:
         """Whether the library computes such a producer itself where it is its only reader."""
         return (
             edge.consumer.library == "YNNPACK"
             and edge.target.opcode == "reduce"
-            and edge.source.opcode in TAKEN_IN
+            and edge.source.opcode in YNNPACK_OPCODES
         )
 
-    def _is_shared(self, edge: FusionEdge) -> bool:
+    def _is_shared(self, edge: ClusterEdge) -> bool:
         """Whether others need the value too, who may compute it once more for themselves."""
         graph = self._pass(edge).graph
         return (
             edge.users + edge.is_result > 1 or len(graph.nodes[graph.written[edge.producer.name]].users) > 1
         )
 
-    def _is_made_again(self, edge: FusionEdge, other: Cluster) -> bool:
+    def _is_made_again(self, edge: ClusterEdge, other: Cluster) -> bool:
         """Whether the consumer makes for itself what ``other`` gives the user, and nobody else reads that."""
         graph = self._pass(edge).graph
         own = set(graph.members.get(edge.consumer.name, ()))
@@ -224,12 +223,12 @@ class CpuRules(BackendRules):
         return all(user.number in own or user.instruction.opcode == "tuple" for user in users)
 
 
-def _nodes(graph: Prefusion, cluster: Cluster) -> list[int]:
+def _nodes(graph: PrefusionGraph, cluster: Cluster) -> list[int]:
     """The numbers of the nodes that a cluster computes, the last is its root."""
     return graph.members.get(cluster.name) or [graph.written[cluster.name]]
 
 
-class _Reads:
+class _ConsumerReads:
     """What a cluster reads.
 
     Attributes:
@@ -237,7 +236,7 @@ class _Reads:
       of: by number of a node, those that it reads and that are that node, or a bitcast of it.
     """
 
-    def __init__(self, graph: Prefusion, cluster: Cluster):
+    def __init__(self, graph: PrefusionGraph, cluster: Cluster):
         nodes = _nodes(graph, cluster)
         custom = cluster.opcode == "fusion" and cluster.kind in ("library", "custom")
         name = cluster.name if cluster.name in graph.members else ""

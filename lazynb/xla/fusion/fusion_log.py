@@ -18,22 +18,22 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from lazynb.execute.dumps import Dump
-from lazynb.xla.clusters import Cluster
-from lazynb.xla.hlo.instruction_match import InstructionMatch, match_instructions
+from lazynb.running.compiler_dump import Dump
+from lazynb.user_code.text_format import short_duration
+from lazynb.xla.hlo.clusters import FREE, Cluster
 from lazynb.xla.hlo.module import Module, parse
-from lazynb.xla.hlo.passes import Pass
+from lazynb.xla.hlo.passes import InstructionMatch, Pass, match_instructions
 
 _REFUSED = re.compile(
     r"Not fusing \|(?P<producer>[^|]+)\| into \|(?P<consumer>[^|]+)\| as (?P<why>.*)", re.DOTALL
 )
 _WANTED = re.compile(r"About to (?:MOF-)?fuse \|(?P<producer>[^|]+)\| into \|(?P<consumer>[^|]+)\|")
 _DONE = re.compile(r"Fused \|(?P<producer>[^|]+)\| into \|(?P<consumer>[^|]+)\|")
-_NOISE = re.compile(r" ; multi-output fusion not supported by this pass$")
+_SUFFIX = re.compile(r" ; multi-output fusion not supported by this pass$")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Decision:
+class FusionRefusal:
     """XLA did not fuse ``producer`` into ``consumer`` (names as they are after the fusion pass), because
     ``why``."""
 
@@ -42,7 +42,7 @@ class Decision:
     why: str
 
 
-def read_decisions(dump: Dump) -> list[Decision]:
+def read_decisions(dump: Dump) -> list[FusionRefusal]:
     """The refusals in the log, in the order in which they were made; empty where XLA wrote no log."""
     return [decision for lines in _logs(dump) for decision in _refusals(lines)]
 
@@ -73,10 +73,10 @@ def _from_archive(content: bytes) -> list[str]:
             return [text for (text,) in database.execute("SELECT label FROM frames ORDER BY id")]
 
 
-def _refusals(lines: Sequence[str]) -> list[Decision]:
+def _refusals(lines: Sequence[str]) -> list[FusionRefusal]:
     """The refusals, in the names that producer and consumer have at the end."""
     renames: dict[str, str] = {}
-    refusals: list[Decision] = []
+    refusals: list[FusionRefusal] = []
     producer = consumer = ""
     for line in lines:
         if wanted := _WANTED.match(line):
@@ -85,12 +85,15 @@ def _refusals(lines: Sequence[str]) -> list[Decision]:
             if done["producer"] == producer and done["consumer"] != consumer:
                 renames[consumer] = done["consumer"]
         elif refused := _REFUSED.match(line):
-            why = _NOISE.sub("", refused["why"]).strip()
-            refusals.append(Decision(refused["producer"], refused["consumer"], why))
-    return [Decision(_last(renames, one.producer), _last(renames, one.consumer), one.why) for one in refusals]
+            why = _SUFFIX.sub("", refused["why"]).strip()
+            refusals.append(FusionRefusal(refused["producer"], refused["consumer"], why))
+    return [
+        FusionRefusal(_final_name(renames, one.producer), _final_name(renames, one.consumer), one.why)
+        for one in refusals
+    ]
 
 
-def _last(renames: dict[str, str], name: str) -> str:
+def _final_name(renames: dict[str, str], name: str) -> str:
     """The name that an instruction has in the end."""
     while name in renames:
         name = renames[name]
@@ -110,19 +113,19 @@ _CODES = [
 ]
 
 
-def code_of(why: str) -> str:
+def reason_code_of_words(why: str) -> str:
     """The key in the table of reasons for XLA's words; ``other`` for words that lazynb does not know."""
     return next((code for pattern, code in _CODES if re.search(pattern, why)), "other")
 
 
-def latest(decisions: Iterable[Decision]) -> dict[tuple[str, str], str]:
+def last_refusals(decisions: Iterable[FusionRefusal]) -> dict[tuple[str, str], str]:
     """By (producer, consumer) the last refusal. XLA looks at a pair again whenever the consumer has grown."""
     return {(one.producer, one.consumer): one.why for one in decisions}
 
 
-def renamed(
-    decisions: Sequence[Decision], passes: Sequence[Pass], module: Module, clusters: Sequence[Cluster]
-) -> list[Decision]:
+def in_optimised_names(
+    decisions: Sequence[FusionRefusal], passes: Sequence[Pass], module: Module, clusters: Sequence[Cluster]
+) -> list[FusionRefusal]:
     """``decisions`` in the names of the clusters of the optimised module: later passes rename some.
 
     Arguments:
@@ -141,7 +144,7 @@ def renamed(
                 return homes[clone]
         return name
 
-    return [Decision(now(one.producer), now(one.consumer), one.why) for one in decisions]
+    return [FusionRefusal(now(one.producer), now(one.consumer), one.why) for one in decisions]
 
 
 _FUSION = re.compile(r"(?:priority-)?fusion(?:_\w+)?$")
@@ -156,9 +159,75 @@ def _after_fusion(passes: Sequence[Pass]) -> str:
         if _FUSION.match(fusion.name):
             return fusion.after
     for later in passes:
-        if later.name in _LATER:
+        if later.name in _PASSES_AFTER_FUSION:
             return later.before
     return ""
 
 
-_LATER = frozenset({"fusion-wrapper", "copy-insertion", "cpu-parallel-task-assigner", "(between pipelines)"})
+_PASSES_AFTER_FUSION = frozenset(
+    {"fusion-wrapper", "copy-insertion", "cpu-parallel-task-assigner", "(between pipelines)"}
+)
+
+
+# ---- XLA:GPU's own record of its priority fusion, ``*.priority_fusion_dump.txt``, which is in every dump
+# The pass fuses a value into all that read it or into none. For each value it notes why it cannot, or how
+# long its cost model expects both forms to take; whenever something was fused, it looks again at what is
+# around it. (xla/backends/gpu/transforms/priority_fusion.cc; FusionProcessDumpProto)
+
+_STEP = re.compile(r"fusion_steps \{\n  (\w+) \{\n(.*?)\n  \}\n\}", re.DOTALL)
+_FIELD = re.compile(r'^\s*(\w+): (?:"((?:[^"\\]|\\.)*)"|(\S+))$', re.MULTILINE)
+
+
+def last_notes(text: str) -> dict[str, str]:
+    """By value, what the pass noted of it last, in the names that values have when the pass is through.
+
+    A value that was fused has none.
+    """
+    words: dict[str, str] = {}
+    for kind, body in _STEP.findall(text):
+        fields = {name: quoted or plain for name, quoted, plain in _FIELD.findall(body)}
+        producer = fields.get("producer_name", "")
+        if kind == "producer_ineligible":
+            words[producer] = fields.get("reason", "")
+        elif kind == "update_priority":
+            words[producer] = (
+                f"fused {_microseconds_text(fields['us_fused'])}, "
+                f"apart {_microseconds_text(fields['us_unfused'])}"
+            )
+        elif kind == "fusion":
+            words.pop(fields.get("consumer_name", ""), None)
+            words.pop(fields.get("fusion_name", ""), None)
+    return words
+
+
+def _microseconds_text(microseconds: str) -> str:
+    return short_duration(float(microseconds) * 1e-6)
+
+
+def priority_fusion_notes(
+    dump: Dump, passes: Sequence[Pass], module: Module, clusters: Sequence[Cluster]
+) -> dict[tuple[str, str], str]:
+    """By pair of clusters of the optimised ``module``, what XLA noted of the first."""
+    after = next((step.after for step in passes if step.name == "priority-fusion"), "")
+    if not after:
+        return {}
+    words = last_notes(dump.text("*.priority_fusion_dump.txt"))
+    fused = parse(after)
+    found: list[FusionRefusal] = []
+    for producer, why in words.items():
+        if producer in fused.by_name:
+            found += [FusionRefusal(producer, reader, why) for reader in _readers(fused, producer)]
+    return last_refusals(in_optimised_names(found, passes, module, clusters))
+
+
+def _readers(module: Module, name: str) -> list[str]:
+    """What reads a value, past instructions that only give it another form."""
+    computation = module.computations[module.by_name[name].computation]
+    waiting: list[str] = [name]
+    found: list[str] = []
+    while waiting:
+        value = waiting.pop()
+        for instruction in computation.instructions.values():
+            if value in instruction.operands:
+                (waiting if instruction.opcode in FREE else found).append(instruction.name)
+    return found

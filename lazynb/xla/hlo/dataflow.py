@@ -1,23 +1,218 @@
-"""The dataflow of a module: which instructions read an array, however it gets to them.
+"""The dataflow of an optimised module: what reads an instruction's value, wherever it is read.
 
-An array goes through tuples and their parts, bitcasts, the parameters and results of calls, branches and
-loops, and into fusions, to the instruction there that reads it.
+A fusion is seen through: what its root computes is read by what reads the fusion, and what it is given by
+what reads the parameter within; so is a computation that runs beside others, from its start to its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property, reduce
+from operator import or_
 from typing import NamedTuple
 
 from lazynb.xla.hlo.module import Instruction, Module, parameter_number
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
+from lazynb.xla.hlo.shapes import tuple_parts
+from lazynb.xla.program_origins import argument_number
+
+_RUNNING = opcodes_of(Trait.RUNS)
+_RENAMING = opcodes_of(Trait.RENAMES)
+_SPREADING = opcodes_of(Trait.SPREADS)
+
+_ASYNC_ENDS = frozenset({"async-update", "async-done"})
+WRAPPER_OPCODES = frozenset({"fusion", "async-start"})
+"""Opcodes whose computation does the work; they only run it."""
+
+Reader = Instruction | int
+"""An instruction, or the number of a result of the program."""
+
+_Waiting = list[tuple[Instruction, int | None]]
+
+
+class ReachingArguments(NamedTuple):
+    """The arguments of the program that enter a value, as the bits of an integer.
+
+    Attributes:
+      all: those that enter any part of it.
+      parts: those of each part of a tuple, if it is known what it was put together from.
+    """
+
+    all: int
+    parts: tuple[ReachingArguments, ...] = ()
+
+
+class InstructionFlow:
+    """What reads what in a module."""
+
+    def __init__(self, module: Module):
+        self._module = module
+
+    def readers(self, instruction: Instruction) -> Iterator[Reader]:
+        """What reads the value of ``instruction``. What only carries it (a fusion's root, a tuple, a part of
+        one) is left out: what reads that stands in its place."""
+        waiting: _Waiting = [(instruction, None)]
+        seen: set[tuple[str, int | None]] = set()
+        while waiting:
+            one, part = waiting.pop()
+            if (one.name, part) in seen:
+                continue
+            seen.add((one.name, part))
+            if one.root:
+                yield from self._outside(one, part, waiting)
+            for user in self._module.computations[one.computation].users[one.name]:
+                yield from self._at(user, one, part, waiting)
+
+    def _outside(self, root: Instruction, part: int | None, waiting: _Waiting) -> Iterator[Reader]:
+        """The readers of what a computation gives."""
+        if root.computation == self._module.entry:
+            yield from self._results(root, part)
+            return
+        for caller in self._module.all_callers.get(root.computation, ()):
+            if caller.opcode in WRAPPER_OPCODES:
+                waiting.append((caller, part))
+            else:
+                yield caller
+
+    def _results(self, root: Instruction, part: int | None) -> Iterator[int]:
+        if part is not None:
+            yield part
+        elif root.shape.startswith("("):
+            yield from range(len(tuple_parts(root.shape)))
+        else:
+            yield 0
+
+    def _at(
+        self, user: Instruction, one: Instruction, part: int | None, waiting: _Waiting
+    ) -> Iterator[Reader]:
+        """The readers where ``user`` has ``one`` (of which ``part`` is followed) as an operand."""
+        places = [number for number, name in enumerate(user.operands) if name == one.name]
+        if user.opcode in WRAPPER_OPCODES and user.calls:
+            parameters = self._module.computations[user.calls[0]].parameters
+            waiting.extend((parameters[place], part) for place in places)
+        elif user.opcode == "tuple" and part is None:
+            waiting.extend((user, place) for place in places)
+        elif user.opcode == "get-tuple-element":
+            if part is None or int(user.attribute("index")) == part:
+                waiting.append((user, None))
+        elif user.opcode in _ASYNC_ENDS and self._starts(one):
+            waiting.append((user, part))
+        else:
+            yield user
+
+    def _starts(self, one: Instruction) -> bool:
+        """Whether an instruction is the start of a computation, or that on its way."""
+        return one.opcode == "async-update" or (one.opcode == "async-start" and bool(one.calls))
+
+    def backwards(self) -> Iterator[Instruction]:
+        """All that runs, each instruction after what reads its value: what is called where it is called."""
+        entered = {self._module.entry}
+        walks = [reversed(self._module.computations[self._module.entry].instructions.values())]
+        while walks:
+            one = next(walks[-1], None)
+            if one is None:
+                walks.pop()
+                continue
+            yield one
+            for name in one.calls if one.opcode in _RUNNING else ():
+                if name not in entered:
+                    entered.add(name)
+                    walks.append(reversed(self._module.computations[name].instructions.values()))
+
+    @cached_property
+    def arguments(self) -> dict[str, int]:
+        """By instruction, the numbers of the program's arguments that enter it, as the bits of an integer.
+
+        What a loop or a branch runs is entered by all that enters that; what is applied to each
+        element is left out. What a fusion gives is told apart by part.
+        """
+        total: dict[str, int] = {}
+        entering: dict[str, ReachingArguments] = {}  # as of the newest caller
+        walks = [self._entered(self._module.entry, None, entering, total)]
+        while walks:
+            call = next(walks[-1], None)
+            if call is None:
+                walks.pop()
+            else:
+                walks.append(self._entered(*call, entering, total))
+        return total
+
+    def _entered(
+        self,
+        name: str,
+        caller: Instruction | None,
+        entering: dict[str, ReachingArguments],
+        total: dict[str, int],
+    ) -> Iterator[tuple[str, Instruction]]:
+        """Fills ``entering`` for a computation; gives each that it runs, to be filled before it goes on."""
+        for one in self._module.computations[name].instructions.values():
+            if one.opcode == "parameter":
+                entering[one.name] = _parameter_arguments(one, caller, entering)
+            else:
+                entering[one.name] = _operand_arguments(one, [entering[operand] for operand in one.operands])
+            if one.opcode in _RUNNING:
+                yield from ((called, one) for called in one.calls)
+            if one.opcode in _SEEN_THROUGH:
+                entering[one.name] = entering[self._module.computations[one.calls[0]].root.name]
+            total[one.name] = total.get(one.name, 0) | entering[one.name].all
+
+    def is_constant(self, instruction: Instruction) -> bool:
+        """Whether an instruction is a constant or counts up, or only spreads one that does, given to it from
+        wherever."""
+        one: Instruction | None = instruction
+        while one is not None and one.opcode not in _SOURCES:
+            if one.opcode == "parameter":
+                one = self._argument(one)
+            elif one.opcode in _SPREADING:
+                one = self._module.computations[one.computation].instructions[one.operands[0]]
+            else:
+                return False
+        return one is not None
+
+    def _argument(self, parameter: Instruction) -> Instruction | None:
+        """What a fusion is given for a parameter; None if it is another computation's."""
+        callers = self._module.all_callers.get(parameter.computation, ())
+        if len(callers) != 1 or callers[0].opcode != "fusion":
+            return None
+        [caller] = callers
+        return self._module.by_name[caller.operands[parameter_number(parameter)]]
+
+
+_SEEN_THROUGH = frozenset({"fusion", "call"})
+_SOURCES = frozenset({"constant", "iota"})
+
+
+def _parameter_arguments(
+    parameter: Instruction, caller: Instruction | None, entering: dict[str, ReachingArguments]
+) -> ReachingArguments:
+    """The arguments of the program that enter a parameter."""
+    if caller is None:
+        position = argument_number(parameter.scope)
+        return ReachingArguments(0 if position is None else 1 << position)
+    if caller.opcode in _SEEN_THROUGH:
+        return entering[caller.operands[parameter_number(parameter)]]
+    return ReachingArguments(entering[caller.name].all)
+
+
+def _operand_arguments(one: Instruction, operands: Sequence[ReachingArguments]) -> ReachingArguments:
+    """The arguments of the program that enter an instruction with its ``operands``."""
+    whole = reduce(or_, [operand.all for operand in operands], 0)
+    if one.opcode == "tuple":
+        return ReachingArguments(whole, tuple(operands))
+    if one.opcode == "get-tuple-element" and operands[0].parts:
+        return operands[0].parts[int(one.attribute("index"))]
+    return operands[0] if one.opcode in _RENAMING and len(operands) == 1 else ReachingArguments(whole)
+
+
+# ---- The dataflow of a module: which instructions read an array, however it gets to them ------------------
+# An array goes through tuples and their parts, bitcasts, the parameters and results of calls, branches and
+# loops, and into fusions, to the instruction there that reads it.
 
 _CONTROL = opcodes_of(OpcodeKind.CONTROL)
 _FREE = opcodes_of(OpcodeKind.FREE)
-_RENAMING = opcodes_of(Trait.RENAMES)
 
 
-class Array(NamedTuple):
+class ArrayPath(NamedTuple):
     """One array of a module.
 
     Attributes:
@@ -29,13 +224,13 @@ class Array(NamedTuple):
     path: tuple[int, ...] = ()
 
 
-class Dataflow:
+class ArrayFlow:
     """Follows the arrays of a module."""
 
     def __init__(self, module: Module):
         self.module = module
 
-    def readers(self, array: Array) -> list[Instruction]:
+    def readers(self, array: ArrayPath) -> list[Instruction]:
         """The instructions that read an array, those in fusions among them. What only names or passes on an
         array is none."""
         readers: dict[str, Instruction] = {}
@@ -61,20 +256,20 @@ class Dataflow:
             caller = self.module.callers.get(instruction.computation)
         return instruction.name
 
-    def outputs(self) -> Iterator[tuple[Array, Instruction]]:
+    def outputs(self) -> Iterator[tuple[ArrayPath, Instruction]]:
         """The arrays that kernels write, each with the instruction whose value it is."""
         for instruction in self.module:
             if instruction.opcode in _FREE or instruction.opcode in _CONTROL or self._is_within(instruction):
                 continue
             if instruction.opcode != "fusion":
-                yield Array(instruction.name), instruction
+                yield ArrayPath(instruction.name), instruction
                 continue
             body = self.module.computations[instruction.calls[0]]
             if body.root.opcode != "tuple":
-                yield Array(instruction.name), body.root
+                yield ArrayPath(instruction.name), body.root
                 continue
             for number, name in enumerate(body.root.operands):
-                yield Array(instruction.name, (number,)), body.instructions[name]
+                yield ArrayPath(instruction.name, (number,)), body.instructions[name]
 
     def _is_within(self, instruction: Instruction) -> bool:
         """Whether it is no kernel of its own: in a fusion, or applied to each element."""
@@ -89,14 +284,14 @@ class Dataflow:
                 if operand == name:
                     yield user, place
 
-    def _passed(self, user: Instruction, place: int, path: tuple[int, ...]) -> list[Array] | None:
+    def _passed(self, user: Instruction, place: int, path: tuple[int, ...]) -> list[ArrayPath] | None:
         """Where an array is that enters ``user`` as operand number ``place``; None if ``user`` reads it."""
         if user.opcode == "tuple":
-            return [Array(user.name, (place, *path))]
+            return [ArrayPath(user.name, (place, *path))]
         if user.opcode == "get-tuple-element":
             return _part(user, path)
         if user.opcode in _RENAMING:
-            return [Array(user.name, path)] if place == 0 else []
+            return [ArrayPath(user.name, path)] if place == 0 else []
         if user.opcode == "while":
             return [self._parameter(called, 0, path) for called in user.calls]
         if user.opcode == "conditional" and place > 0:
@@ -105,10 +300,10 @@ class Dataflow:
             return [self._parameter(user.calls[0], place, path)]
         return None
 
-    def _parameter(self, computation: str, number: int, path: tuple[int, ...]) -> Array:
-        return Array(self.module.computations[computation].parameters[number].name, path)
+    def _parameter(self, computation: str, number: int, path: tuple[int, ...]) -> ArrayPath:
+        return ArrayPath(self.module.computations[computation].parameters[number].name, path)
 
-    def _given(self, array: Array) -> Iterator[Array]:
+    def _given(self, array: ArrayPath) -> Iterator[ArrayPath]:
         """Where an array is that its computation gives back."""
         instruction = self.module.by_name[array.name]
         if not instruction.root:
@@ -116,10 +311,10 @@ class Dataflow:
         for caller in self.module.all_callers.get(instruction.computation, ()):
             if caller.opcode == "while":
                 if caller.attribute("body").lstrip("%") == instruction.computation:
-                    yield Array(caller.name, array.path)
+                    yield ArrayPath(caller.name, array.path)
                     yield from (self._parameter(called, 0, array.path) for called in caller.calls)
             elif caller.opcode in _CONTROL or caller.opcode == "fusion":
-                yield Array(caller.name, array.path)
+                yield ArrayPath(caller.name, array.path)
 
     # ---- backwards -----------------------------------------------------------------------------------------
 
@@ -149,9 +344,60 @@ class Dataflow:
                 yield from caller.operands
 
 
-def _part(element: Instruction, path: tuple[int, ...]) -> list[Array]:
+def _part(element: Instruction, path: tuple[int, ...]) -> list[ArrayPath]:
     """The part of a tuple that ``get-tuple-element`` takes out, if the array at ``path`` is in it."""
     number = int(element.attribute("index"))
     if not path:
-        return [Array(element.name)]
-    return [Array(element.name, path[1:])] if path[0] == number else []
+        return [ArrayPath(element.name)]
+    return [ArrayPath(element.name, path[1:])] if path[0] == number else []
+
+
+# ---- The sources of an instruction: those that its operands come from, through fusions and tuples ---------
+
+
+class InstructionSources:
+    """The sources of the instructions of a module.
+
+    Arguments:
+      known: names of those that can be a source; what lies between them is passed through.
+    """
+
+    def __init__(self, module: Module, known: Collection[str]):
+        self._module = module
+        self._known = known
+        self._found: dict[ArrayPath, frozenset[str]] = {}
+
+    def of(self, one: Instruction) -> set[str]:
+        """The known instructions whose values ``one`` reads."""
+        return set().union(*(self._behind(ArrayPath(name)) for name in one.operands)) - {one.name}
+
+    def _behind(self, start: ArrayPath) -> frozenset[str]:
+        """The known instructions that give an array, or any part of it."""
+        if start not in self._found:
+            found: set[str] = set()
+            waiting, seen = [start], {start}
+            while waiting:
+                array = waiting.pop()
+                if array.name in self._known:
+                    found.add(array.name)
+                    continue
+                following = [each for each in self._before(array) if each not in seen]
+                seen.update(following)
+                waiting.extend(following)
+            self._found[start] = frozenset(found)
+        return self._found[start]
+
+    def _before(self, array: ArrayPath) -> list[ArrayPath]:
+        """Where an array is one step nearer to what gives it. It is not followed out of loops."""
+        one, path = self._module.by_name[array.name], array.path
+        if one.opcode == "parameter":
+            callers = self._module.all_callers.get(one.computation, ())
+            given = [each for each in callers if each.opcode in ("fusion", "call")]
+            return [ArrayPath(each.operands[parameter_number(one)], path) for each in given]
+        if one.opcode == "get-tuple-element":
+            return [ArrayPath(one.operands[0], (int(one.attribute("index")), *path))]
+        if one.opcode == "tuple" and path:
+            return [ArrayPath(one.operands[path[0]], path[1:])]
+        if one.opcode == "fusion":
+            return [ArrayPath(self._module.computations[one.calls[0]].root.name, path)]
+        return [ArrayPath(name) for name in one.operands]

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 
 from lazynb.xla.hlo.opcodes import Trait, opcodes_of
-from lazynb.xla.hlo.shapes import parts, shape_bytes as shape_bytes
+from lazynb.xla.hlo.shapes import shape_bytes as shape_bytes, tuple_parts
 
 Mark = tuple[int, ...]
-"""A recorded operation: the number of its step (see :mod:`lazynb.execute.program`); then, inside of that, two
-numbers for each call around it (see :mod:`lazynb.record.inside`). An operation has a higher mark than those
-that it reads, but in loops."""
+"""A recorded operation: the number of its step (see :mod:`lazynb.running.jaxpr_program`); then, inside of
+that, two numbers for each call around it (see :mod:`lazynb.recording.jaxpr_structure`). An operation has a
+higher mark than those that it reads, but in loops."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -254,19 +254,19 @@ def _add(computation: Computation, line: str) -> None:
         return
     for name in instruction.operands:
         if "#" in name and name not in computation.instructions:
-            _add_part(computation, name)
+            _add_tuple_part(computation, name)
     computation.instructions[instruction.name] = instruction
 
 
-def _add_part(computation: Computation, name: str) -> None:
+def _add_tuple_part(computation: Computation, name: str) -> None:
     """Adds an instruction for part 1 of what ``sort.1`` gives, which newer releases of XLA call
     ``%sort.1#1``."""
     source, _, number = name.rpartition("#")
     if "#" in source and source not in computation.instructions:
-        _add_part(computation, source)
+        _add_tuple_part(computation, source)
     if source in computation.instructions:
         whole = computation.instructions[source]
-        shape = (parts(whole.shape) or [whole.shape])[int(number)]
+        shape = (tuple_parts(whole.shape) or [whole.shape])[int(number)]
         opcode = "get-tuple-element"
         text = f"%{name} = {shape} {opcode}(%{source}), index={number}"
         metadata = _METADATA.search(whole.text)
@@ -283,18 +283,18 @@ def _instruction(line: str, computation: str) -> Instruction | None:
         return None
     at = start.end()
     if line.startswith("(", at):
-        end = _closing(line, at)
+        end = _closing_parenthesis(line, at)
     else:
         end = line.find(" ", at)
     bracket = line.find("(", end)
     if end < 0 or bracket < 0:
         raise ValueError(f"this HLO module is cut off: {start[2]} has no operands")
     opcode, shape = line[end:bracket].strip(), line[at:end]
-    operands = tuple(_NAME.findall(line, bracket, _closing(line, bracket)))
+    operands = tuple(_NAME.findall(line, bracket, _closing_parenthesis(line, bracket)))
     return Instruction(start[2], opcode, shape, operands, computation, bool(start[1]), line)
 
 
-def _closing(line: str, at: int) -> int:
+def _closing_parenthesis(line: str, at: int) -> int:
     """The position behind the parenthesis that closes the one at ``at``."""
     depth = 0
     for bracket in _BRACKETS.finditer(line, at):

@@ -7,16 +7,17 @@ what they were made from.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
-from lazynb.xla.hlo.instruction_match import InstructionMatch, match_instructions
 from lazynb.xla.hlo.module import Instruction, Mark, Module, parse
-from lazynb.xla.hlo.opcodes import Trait, opcodes_of
-from lazynb.xla.hlo.passes import Pass
+from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
+from lazynb.xla.hlo.passes import InstructionMatch, Pass, match_instructions
 
-ARRANGING = opcodes_of(Trait.ARRANGES)
+DATA_ARRANGING = opcodes_of(Trait.ARRANGES)
 """Opcodes by which no operation was ever computed, but those that only name, arrange or spread values."""
 
 Marks = Mapping[str, frozenset[Mark]]
@@ -68,7 +69,7 @@ class PassHistory:
             for instruction in module:
                 if instruction.mark is not None and instruction.computation in module.reached:
                     marks[instruction.name] = frozenset({instruction.mark})
-            self._by_mark[index] = by_mark(marks)
+            self._by_mark[index] = instructions_by_mark(marks)
         return self._by_mark[index]
 
     @cached_property
@@ -79,7 +80,7 @@ class PassHistory:
     @cached_property
     def at_first(self) -> dict[Mark, set[str]]:
         """By mark, the instructions of the first module."""
-        return by_mark(self.first)
+        return instructions_by_mark(self.first)
 
     @cached_property
     def opcodes(self) -> dict[Mark, set[str]]:
@@ -115,7 +116,7 @@ class PassHistory:
         marks = [self.first]
         for index in range(len(self) - 1):
             before, after = self.module(index), self.module(index + 1)
-            marks.append(_inherited(after, marks[-1], stands_for(self.match(index)), before.by_name))
+            marks.append(_propagate_marks(after, marks[-1], predecessors(self.match(index)), before.by_name))
         return marks
 
 
@@ -123,10 +124,10 @@ def marks_at_first(module: Module) -> Marks:
     """By instruction of the module before XLA's passes, the operations that it was made from. What a function
     computes belongs to the operations in it, else to those that call it: JAX lowers it once for all calls,
     and the scopes in it begin at the call."""
-    return _inherited(module, {}, {}, {})
+    return _propagate_marks(module, {}, {}, {})
 
 
-def stands_for(match: InstructionMatch) -> dict[str, set[str]]:
+def predecessors(match: InstructionMatch) -> dict[str, set[str]]:
     """By name after a pass, the instructions before it in whose place that one is read."""
     stands_for: dict[str, set[str]] = {}
     for before, names in [*match.same.items(), *match.instead.items()]:
@@ -135,7 +136,7 @@ def stands_for(match: InstructionMatch) -> dict[str, set[str]]:
     return stands_for
 
 
-def by_mark(marks: Marks) -> dict[Mark, set[str]]:
+def instructions_by_mark(marks: Marks) -> dict[Mark, set[str]]:
     """The instructions of each operation."""
     instructions: dict[Mark, set[str]] = {}
     for name, several in marks.items():
@@ -144,7 +145,7 @@ def by_mark(marks: Marks) -> dict[Mark, set[str]]:
     return instructions
 
 
-def _inherited(
+def _propagate_marks(
     module: Module, known: Marks, stands_for: Mapping[str, Iterable[str]], before: Mapping[str, Instruction]
 ) -> Marks:
     """The operations of each instruction: its mark; what it had; where it stands in a function that
@@ -190,7 +191,7 @@ def _union(marks: Marks, names: Iterable[str]) -> frozenset[Mark]:
 _ARGUMENT = re.compile(r"args\[\d+\]")
 
 
-def equal(module: Module) -> dict[str, int]:
+def equal_instructions(module: Module) -> dict[str, int]:
     """By name, a number that two instructions share if they compute the same from the same."""
     numbers: dict[object, int] = {}
     number_of: dict[str, int] = {}
@@ -213,3 +214,149 @@ _COMMUTING = opcodes_of(Trait.COMMUTES)
 _DISTINCT = opcodes_of(Trait.DISTINCT)
 _NAMES = re.compile(r"%[\w.\-#]+")
 _LAYOUT = re.compile(r"(?<=\])\{[\d,]*\}")
+
+
+# ---- The moves of a pass, or of several: what XLA computes at another place than before -------------------
+# An instruction that XLA wrote anew does the work of one that it removed if it stands in nobody's place: it
+# was put between others; or in the place of what the removed one made, from what that was made of; or where a
+# reader of the removed one stood, and computes on what that reader now gives. A new instruction in the place
+# of anything else is another form of that.
+
+_LAYOUT_OPCODES = DATA_ARRANGING | opcodes_of(OpcodeKind.MOVEMENT)
+
+
+def moved_instructions(history: PassHistory, since: int, index: int, names: Collection[str]) -> set[str]:
+    """The instructions of the optimised module that do the work that ``names`` did before pass ``since``, and
+    that nothing of theirs did after pass ``index``; none if the work was not moved: each opcode of it has to
+    be new somewhere."""
+    before, after = history.module(since), history.module(index + 1)
+    match = history.match(index) if since == index else match_instructions(before, after)
+    step = _PassPair(before, after, match)
+    opcodes = {before.by_name[name].opcode for name in names} - DATA_ARRANGING - {"call"}
+    new = [one for one in step.new if one.opcode in opcodes and step.is_moved(one, names)]
+    if {one.opcode for one in new} != opcodes:
+        return set()
+    return _in_optimised_module(history, index + 1, {one.name for one in new})
+
+
+def _in_optimised_module(history: PassHistory, index: int, names: set[str]) -> set[str]:
+    """What instructions before pass ``index`` are in the optimised module."""
+    for number in range(index, len(history) - 1):
+        names = set().union(*(_after(history, number, name) for name in sorted(names)))
+    return names
+
+
+def _after(history: PassHistory, number: int, name: str) -> set[str]:
+    """What an instruction before pass ``number`` is after it.
+
+    A pass that gives a loop more values, or fewer, writes its body anew: nothing corresponds there by what is
+    read in whose place, and an instruction is found by its mark.
+    """
+    match, after = history.match(number), history.module(number + 1)
+    found = {name, *match.same.get(name, ())} & after.by_name.keys()
+    one = history.module(number).by_name[name]
+    if found or name in match.instead or one.mark is None:
+        return found
+    marked = map(after.by_name.__getitem__, history.marked(number + 1, one.mark))
+    return {other.name for other in marked if other.opcode == one.opcode and other.shape == one.shape}
+
+
+class _PassPair(NamedTuple):
+    """The modules before and after one pass or several."""
+
+    before: Module
+    after: Module
+    match: InstructionMatch
+
+    @property
+    def new(self) -> Iterator[Instruction]:
+        for one in self.after:
+            if self._is_new(one) and not self.after.is_applied(one.computation):
+                yield one
+
+    def _is_new(self, one: Instruction) -> bool:
+        return one.name not in self.before.by_name
+
+    def is_moved(self, one: Instruction, names: Collection[str]) -> bool:
+        """Whether a new instruction may do what ``names`` did."""
+        replaced = predecessors(self.match)
+        for top in self._tops(one):
+            read = self._read_before(top)
+            stood = replaced.get(top.name, set()) | {name for name in read if name not in self.after.by_name}
+            if not stood and read:
+                return True  # it was put between two that were there before
+            if top is not one and not stood.isdisjoint(names):
+                return True
+            if top is one and any(self._follows(one, name, names) for name in stood - set(names)):
+                return True
+        return False
+
+    def _read_before(self, top: Instruction) -> set[str]:
+        """What those that read a new instruction, and were there before, read in its place then."""
+        found: set[str] = set()
+        for user in _users(self.after, top):
+            was = self.before.by_name.get(user.name)
+            if was is not None and was.opcode == user.opcode and len(was.operands) == len(user.operands):
+                found |= {old for old, now in zip(was.operands, user.operands) if now == top.name}
+        return found - {top.name}
+
+    def _tops(self, one: Instruction) -> Iterator[Instruction]:
+        """The new instructions that what is not new reads, and that ``one`` is a part of."""
+        waiting, seen = [one], {one.name}
+        while waiting:
+            here = waiting.pop()
+            users = _users(self.after, here)
+            new = [user for user in users if self._is_new(user) and user.opcode != "fusion"]
+            if len(new) < len(users) or not new:
+                yield here
+            waiting.extend(user for user in new if user.name not in seen)
+            seen.update(user.name for user in new)
+
+    def _follows(self, one: Instruction, reader: str, names: Collection[str]) -> bool:
+        """Whether ``one`` does what ``names`` did, after ``reader`` and no longer before it."""
+        read = self.before.by_name[reader]
+        if read.opcode in _LAYOUT_OPCODES:
+            return not _transitive_operands(self.before, read).isdisjoint(names)
+        return any(
+            self._is_without(read, self.after.by_name[name], names)
+            for name in _transitive_operands(self.after, one)
+        )
+
+    def _is_without(self, read: Instruction, now: Instruction, names: Collection[str]) -> bool:
+        """Whether ``now`` is what ``read`` was, which is gone: it read ``names``, and now reads what they
+        were made of."""
+        if read.opcode != now.opcode or not self._is_new(now) or read.name in self.after.by_name:
+            return False
+        was, given = _transitive_operands(self.before, read), _transitive_operands(self.after, now)
+        if not was.isdisjoint(names):
+            return not given.isdisjoint(self._sources(names))
+        pairs = itertools.product(
+            map(self.before.by_name.__getitem__, was), map(self.after.by_name.__getitem__, given)
+        )
+        return any(self._is_without(one, other, names) for one, other in pairs)
+
+    def _sources(self, names: Collection[str]) -> set[str]:
+        """What ``names`` were made of, as the module after the pass has it."""
+        given = (_transitive_operands(self.before, self.before.by_name[name]) for name in names)
+        made = set().union(*given) - set(names)
+        for found in (self.match.same, self.match.instead):
+            made.update(*(found.get(name, ()) for name in sorted(made)))
+        return made
+
+
+def _transitive_operands(module: Module, one: Instruction) -> set[str]:
+    """What an instruction is given, with what that only arranges or has at another place."""
+    found: set[str] = set()
+    waiting = list(one.operands)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting.extend(
+                module.by_name[name].operands if module.by_name[name].opcode in _LAYOUT_OPCODES else ()
+            )
+    return found
+
+
+def _users(module: Module, one: Instruction) -> Sequence[Instruction]:
+    return module.computations[one.computation].users[one.name]

@@ -1,0 +1,390 @@
+"""Kernels as they are compared, and the figures of several of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lazynb.compare.differences.lowered_operations import (
+    LoweredOperation,
+    ProgramBeforePasses,
+    before_passes,
+    lowered,
+)
+from lazynb.xla.hlo.shapes import memory_space, shape_bytes, tuple_parts
+
+if TYPE_CHECKING:
+    from lazynb.xla.inspection_schema import Cluster, Value
+if TYPE_CHECKING:
+    from lazynb.xla.inspection_schema import Inspection
+if TYPE_CHECKING:
+    from lazynb.xla.inspection_schema import Boundary, Cluster, Fate, Inspection, Node, Place
+
+
+class MeasuredTime(NamedTuple):
+    """Measured seconds of one run: the median, and the lowest and highest seen."""
+
+    median: float
+    low: float
+    high: float
+
+    def differs(self, other: MeasuredTime) -> bool:
+        """Whether each run of one took longer than any of the other, by a fifth at least: less is noise,
+        since the machine is faster at one time than at another."""
+        return self.low > _NOISE * other.high or other.low > _NOISE * self.high
+
+
+_NOISE = 1.2
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """A kernel, or a transfer to another memory.
+
+    Attributes:
+      id: of the cluster in its inspection.
+      label: ``c3``.
+      is_kernel: whether it is no transfer.
+      library: that does its work; empty for XLA's own code.
+      kind: XLA's, such as ``loop``.
+      root: its last instruction, without number.
+      nodes: the operations that it computes, or parts of them.
+      shapes: of what it writes.
+      times: how often it runs in one run of the program; None if that is not known.
+      written, moved: bytes that it writes, and reads and writes, in the device's own memory at each run.
+      flops, transcendentals: of one run, by XLA's analysis; None if that does not say.
+      time: measured, of all its runs in one run of the program.
+    """
+
+    id: int
+    label: str
+    is_kernel: bool
+    library: str
+    kind: str
+    root: str
+    nodes: frozenset[int]
+    shapes: tuple[str, ...]
+    times: int | None
+    written: int
+    moved: int
+    flops: float | None
+    transcendentals: float | None
+    time: MeasuredTime | None
+
+
+def kernel_of(cluster: Cluster, in_part: Iterable[int] = ()) -> Kernel:
+    """A cluster of an inspection as it is compared.
+
+    Arguments:
+      in_part: operations that it computes a part of, beside its own.
+    """
+    cost, time, opcode = cluster["cost"], cluster["time"], cluster["opcode"]
+    read = written = 0
+    if not opcode.endswith(("-done", "-update")):  # what these read is what their start gave
+        read = _in_memory(cluster["inputs"]) if cluster["inputs"] else cluster["input_bytes"]
+    if not opcode.endswith("-start"):  # what this gives is written when it is done
+        written = _in_memory(cluster["outputs"]) if cluster["outputs"] else cluster["output_bytes"]
+    return Kernel(
+        cluster["id"],
+        cluster["label"],
+        cluster["kind"] != "transfer",
+        cluster["library"],
+        cluster["kind"],
+        cluster["root"].rpartition(".")[0] or cluster["root"],
+        frozenset(cluster["nodes"]).union(cluster["duplicated"], in_part),
+        tuple(value["shape"] for value in cluster["outputs"]),
+        cost["executions"] if cost is not None else 1,
+        written,
+        read + written,
+        cost["flops"] if cost is not None else None,
+        cost["transcendentals"] if cost is not None else None,
+        MeasuredTime(time["median"], time["low"], time["high"]) if time is not None else None,
+    )
+
+
+def _in_memory(values: Iterable[Value]) -> int:
+    """Bytes of the arrays that lie in the device's own memory, not in one on the chip."""
+    arrays = [array for value in values for array in tuple_parts(value["shape"]) or [value["shape"]]]
+    return sum(shape_bytes(array) for array in arrays if memory_space(array) == 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelFigures:
+    """What some kernels cost in one run of the program.
+
+    Attributes:
+      kernels: how many they are.
+      written, moved: bytes that they write, and read and write, in the device's own memory, each array as a
+        whole.
+      flops, transcendentals: by XLA's analysis; None if it does not tell for one of them.
+      seconds: measured; None if one of them was not.
+      is_exact: whether it is known how often each runs; else one of which it is not counts once.
+    """
+
+    kernels: int
+    written: int
+    moved: int
+    flops: float | None
+    transcendentals: float | None
+    seconds: MeasuredTime | None
+    is_exact: bool = True
+
+    @classmethod
+    def of(cls, kernels: Sequence[Kernel]) -> KernelFigures:
+        """Those of ``kernels``, each as often as it runs."""
+        often = [(kernel, 1 if kernel.times is None else kernel.times) for kernel in kernels]
+        return cls(
+            sum(kernel.is_kernel for kernel in kernels),
+            sum(kernel.written * times for kernel, times in often),
+            sum(kernel.moved * times for kernel, times in often),
+            _sum([(kernel.flops, times) for kernel, times in often]),
+            _sum([(kernel.transcendentals, times) for kernel, times in often]),
+            _seconds(kernels),
+            all(kernel.times is not None for kernel in kernels),
+        )
+
+
+def _sum(figures: Iterable[tuple[float | None, int]]) -> float | None:
+    total = 0.0
+    for figure, times in figures:
+        if figure is None:
+            return None
+        total += figure * times
+    return total
+
+
+def _seconds(kernels: Iterable[Kernel]) -> MeasuredTime | None:
+    measured = [kernel.time for kernel in kernels if kernel.is_kernel]
+    known = [time for time in measured if time is not None]
+    if not measured or len(known) < len(measured):
+        return None
+    return MeasuredTime(*(sum(part) for part in zip(*known, strict=True)))
+
+
+# ---- Several inspections as one: what a run saved has one for each of its programs ------------------------
+
+
+def merge_inspections(inspections: Sequence[Inspection]) -> Inspection:
+    """The programs, nodes, clusters and boundaries of all, one inspection after the other; everything else is
+    that of the first."""
+    whole: Any = dict(inspections[0])
+    for inspection in inspections[1:]:
+        shift = _Shift(len(whole["nodes"]), len(whole["clusters"]), len(whole["programs"]), whole["sources"])
+        added = shift.moved(inspection)
+        for part, values in added.items():
+            whole[part] = [*whole[part], *values]
+    return whole  # type: ignore[no-any-return]
+
+
+class _Shift:
+    """Gives the numbers of an inspection new ones, behind those of others."""
+
+    def __init__(self, nodes: int, clusters: int, programs: int, sources: Sequence[Any]):
+        self._nodes, self._clusters, self._programs = nodes, clusters, programs
+        self._sources = len(sources)
+
+    def moved(self, data: Inspection) -> dict[str, list[Any]]:
+        """The parts of ``data`` that are lists, renumbered."""
+        return {
+            "sources": list(data["sources"]),
+            "nodes": [self._node(node) for node in data["nodes"]],
+            "fates": [self._fate(fate) for fate in data["fates"]],
+            "programs": [self._program(program) for program in data["programs"]],
+            "clusters": [self._cluster(cluster) for cluster in data["clusters"]],
+            "boundaries": [self._boundary(boundary) for boundary in data["boundaries"]],
+        }
+
+    def _node(self, node: Any) -> Any:
+        operands = [(operand + self._nodes, result) for operand, result in node["operands"]]
+        place = self._place(node["place"])
+        return {**node, "id": node["id"] + self._nodes, "operands": operands, "place": place}
+
+    def _place(self, place: Any) -> Any:
+        if place is None or place["source"] is None:
+            return place
+        return {**place, "source": place["source"] + self._sources}
+
+    def _fate(self, fate: Any) -> Any:
+        clusters = [cluster + self._clusters for cluster in fate["clusters"]]
+        return {**fate, "node": fate["node"] + self._nodes, "clusters": clusters}
+
+    def _cluster(self, cluster: Any) -> Any:
+        return {
+            **cluster,
+            "id": cluster["id"] + self._clusters,
+            "program": cluster["program"] + self._programs,
+            "inside": None if cluster["inside"] is None else cluster["inside"] + self._clusters,
+            "nodes": self._numbers(cluster["nodes"]),
+            "duplicated": self._numbers(cluster["duplicated"]),
+            "place": self._place(cluster["place"]),
+        }
+
+    def _numbers(self, nodes: Sequence[int]) -> list[int]:
+        return [node + self._nodes for node in nodes]
+
+    def _boundary(self, boundary: Any) -> Any:
+        consumer = boundary["consumer"]
+        return {
+            **boundary,
+            "producer": boundary["producer"] + self._clusters,
+            "consumer": None if consumer is None else consumer + self._clusters,
+        }
+
+    def _program(self, program: Any) -> Any:
+        hlo, memory = program["hlo"], program["memory"]
+        before = {**hlo["before"], "lines": [self._tagged(line) for line in hlo["before"]["lines"]]}
+        passes = [self._pass(step) for step in hlo["passes"]]
+        if memory is not None:
+            memory = {**memory, "buffers": [self._buffer(buffer) for buffer in memory["buffers"]]}
+        return {
+            **program,
+            "number": program["number"] + self._programs,
+            "hlo": {**hlo, "before": before, "passes": passes, "formation": None},
+            "memory": memory,
+        }
+
+    def _tagged(self, part: Any) -> Any:
+        return {**part, "nodes": self._numbers(part["nodes"])}
+
+    def _pass(self, step: Any) -> Any:
+        changes = step["changes"]
+        return {**step, "changes": None if changes is None else [self._tagged(one) for one in changes]}
+
+    def _buffer(self, buffer: Any) -> Any:
+        cluster = buffer["cluster"]
+        moved = None if cluster is None else cluster + self._clusters
+        return {**self._tagged(buffer), "cluster": moved}
+
+
+# ---- One side of a comparison: a compilation as the plain data of its inspection, wherever it comes from
+# A live compilation, a saved file and a program as text all have this form, so two JAX versions, two machines
+# and two chips are compared as two cells are.
+
+
+class Line(NamedTuple):
+    """A line of the user's code on one side.
+
+    Attributes:
+      label: ``cell 4, line 2`` or ``train.py:17``.
+      number: of the line.
+      text: of the line.
+      cell: the notebook cell; None in a file.
+      source: index of the cell's or file's text in the inspection; None if it is not kept.
+    """
+
+    label: str
+    number: int
+    text: str
+    cell: int | None
+    source: int | None
+
+
+def line_of(place: Place | None) -> Line | None:
+    """The line of a place of an inspection."""
+    if place is None:
+        return None
+    return Line(place["label"], place["line"], place["text"], place["cell"], place["source"])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CompilationSide:
+    """One of two compilations that are compared.
+
+    Attributes:
+      data: its inspection.
+      name: what the user calls it.
+      made_by: what compiled it, such as ``JAX 0.10.2``; empty if nobody noted it.
+      flags: XLA's, by name as they are written; None if nobody noted them.
+    """
+
+    data: Inspection
+    name: str
+    made_by: str = ""
+    flags: Mapping[str, str] | None = None
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """Inputs and operations; operands have smaller numbers."""
+        return self.data["nodes"]
+
+    @cached_property
+    def lines(self) -> list[Line | None]:
+        """The line of each node."""
+        return [line_of(node["place"]) for node in self.nodes]
+
+    @cached_property
+    def fates(self) -> dict[int, Fate]:
+        """What became of each operation, by its node."""
+        return {fate["node"]: fate for fate in self.data["fates"]}
+
+    @cached_property
+    def kernels(self) -> list[Kernel]:
+        """The kernels, in the order in which they run; loops around them and transfers are none."""
+        return [kernel for kernel in self._working if kernel.is_kernel]
+
+    @cached_property
+    def _working(self) -> list[Kernel]:
+        clusters = [cluster for cluster in self.data["clusters"] if cluster["kind"] != "control"]
+        return [kernel_of(cluster, self._in_part(cluster)) for cluster in clusters]
+
+    def _in_part(self, cluster: Cluster) -> set[int]:
+        """The operations that a kernel computes a part of, where it is told to belong to none: XLA divides a
+        long reduction into two kernels, and what the first applies to each element is the reduction's."""
+        if cluster["nodes"]:
+            return set()
+        written = self._written[cluster["program"]]
+        return {node for name in cluster["instructions"] for node in written.get(name, ())}
+
+    @cached_property
+    def _written(self) -> list[dict[str, list[int]]]:
+        """By program and instruction of the compiled module, its nodes; of a text that is kept."""
+        texts = [program["hlo"]["after"]["lines"] for program in self.data["programs"]]
+        return [{line["name"]: line["nodes"] for line in lines if line["nodes"]} for lines in texts]
+
+    @cached_property
+    def figures(self) -> KernelFigures:
+        """Those of the whole."""
+        return KernelFigures.of(self._working)
+
+    @property
+    def boundaries(self) -> Sequence[Boundary]:
+        """The arrays between kernels."""
+        return self.data["boundaries"]
+
+    @cached_property
+    def lowered(self) -> dict[int, LoweredOperation]:
+        """By node, what JAX made of it; empty where that text is not kept."""
+        return lowered(self.data, self.before_passes)
+
+    @cached_property
+    def before_passes(self) -> list[ProgramBeforePasses]:
+        """The programs before XLA's passes, of which the text is kept whole."""
+        return before_passes(self.data)
+
+    @property
+    def has_passes(self) -> bool:
+        """Whether what each pass changed is known, of each of its programs."""
+        texts = [program["hlo"] for program in self.data["programs"]]
+        passes = [step for hlo in texts for step in hlo["passes"]]
+        if not passes or not all(hlo["passes"] or hlo["before"]["lines"] for hlo in texts):
+            return False
+        return all(step["changes"] is not None for step in passes)
+
+    @property
+    def compilers(self) -> set[str]:
+        """The parts of XLA that compiled it: each of CPUs, GPUs and TPUs has passes of its own."""
+        backends = {program["backend"] for program in self.data["programs"]}
+        return {"gpu" if backend in ("cuda", "rocm") else backend for backend in backends}
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether some of its kernels were measured."""
+        return any(kernel.time is not None for kernel in self.kernels)
+
+    @property
+    def about(self) -> str:
+        """What it was compiled with and for, as far as that is something else than this machine."""
+        parts = [self.made_by, self.data["target"], "as jax.jit" if self.data["form"] else ""]
+        return ", ".join(filter(None, parts))

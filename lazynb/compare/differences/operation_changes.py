@@ -1,0 +1,295 @@
+"""What the user edited, and what JAX makes of it before XLA sees it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from lazynb.compare.differences.compilation_match import CompilationChange, CompilationMatch, LinePair
+from lazynb.compare.differences.compilation_side import CompilationSide
+from lazynb.compare.differences.lowered_operations import OF_A_NUMBER, LoweredOperation
+from lazynb.compare.differences.operation_equivalence import OperationEquivalence, same_operation
+from lazynb.running.record_table import plural
+
+if TYPE_CHECKING:
+    from lazynb.xla.inspection_schema import Node
+
+
+def operation_changes(
+    matching: CompilationMatch, regrouping: OperationEquivalence
+) -> Iterator[CompilationChange]:
+    """The operations that came, went, or are others, by line; and inputs of another type or value. What is
+    the same computation under other names is no difference."""
+    said: dict[LinePair | None, list[str]] = defaultdict(list)
+    for node in matching.now.nodes:
+        other = matching.before_of.get(node["id"])
+        if other is None:
+            text = "" if regrouping.covers(node["id"], True) else _lone(node, "new")
+        else:
+            text = _changed(matching, regrouping, other, node)
+        if text:
+            said[pair_of(matching, node["id"], True)].append(text)
+    for node in matching.before.nodes:
+        if node["id"] in matching.now_of or regrouping.covers(node["id"], False):
+            continue
+        if text := _lone(node, "gone"):
+            said[pair_of(matching, node["id"], False)].append(text)
+    for pair, texts in said.items():
+        yield CompilationChange(
+            "operations", (pair,) if pair is not None else (), listed_texts(texts), amount=len(texts)
+        )
+
+
+def pair_of(matching: CompilationMatch, node: int, is_now: bool) -> LinePair | None:
+    """The line of a node of one side; None if it stands on none."""
+    line = (matching.now if is_now else matching.before).lines[node]
+    if line is None:
+        return None
+    return matching.of_now(line) if is_now else matching.of_before(line)
+
+
+_LISTED = 6
+
+
+def listed_texts(texts: list[str]) -> str:
+    """What is said of one line."""
+    counted = {text: texts.count(text) for text in texts}
+    shown = [text if times == 1 else f"{text} ({times} times)" for text, times in counted.items()]
+    rest = len(shown) - _LISTED
+    return ", ".join(shown[:_LISTED]) + (f", and {plural(rest, 'other difference')}" if rest > 0 else "")
+
+
+def _lone(node: Node, what: str) -> str:
+    """What is said of a node without partner."""
+    if node["dead"] or node["kind"] != "op":
+        return ""
+    return f"`{node['name']}` is {what}"
+
+
+def _changed(matching: CompilationMatch, regrouping: OperationEquivalence, before: int, node: Node) -> str:
+    """What is said of a node that is another than its partner; empty if it is the same, or only takes other
+    values."""
+    old = matching.before.nodes[before]
+    if node["dead"] and old["dead"]:
+        return ""
+    if regrouping.covers(before, False) and regrouping.covers(node["id"], True):
+        return ""
+    is_renamed = node["kind"] == "op" and old["name"] != node["name"]
+    if is_renamed and not same_operation(matching, before, node["id"]):
+        return _renamed(regrouping, old, node)
+    if old["avals"] != node["avals"] and not _follows(matching, node):
+        if None not in (node["value"], old["value"]) and node["value"] != old["value"]:
+            return f"{node['value']}, {_types(node)}, is taken instead of {old['value']}, {_types(old)}"
+        return f"{_called(node)} is {_types(node)} instead of {_types(old)}"
+    if old["output"] != node["output"] and node["kind"] == "op" and node["output"] is _are_more(matching):
+        return f"what `{node['name']}` gives is {'now a result' if node['output'] else 'no result now'}"
+    return _number(matching, old, node) or _operand(matching, old, node) or _other_part(matching, old, node)
+
+
+def _other_part(matching: CompilationMatch, old: Node, node: Node) -> str:
+    """That an argument is another part of the same variable, such as ``p['b'][1]`` instead of ``p['b'][0]``,
+    that the other side does not take. Another variable is no difference: it was renamed."""
+    names, was = node["names"], old["names"]
+    if node["kind"] != "input" or not names or not was or set(names) & set(was):
+        return ""
+    if _root(names[0]) != _root(was[0]) or {names[0], was[0]} & {_root(names[0])}:
+        return ""
+    sides = (matching.before, names[0]), (matching.now, was[0])
+    if any(
+        name in other["names"] for side, name in sides for other in side.nodes if other["kind"] == "input"
+    ):
+        return ""
+    return f"`{names[0]}` is taken instead of `{was[0]}`"
+
+
+def _root(name: str) -> str:
+    return re.split(r"[.\[]", name, maxsplit=1)[0]
+
+
+def _renamed(regrouping: OperationEquivalence, old: Node, node: Node) -> str:
+    """What is said of two operations under other names."""
+    if regrouping.covers(old["id"], False):
+        return _lone(node, "new")
+    if regrouping.covers(node["id"], True):
+        return _lone(old, "gone")
+    return f"`{old['name']}` is now `{node['name']}`"
+
+
+def _are_more(matching: CompilationMatch) -> bool | None:
+    """Whether there are more results now; None if there are as many."""
+    old, new = (
+        sum(node["output"] for node in side.nodes if node["kind"] == "op")
+        for side in (matching.before, matching.now)
+    )
+    return None if old == new else new > old
+
+
+def _number(matching: CompilationMatch, old: Node, node: Node) -> str:
+    """That a line was edited and takes another number. A variable that holds another number is no
+    difference."""
+    a, b = matching.before.lines[old["id"]], matching.now.lines[node["id"]]
+    if node["kind"] != "op" or a is None or b is None or a.text == b.text:
+        return ""
+    for (first, _), (second, _) in zip(old["operands"], node["operands"], strict=False):
+        values = matching.before.nodes[first]["value"], matching.now.nodes[second]["value"]
+        if None not in values and values[0] != values[1]:
+            return f"`{node['name']}` takes {values[1]} instead of {values[0]}"
+    return ""
+
+
+_COMMUTES = frozenset(
+    "add mul multiply max maximum min minimum eq equal ne not_equal and or xor add_any".split()
+)
+
+
+def _operand(matching: CompilationMatch, old: Node, node: Node) -> str:
+    """That an operation takes another value, of those that both sides have."""
+    pairs = list(zip(old["operands"], node["operands"], strict=False))
+    taken = [
+        ((matching.now_of.get(first), part), (second, other)) for (first, part), (second, other) in pairs
+    ]
+    if node["kind"] != "op" or len(old["operands"]) != len(node["operands"]):
+        return ""
+    is_same = Counter(a for a, _ in taken) == Counter(b for _, b in taken)
+    if is_same and (node["name"] in _COMMUTES or all(a == b for a, b in taken)):
+        return ""
+    if is_same:
+        return f"`{node['name']}` takes its operands in another order"
+    for (first, _), (second, _) in pairs:
+        was, now = matching.now_of.get(first), matching.before_of.get(second)
+        ends = matching.before.nodes[first], matching.now.nodes[second]
+        if was == second or (None in (was, now) and not _is_input(was, now, *ends)):
+            continue
+        was_called, called = _called(ends[0]), _called(ends[1])
+        if None in (ends[0]["value"], ends[1]["value"]) and was_called != called:
+            return f"`{node['name']}` takes {called} instead of {was_called}"
+    return ""
+
+
+def _is_input(was: int | None, now: int | None, first: Node, second: Node) -> bool:
+    """Whether an input took the place of a value that both sides have, or the reverse. If an operation did,
+    it is said to be new or gone."""
+    if was is None and now is None:
+        return False
+    return (first if was is None else second)["kind"] == "input"
+
+
+def _follows(matching: CompilationMatch, node: Node) -> bool:
+    """Whether a node has another type because an operand has."""
+    for operand, _ in node["operands"]:
+        partner = matching.before_of.get(operand)
+        new = matching.now.nodes[operand]
+        if partner is not None and matching.before.nodes[partner]["avals"] != new["avals"]:
+            return True
+    return False
+
+
+def _types(node: Node) -> str:
+    return ", ".join(node["avals"])
+
+
+def _called(node: Node) -> str:
+    if node["kind"] == "op":
+        return f"what `{node['name']}` gives"
+    named = next(iter(node["names"]), "")
+    return f"`{named}`" if named else node["value"] or "an input"
+
+
+# ---- What JAX makes of the same operations before XLA sees them -------------------------------------------
+
+
+def lowering_changes(matching: CompilationMatch) -> Iterator[CompilationChange]:
+    """The operations that are the same, and of which JAX makes other HLO; by line."""
+    old, new = matching.before.lowered, matching.now.lowered
+    if not (old and new):
+        return
+    said: dict[LinePair | None, list[str]] = defaultdict(list)
+    pairs = matching.now_of.items()
+    only_old = _instructions(old[before] for before, now in pairs if before in old and now not in new)
+    only_new = _instructions(new[now] for before, now in pairs if before not in old and now in new)
+    for before, now in pairs:
+        node = matching.now.nodes[now]
+        if not (before in old and now in new) or node["kind"] != "op" or node["dead"]:
+            continue
+        if not same_operation(matching, before, now) or _inputs_differ(matching, now):
+            continue
+        if text := _differs(node["name"], old[before], new[now], only_old, only_new):
+            said[pair_of(matching, now, True)].append(text)
+    for pair, texts in said.items():
+        yield CompilationChange(
+            "lowering", (pair,) if pair is not None else (), listed_texts(texts), amount=len(texts)
+        )
+
+
+def _instructions(made: Iterable[LoweredOperation]) -> Counter[str]:
+    return Counter(instruction for one in made for instruction in one.instructions)
+
+
+def _differs(
+    name: str, old: LoweredOperation, new: LoweredOperation, only_old: Counter[str], only_new: Counter[str]
+) -> str:
+    """What is other HLO of an operation; empty if it is the same.
+
+    Arguments:
+      only_old: the HLO of operations that have some before and none now. JAX lowers the body of a loop as a
+        function or in its place, so that it belongs to the loop, or to the operations in it: 0.10 does the
+        one on a TPU, 0.12 the other.
+      only_new: the reverse.
+    """
+    were, are = Counter(old.instructions), Counter(new.instructions)
+    gone, come = _listed(were - are - only_new), _listed(are - were - only_old)
+    if gone and come:
+        return f"JAX makes {come} of `{name}` instead of {gone}"
+    if come or gone:
+        return f"JAX makes {come} of `{name}` as well" if come else f"JAX makes no {gone} of `{name}` now"
+    if were != are:
+        return ""
+    numbers = sorted(old.numbers - new.numbers), sorted(new.numbers - old.numbers)
+    if all(numbers):
+        return f"`{name}` computes with {', '.join(numbers[1])} instead of {', '.join(numbers[0])}"
+    return ""
+
+
+def _inputs_differ(matching: CompilationMatch, now: int) -> bool:
+    """Whether an operand is another operation, or one of another type: then the HLO follows it. What a loop,
+    a branch or a function is made of comes before it as well, and has no HLO under its own name."""
+    first, second = _taken(matching.before, matching.before_of[now]), _taken(matching.now, now)
+    if len(first) == len(second) and first != second:
+        return True
+    seen: set[int] = set()
+    waiting = [now]
+    while waiting:
+        for operand, _ in matching.now.nodes[waiting.pop()]["operands"]:
+            if operand in seen:
+                continue
+            seen.add(operand)
+            partner = matching.before_of.get(operand)
+            if matching.now.nodes[operand]["kind"] != "op":
+                continue
+            if partner is None:
+                return True
+            if operand not in matching.now.lowered:
+                if not same_operation(matching, partner, operand):
+                    return True
+                waiting.append(operand)
+    return False
+
+
+def _taken(side: CompilationSide, node: int) -> list[str]:
+    """The types that an operation takes."""
+    return [side.nodes[operand]["avals"][part] for operand, part in side.nodes[node]["operands"]]
+
+
+def _listed(lone: Counter[str]) -> str:
+    """The instructions that only one side has, or has more often."""
+    said = [
+        f"`{text}`" if times == 1 else f"`{text}` ({times} times)"
+        for text, times in lone.items()
+        if not OF_A_NUMBER.fullmatch(text)
+    ]
+    return ", ".join(said[:_SHOWN]) + (" and more" if len(said) > _SHOWN else "")
+
+
+_SHOWN = 3

@@ -1,0 +1,283 @@
+"""One cell compiled for several chips: what each would run, and the lines where they differ."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from lazynb import jax_compat as jc
+from lazynb.errors import LazynbError
+from lazynb.running.record_table import plural
+from lazynb.user_code.call_stack import Place
+from lazynb.user_code.text_format import size
+from lazynb.xla.compilation import Compilation
+from lazynb.xla.compiled_program import CompiledProgram
+from lazynb.xla.cost.kernel_cost import executions
+from lazynb.xla.cost.roofline import bytes_moved, bytes_written
+from lazynb.xla.hlo.clusters import Cluster
+from lazynb.xla.jit_equivalent import extra_outputs
+from lazynb.xla.recorded_operations import Value
+from lazynb.xla.targets.compiler_packages import CompilerMissing
+from lazynb.xla.targets.compiler_process import CompilerCrashed
+from lazynb.xla.targets.target_chip import Target
+from lazynb.xla.targets.target_compilation import TargetError
+
+# ---- What lazynb's program does that ``jax.jit`` of the same code would not: it keeps what names can reach
+
+_LISTED = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Liveness:
+    """What is in lazynb's program alone.
+
+    Attributes:
+      arrays: results that ``jax.jit`` would not give.
+      bytes: that they take, all together.
+      names: the user's, of those that have one.
+      numbers: Python's numbers that are inputs, where ``jax.jit`` has constants.
+      anyway: how many of the arrays the program of ``jax.jit`` certainly writes too, because one of its
+        kernels reads them from another. Of the others it may write some.
+      named_anyway: the user's names for these.
+    """
+
+    arrays: int
+    bytes: int
+    names: tuple[str, ...]
+    numbers: int
+    anyway: int = 0
+    named_anyway: tuple[str, ...] = ()
+
+    def sentences(self) -> list[str]:
+        """The same in the user's words; empty if there is nothing."""
+        said = []
+        if self.arrays:
+            one = self.arrays == 1
+            what = "This array is" if one else f"These {self.arrays:,} arrays are"
+            named = f": {listed(self.names)}" if self.names else ""
+            said.append(
+                f"{what} written ({size(self.bytes)}) because {'it is' if one else 'they are'} still in reach"
+                f"{named}. Under jax.jit {'it is no result' if one else 'they are no results'}."
+            )
+        if self.anyway:
+            said.append(self._written_anyway())
+        if self.numbers:
+            inputs, constants = ("an input", "a constant") if self.numbers == 1 else ("inputs", "constants")
+            numbers = plural(self.numbers, "number")
+            said.append(f"{numbers} of Python's: {inputs} of lazynb's program, under jax.jit {constants}.")
+        return said
+
+    def _written_anyway(self) -> str:
+        what = "all" if self.anyway == self.arrays else f"{self.anyway:,}"
+        them = f"{what} of them" if self.arrays > 1 else "it"
+        named = f": {listed(self.named_anyway)}" if self.named_anyway and self.anyway < self.arrays else ""
+        return (
+            f"The program of jax.jit writes {them} to memory all the same, because one of its kernels reads "
+            f"what another gives{named}."
+        )
+
+
+def liveness(lazy: Compilation, jitted: Compilation) -> Liveness:
+    """What ``lazy`` does that ``jitted``, which is ``jax.jit`` of the same code, does not."""
+    given = {value for trace in jitted.traces for value in trace.origins.results}
+    arrays: dict[Value, int] = {}
+    for trace in lazy.traces:
+        for value, aval in zip(trace.origins.results, trace.result_types, strict=True):
+            if value not in given:
+                arrays[value] = 0 if jc.is_key(aval) else aval.size * np.dtype(aval.dtype).itemsize
+    numbers = sum(trace.numbers for trace in lazy.traces)
+    anyway = extra_outputs(lazy, jitted, arrays)
+    return Liveness(
+        len(arrays),
+        sum(arrays.values()),
+        _names(lazy, arrays),
+        numbers,
+        len(anyway),
+        _names(lazy, [value for value in arrays if value in anyway]),
+    )
+
+
+def _names(compilation: Compilation, values: Iterable[Value]) -> tuple[str, ...]:
+    """The user's, of those that have one."""
+    names: list[str] = []
+    for node, result in values:
+        found = compilation.snapshot.nodes[node]
+        names += found.result_names[result][:1] if found.result_names else found.names[:1]
+    return tuple(names)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names by commas, the first few."""
+    more = [f"{len(names) - _LISTED} more"] if len(names) > _LISTED else []
+    return ", ".join([*names[:_LISTED], *more])
+
+
+HERE = "this machine"
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramFigures:
+    """What one target would run.
+
+    Attributes:
+      target: its title.
+      kernels: how many.
+      runs: how often they run, one in a loop as often as that turns; None if that is not known.
+      transfers: values that are brought to another memory, beside other work where it can be.
+      moved: bytes that they read and write in the device's memory, each array as a whole, a loop's body once.
+      moved_in_all: the same, a loop's body as often as it turns; None if that is not known.
+      largest: bytes of the largest array that a kernel or a transfer writes there.
+      seconds: what the program takes at least, by the chip's published peaks, a loop's body once; None where
+        there are none.
+      seconds_in_all: the same, a loop's body as often as it turns; None if that is not known.
+    """
+
+    target: str
+    kernels: int
+    runs: int | None
+    transfers: int
+    moved: int
+    moved_in_all: int | None
+    largest: int
+    seconds: float | None
+    seconds_in_all: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class LineDifference:
+    """A line whose kernels it shares with other lines on one target than on another.
+
+    Attributes:
+      place: the line.
+      shared: for each target, the numbers of the other lines that it shares a kernel with.
+    """
+
+    place: Place
+    shared: tuple[tuple[int, ...], ...]
+
+
+def compile_for_targets(
+    targets: Sequence[Target | None],
+    compiled: Callable[[Target | None], Compilation],
+    *,
+    may_be_empty: bool = False,
+    is_jit: bool = False,
+) -> tuple[dict[Target | None, Compilation], dict[str, str]]:
+    """What ``compiled`` gives for each target; and by title why it gives nothing, for those whose compiler is
+    missing or refuses the program.
+
+    Arguments:
+      may_be_empty: whether it is no error if no target is left.
+      is_jit: whether it compiles as ``jax.jit`` of the code would be.
+
+    Raises:
+      LazynbError: no target is left; the error is that of the first.
+    """
+    found: dict[Target | None, Compilation] = {}
+    refused: dict[Target | None, LazynbError] = {}
+    for target in targets:
+        try:
+            found[target] = compiled(target)
+        except (TargetError, CompilerMissing, CompilerCrashed) as error:
+            refused[target] = error
+    if refused and not found and not may_be_empty:
+        raise next(iter(refused.values()))
+    return found, {title_of(target, is_jit): str(error) for target, error in refused.items()}
+
+
+def title_of(target: Target | None, is_jit: bool = False) -> str:
+    """What the user reads for a target, and for a program compiled as ``jax.jit`` of the code would be."""
+    title = HERE if target is None else target.title
+    return f"{title}, as jax.jit" if is_jit else title
+
+
+def pairs(compilations: Sequence[Compilation]) -> list[tuple[Compilation, Compilation]]:
+    """What lazynb runs beside what ``jax.jit`` would run, by target."""
+    lazy = {title_of(one.target): one for one in compilations if one.form is None}
+    jitted = {title_of(one.target): one for one in compilations if one.form is not None}
+    return [(lazy[title], jitted[title]) for title in lazy if title in jitted]
+
+
+def program_figures(compilation: Compilation) -> ProgramFigures:
+    """What ``compilation`` runs."""
+    steps = [step for trace in compilation.traces for step in _steps(trace)]
+    kernels = [step for step in steps if step.cluster.is_kernel]
+    ended = [step.cluster for step in steps if not step.cluster.opcode.endswith("-start")]
+    written = [part for cluster in ended for part in bytes_written(cluster)]
+    here = compilation.target is None
+    return ProgramFigures(
+        target=title_of(compilation.target, compilation.form is not None),
+        kernels=len(kernels),
+        runs=_in_all((step.times, 1) for step in kernels),
+        transfers=sum(step.cluster.is_begun_transfer for step in steps),
+        moved=sum(bytes_moved(step.cluster) for step in steps),
+        moved_in_all=_in_all((step.times, bytes_moved(step.cluster)) for step in steps),
+        largest=max(written, default=0),
+        seconds=None if here else sum(step.seconds for step in steps),
+        seconds_in_all=None if here else _in_all((step.times, step.seconds) for step in steps),
+    )
+
+
+class _Step(NamedTuple):
+    """A cluster that does something, how often it runs (None: not known), and what one run takes at least."""
+
+    cluster: Cluster
+    times: int | None
+    seconds: float
+
+
+def _steps(trace: CompiledProgram) -> list[_Step]:
+    if trace.module is None:
+        return []
+    working = [cluster for cluster in trace.clusters if cluster.kind != "control"]
+    times = executions(trace.module, [cluster.name for cluster in working])
+    least = {name: bound.seconds for name, bound in trace.bounds.items()}
+    return [_Step(cluster, times[cluster.name], least.get(cluster.name, 0.0)) for cluster in working]
+
+
+Figure = TypeVar("Figure", int, float)
+
+
+def _in_all(figures: Iterable[tuple[int | None, Figure]]) -> Figure | None:
+    """The sum of figures, each as often as its step runs; None if that is not known."""
+    total: Figure = 0
+    for times, figure in figures:
+        if figure and times is None:
+            return None
+        total += figure * (times or 0)
+    return total
+
+
+def line_differences(compilations: Sequence[Compilation]) -> list[LineDifference]:
+    """The lines on which the compilations differ, in the order of the program."""
+    shared = [_shared(compilation) for compilation in compilations]
+    places = {place for one in shared for place in one}
+    found = []
+    for place in sorted(places, key=_order):
+        lines = tuple(one.get(place, ()) for one in shared)
+        if len(set(lines)) > 1:
+            found.append(LineDifference(place, lines))
+    return found
+
+
+def _order(place: Place) -> tuple[int, str, int]:
+    return place.cell or 0, place.file, place.line
+
+
+def _shared(compilation: Compilation) -> dict[Place, tuple[int, ...]]:
+    """By line, the other lines that share a kernel with it."""
+    by_kernel: dict[str, set[Place]] = collections.defaultdict(set)
+    for node, fate in compilation.fates.items():
+        place = compilation.snapshot.nodes[node].place
+        if place is not None:
+            for name in fate.clusters:
+                by_kernel[name].add(place)
+    others: dict[Place, set[Place]] = collections.defaultdict(set)
+    for places in by_kernel.values():
+        for place in places:
+            others[place] |= places - {place}
+    return {place: tuple(sorted(each.line for each in found)) for place, found in others.items()}

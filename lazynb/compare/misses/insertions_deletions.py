@@ -1,0 +1,293 @@
+"""The unpaired operations, which only one of two programs has: added, removed, replaced, repeated, jitted."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from lazynb.compare.misses.operation_pairs import OperationPairs
+from lazynb.compare.misses.operation_parameters import calls_users_function
+from lazynb.compare.misses.program_sides import ProgramChange, ProgramPair, ProgramSide, is_derivative
+from lazynb.compare.program_graph import ProgramGraph, ProgramStep, Value
+from lazynb.jax_compat.jax_names import CONVERTING, MOVING, SHAPE_ADAPTERS
+from lazynb.user_code.text_format import join_words
+
+_OPERATIONS = frozenset("replaced parameter argument nested identity".split())
+"""Kinds of changes that are about what operations do."""
+
+_SHOWN_NAMES = 4
+
+OMITTABLE = MOVING | CONVERTING
+"""Primitives that JAX leaves out where they would give what they take."""
+
+Groups = list[list[ProgramStep]]
+"""Operations of one program, those of a line together."""
+
+
+def find_jitted(sides: ProgramPair) -> None:
+    """Finds the functions that are jitted in one program alone, where one operation stands for their body."""
+    users_functions: dict[int, bool] = {}
+    for side, kind in zip(sides.both, ("unjitted", "jitted"), strict=True):
+        for step in side.program.operations:
+            if not step.needed or "name" not in step.params:
+                continue
+            key = id(step.operation)
+            if key not in users_functions:
+                users_functions[key] = calls_users_function(step)
+            if not users_functions[key]:
+                continue
+            partner = side.partner_of(step)
+            if partner is not None and partner.name == step.name:
+                continue
+            body = _body(side, step)
+            if body:
+                _add_jitted(sides, kind, side, step, body)
+
+
+def _body(side: ProgramSide, step: ProgramStep) -> list[ProgramStep]:
+    """The operations of the other program that make up the function which ``step`` calls, jitted."""
+    name = step.params["name"]
+    body = []
+    for other in side.other.operations:
+        if not other.needed or other.origin is None or other.origin.code.co_name != name:
+            continue
+        if side.back.get(other.number) in (None, step.number):
+            body.append(other)
+    return body
+
+
+def _add_jitted(
+    sides: ProgramPair, kind: str, side: ProgramSide, step: ProgramStep, body: Sequence[ProgramStep]
+) -> None:
+    """Tells that ``step`` of one program is ``body`` in the other."""
+    numbers = _numbers(body)
+    side.explained.add(step.number)
+    sides.other(side).explained.update(numbers)
+    fields = {"function": step.label}
+    if side.number:
+        sides.changes.append(ProgramChange(kind, fields, (step.number,), numbers, step))
+    else:
+        sides.changes.append(ProgramChange(kind, fields, numbers, (step.number,), body[0]))
+
+
+class InsertionsDeletions:
+    """Finds the operations that only one of the programs has.
+
+    Arguments:
+      sides: the two programs; what is found becomes their ``changes``.
+      pairs: compares dead operations, if a derivative is there because of them.
+    """
+
+    def __init__(self, sides: ProgramPair, pairs: OperationPairs):
+        self._sides = sides
+        self._pairs = pairs
+
+    def compare_all(self) -> None:
+        """Tells of the operations that are told neither by a loop nor by another difference."""
+        both = self._sides.both
+        unpaired = [side.without_partner() for side in both]
+        self._turns(unpaired)
+        changed = [self._changed_instructions(side) for side in both]
+        groups: list[Groups] = []
+        derivatives: list[Groups] = []
+        for side in both:
+            rest = self._unexplained(side, unpaired[side.number], changed[side.number])
+            groups.append(_by_line([step for step in rest if not is_derivative(step)]))
+            derivatives.append(_by_line([step for step in rest if is_derivative(step)]))
+        self._substituted(*groups)
+        self._one_sided(groups)
+        if not self._sides.changes:
+            # A derivative differs with what it is of, which would be told; so something was asked of it.
+            self._one_sided(derivatives)
+
+    # ---- what is explained ---------------------------------------------------------------------------------
+
+    def _turns(self, unpaired: Sequence[Sequence[ProgramStep]]) -> None:
+        """Tells what a loop did more or less often."""
+        loops: dict[tuple[int, int, int], list[ProgramStep]] = {}
+        for side in self._sides.both:
+            for step in unpaired[side.number]:
+                turns = self._sides.loops.get(side.program.instruction(step))
+                if turns is not None:
+                    loops.setdefault((side.number, *turns), []).append(step)
+        for (number, before, now), steps in loops.items():
+            side = self._sides.both[number]
+            names = listed(side.program, steps)
+            runs = "run" if " and " in names else "runs"
+            fields = {"operation": names, "runs": runs, "now": _times(now), "before": _times(before)}
+            self._sides.changes.append(side.change("repeats", fields, _numbers(steps), steps[0]))
+
+    def _changed_instructions(self, side: ProgramSide) -> set[Hashable]:
+        """The instructions of the operations that are known to differ."""
+        instructions: set[Hashable] = set()
+        for change in self._sides.changes:
+            if change.kind in _OPERATIONS:
+                steps = [side.program.steps[number] for number in side.steps_of(change)]
+                instructions.update(map(side.program.instruction, steps))
+        return instructions - {None}
+
+    def _unexplained(
+        self, side: ProgramSide, steps: Sequence[ProgramStep], changed: set[Hashable]
+    ) -> list[ProgramStep]:
+        """Those of ``steps`` that do not follow from a known difference.
+
+        Arguments:
+          changed: the instructions of the operations that differ.
+        """
+        unexplained = []
+        for step in steps:
+            instruction = side.program.instruction(step)
+            if instruction in self._sides.loops or instruction in changed:
+                continue
+            if not self._sides.is_silent(step, side) and not self._follows_dead(step, side):
+                unexplained.append(step)
+        return unexplained
+
+    def _follows_dead(self, step: ProgramStep, side: ProgramSide) -> bool:
+        """Whether an operation that only a derivative needs is there because a dead operation differs, the
+        one that the derivative is of."""
+        instruction = side.program.instruction(step)
+        if instruction is None:
+            return False
+        for other in side.program.operations:
+            if other.needed or side.program.instruction(other) != instruction:
+                continue
+            partner = side.partner_of(other)
+            if partner is not None and not other.same_operation(partner):
+                if side.number:
+                    return self._is_told(partner, other)
+                return self._is_told(other, partner)
+        return False
+
+    def _is_told(self, old: ProgramStep, new: ProgramStep) -> bool:
+        """Compares two operations. Returns whether a change tells how they differ."""
+        count = len(self._sides.changes)
+        self._pairs.compare(old, new)
+        return len(self._sides.changes) > count or new.call in self._sides.explained_calls
+
+    # ---- what is left --------------------------------------------------------------------------------------
+
+    def _substituted(self, removed: Groups, added: Groups) -> None:
+        """Tells of the groups that stand at the same place of both programs, between the same two that
+        correspond, and takes them out of ``removed`` and ``added``."""
+        before, now = self._sides.before, self._sides.now
+        for old in list(removed):
+            gap = before.gap(old[0])
+            new = next((group for group in added if self._gap_before(group) == gap), None)
+            if new is None:
+                continue
+            removed.remove(old)
+            added.remove(new)
+            fields = {"before": listed(before.program, old), "now": listed(now.program, new)}
+            change = ProgramChange("replaced", fields, _numbers(new), _numbers(old), new[0])
+            self._sides.changes.append(change)
+
+    def _gap_before(self, added: Sequence[ProgramStep]) -> tuple[int, ...]:
+        """Where a group of operations would stand in the earlier program."""
+        now = self._sides.now
+        return tuple(now.partner.get(number, number) for number in now.gap(added[0]))
+
+    def _one_sided(self, groups: Sequence[Groups]) -> None:
+        """Tells of groups of operations that only one of the programs has, by side."""
+        for side, kind in zip(self._sides.both, ("removed", "added"), strict=True):
+            for group in groups[side.number]:
+                change = self._left_out(side, group)
+                if change is not None:
+                    self._sides.changes.append(change)
+                    continue
+                names = listed(side.program, group)
+                fields = {"operation": names, "was": "was", "it": "it was"}
+                if " and " in names:
+                    fields.update(was="were", it="they were")
+                self._sides.changes.append(side.change(kind, fields, _numbers(group), group[0]))
+
+    def _left_out(self, side: ProgramSide, group: Sequence[ProgramStep]) -> ProgramChange | None:
+        """``group`` as a call that gives what it takes in the other program, where JAX leaves it out.
+
+        That is a slice of all, or another type that is the same one. Returns None if it is none.
+        Whether the call was made there, only the source tells.
+        """
+        if not all(step.primitive.name in OMITTABLE for step in group):
+            return None
+        if side.program.text(group[0]) not in self._sides.other(side).lines:
+            return None
+        taken = _taken(side.program, group)
+        if taken is None or not self._goes_past(side, group[-1], taken):
+            return None
+        types = [side.program.aval((group[-1].number, 0)), side.program.aval(taken)]
+        now, before = types if side.number else reversed(types)
+        gives = f": it gives {now.str_short()}, gave {before.str_short()}" if now != before else ""
+        fields = {
+            "operation": _call_name(group),
+            "gives": gives,
+            "now": str(now.shape),
+            "before": str(before.shape),
+        }
+        return side.change(
+            "argument", fields, _numbers(group), group[0] if side.number else self._at(group[0])
+        )
+
+    def _at(self, step: ProgramStep) -> ProgramStep:
+        """An operation of the present program on the line of ``step``, which is one of the earlier."""
+        before, now = self._sides.before.program, self._sides.now.program
+        return next(each for each in now.operations if now.text(each) == before.text(step))
+
+    def _goes_past(self, side: ProgramSide, last: ProgramStep, taken: Value) -> bool:
+        """Whether those that take the result of ``last`` take ``taken`` in the other program."""
+        users = [step for step in side.program.operations if (last.number, 0) in step.operands]
+        for step in users:
+            partner = side.partner_of(step)
+            if not step.needed or partner is None or len(partner.operands) != len(step.operands):
+                continue
+            place = step.operands.index((last.number, 0))
+            if partner.operands[place] == (side.partner.get(taken[0]), taken[1]):
+                return True
+        return False
+
+
+def _taken(program: ProgramGraph, group: Sequence[ProgramStep]) -> Value | None:
+    """The only array that ``group`` takes from outside; None if there are several."""
+    own = {step.number for step in group}
+    taken = {value for step in group for value in step.operands if value[0] not in own}
+    arrays = [value for value in taken if program.steps[value[0]].scalar is None]
+    return arrays[0] if len(arrays) == 1 else None
+
+
+def _call_name(group: Sequence[ProgramStep]) -> str:
+    return f"`{_name_of_call(group)}`"
+
+
+def _by_line(steps: Sequence[ProgramStep]) -> Groups:
+    """Neighbours of one line, in order."""
+    groups: Groups = []
+    for step in steps:
+        if groups and step.line is not None and groups[-1][0].line == step.line:
+            groups[-1].append(step)
+        else:
+            groups.append([step])
+    return groups
+
+
+def listed(program: ProgramGraph, group: Sequence[ProgramStep]) -> str:
+    """The operations in words: for each call the function that the user called, else the main operation."""
+    calls: dict[Hashable, list[ProgramStep]] = {}
+    for step in group:
+        calls.setdefault(program.instruction(step) or step.number, []).append(step)
+    names = list(dict.fromkeys(map(_name_of_call, calls.values())))
+    words = [f"`{name}`" for name in names[:_SHOWN_NAMES]]
+    if len(names) > len(words):
+        return f"{', '.join(words)} and {len(names) - len(words)} more"
+    return join_words(words)
+
+
+def _name_of_call(steps: Sequence[ProgramStep]) -> str:
+    if steps[0].call is not None:
+        return steps[0].call[0]
+    return next((step.name for step in steps if step.name not in SHAPE_ADAPTERS), steps[0].name)
+
+
+def _numbers(steps: Sequence[ProgramStep]) -> tuple[int, ...]:
+    return tuple(step.number for step in steps)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

@@ -1,0 +1,324 @@
+"""An earlier program laid beside a miss: how they differ, and whether they have enough in common."""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from lazynb.compare.misses import change_attribution
+from lazynb.compare.misses.change_attribution import attribute_to_edits, is_edit
+from lazynb.compare.misses.loop_recurrence import fold_recurrences
+from lazynb.compare.misses.miss_causes import (
+    RANKS,
+    Cause,
+    Difference,
+    cause_of,
+    forgotten_cause,
+    loop_piece_cause,
+    most_important,
+    new_cause,
+    unnamed_cause,
+)
+from lazynb.compare.misses.program_sides import ProgramChange
+from lazynb.compare.misses.run_coverage import RunCoverage
+from lazynb.compare.misses.source_pair import SourcePair
+from lazynb.compare.misses.trace_bounds import TraceBoundaries, TraceBoundary
+from lazynb.compare.misses.trace_difference import TraceDifference
+from lazynb.compare.program_graph import ProgramGraph, ProgramStep, graph_of_miss
+from lazynb.recording.break_reasons import REASONS
+from lazynb.recording.loops.trace_growth import CUT
+from lazynb.running.miss_log import Miss
+from lazynb.user_code.call_stack import line_of
+
+# ---- The words of two programs' sources: whether the one may be an edit of the other ----------------------
+
+_WORD = re.compile(r"\w+")
+
+
+def word_overlap(miss: Miss, other: Miss) -> float:
+    """The share of the names and numbers that the cells have in common which recorded two programs, from 0 to
+    1."""
+    own, theirs = ("\n".join(each.sources.values()) for each in (miss, other))
+    shared = (_words_in(own) & _words_in(theirs)).total()
+    return shared / max(_words_in(own).total(), _words_in(theirs).total(), 1)
+
+
+@functools.lru_cache(maxsize=256)
+def _words_in(text: str) -> Counter[str]:
+    return Counter(_WORD.findall(text))
+
+
+_ALIKE = 0.5
+"""Share of the cell that must be left for an edit of it to be the cause."""
+
+SAME_WORDS = 0.3
+"""Share of the names and numbers of the cells that must be in both, if one is an edit of the other."""
+
+_UNLIKE = 0.75
+"""Share of the operations that must correspond in programs whose sources are not alike."""
+
+
+class Candidate:
+    """An earlier trace laid beside the miss."""
+
+    def __init__(self, other: Miss, miss: Miss, comparable: ProgramGraph):
+        self.other, self.miss, self.comparable = other, miss, comparable
+        self.old_comparable = graph_of_miss(other)
+        self.settings = change_attribution.differing_settings(other, miss)
+        comparables = self.old_comparable, comparable
+        self.sources = SourcePair(other, miss)
+        reached = RunCoverage(self.sources, comparables, (other, miss))
+        trace_bounds = TraceBoundaries(other, miss, comparables, reached)
+        self.comparison = TraceDifference(
+            *comparables,
+            settings_explained=bool(self.settings),
+            outside=trace_bounds.outside,
+            sources=trace_bounds.sources,
+            key=self._key,
+        )
+        self.bounds = trace_bounds.bounds
+        operations = reached.unreached(self.comparison.changes)
+        operations = attribute_to_edits(operations, self.sources, comparables, self.comparison.different)
+        operations = reached.told(change_attribution.attribute_to_settings(operations, other, miss))
+        if any(map(is_edit, operations)):
+            operations = [change for change in operations if not self._is_read(change)]
+        self.changes = [*self.settings, *map(_bound_change, self.bounds), *operations]
+        if not self.changes or all(change.kind in _LEAVES_RESULTS for change in self.changes):
+            self.changes += self._donation()
+
+    def _is_read(self, change: ProgramChange) -> bool:
+        """Whether a value that only one program returns is what an edited line reads."""
+        if change.kind not in ("alive", "not_alive") or change.at is None or change.at.line is None:
+            return False
+        if change.fields["name"].startswith("the variable"):
+            return False
+        spot = (self.miss if change.kind == "alive" else self.other).spot
+        return change.at.line == (spot.code.co_filename, line_of(spot.code, spot.lasti))
+
+    def _key(self, side: int, step: ProgramStep) -> str:
+        """Equal for steps whose statements correspond."""
+        text = (self.old_comparable, self.comparable)[side].text(step)
+        return text if step.line is None else self.sources.key(side, step.line, text)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both are one program."""
+        return not self.changes
+
+    @functools.cached_property
+    def is_related(self) -> bool:
+        """Whether enough of the two is alike for a difference to mean something."""
+        if self.is_same:
+            return False  # what made a program of its own of it is not known
+        likeness: dict[object, list[float]] = {}
+        for step in self.comparable.operations:
+            if step.needed and not self._is_asked(step):
+                likeness.setdefault(_unit(step), []).append(self._likeness(step))
+        units = {_unit(step) for step in self.old_comparable.operations if step.needed}
+        if self.bounds or any(change.kind in ("not_reached", "reached") for change in self.changes):
+            size = min(len(units), len(likeness))
+        else:
+            size = max(len(units), len(likeness))
+        if self.has_like_source and any(map(is_edit, self.changes)):
+            return True  # what the user edited is known
+        same_line = self.other.spot.place.text == self.miss.spot.place.text
+        same_end = same_line and not REASONS[self.miss.kind].barrier
+        share = 0.3 if same_end else 0.5 if self.has_like_source else _UNLIKE
+        return sum(sum(unit) / len(unit) for unit in likeness.values()) >= share * size
+
+    @property
+    def has_like_source(self) -> bool:
+        """Whether the one source may be an edit of the other: in its form, and in its words."""
+        return self.sources.likeness >= _ALIKE and word_overlap(self.miss, self.other) >= SAME_WORDS
+
+    def _is_asked(self, step: ProgramStep) -> bool:
+        """Whether the line of a trace break that the other program does not have recorded an operation."""
+        if step.number in self.comparison.alignment.old or step.line is None:
+            return False
+        spot = self.miss.spot
+        line = spot.code.co_filename, line_of(spot.code, spot.lasti)
+        return step.line == line and any(bound.kind == "broke" for bound in self.bounds)
+
+    def _likeness(self, step: ProgramStep) -> float:
+        """How much the operation ``step`` is like the one it corresponds to: from 0 to 1."""
+        match = self.comparison.alignment.old.get(step.number)
+        if match is None:
+            return 0.0
+        old = self.old_comparable.steps[match]
+        if not self.bounds and not old.needed:
+            return 0.0
+        if old.name != step.name:
+            return 0.25
+        if self.old_comparable.text(old) == self.comparable.text(step):
+            return 1.0
+        if step.line is None or old.line is None:
+            return 0.5
+        return 0.5 + 0.5 * self.sources.statement_likeness(old.line, step.line)
+
+    @property
+    def distance(self) -> float:
+        """How much there is to tell: the fewer differences, the nearer."""
+        touched = sum(
+            len(change.now) + len(change.before)
+            for change in self.changes
+            if change.kind in ("added", "removed")
+        )
+        return len(self.changes) + 0.01 * touched
+
+    def _donation(self) -> list[ProgramChange]:
+        """The inputs whose memory only one of the two takes."""
+        alignment = self.comparison.alignment
+        old = _given(self.old_comparable, self.other)
+        new = _given(self.comparable, self.miss)
+        taken = [number for number in new if number in alignment.old and alignment.old[number] not in old]
+        partners = [alignment.new[number] for number in old if number in alignment.new]
+        kept = [number for number in partners if number not in new]
+        changes = [self._memory("donated", number) for number in taken]
+        return changes + [self._memory("not_donated", number) for number in kept]
+
+    def _memory(self, kind: str, number: int) -> ProgramChange:
+        """Whether the memory of an input of the miss is taken differs."""
+        step = self.comparable.steps[number]
+        before = self.old_comparable.steps[self.comparison.alignment.old[number]]
+        user = next(iter(self.comparable.users().get((number, 0), ())), None)
+        if step.name:
+            name = step.label
+        elif before.name:
+            name = before.label
+        elif user is not None:
+            name = f"an array that {user.label} takes"
+        else:
+            name = "an input"
+        return ProgramChange(kind, {"name": name}, (number,), (before.number,), user)
+
+    def same_program(self, cause: Cause) -> Difference:
+        """The difference if both are one program, made again because of ``cause``."""
+        return Difference([cause], self.other, self.comparison.alignment.old)
+
+    def difference(self, changes: Sequence[ProgramChange]) -> Difference:
+        """The difference that the user is told."""
+        alignment = self.comparison.alignment
+        ordered = sorted(changes, key=lambda change: RANKS[change.kind])
+        causes = most_important([cause_of(change) for change in ordered])
+        changed: set[int] = set()
+        for change in changes:
+            if change.kind not in ("added", "repeats"):
+                changed.update(change.now)
+        added = _needed_without(self.comparable, alignment.old)
+        removed = _needed_without(self.old_comparable, alignment.new)
+        unlike = frozenset(changed - set(added))
+        return Difference(causes, self.other, dict(alignment.old), unlike, added, removed)
+
+
+def _given(comparable: ProgramGraph, miss: Miss) -> set[int]:
+    """The needed inputs whose memory the program takes."""
+    inputs = [comparable.inputs[number] for number in miss.donated]
+    return {step.number for step in inputs if step.needed}
+
+
+def _needed_without(comparable: ProgramGraph, partner: dict[int, int]) -> tuple[int, ...]:
+    """The needed steps that nothing corresponds to."""
+    return tuple(step.number for step in comparable.steps if step.needed and step.number not in partner)
+
+
+def _unit(step: ProgramStep) -> object:
+    """The same for the operations of one function that the user called."""
+    return step.number if step.call is None else (step.call, step.line)
+
+
+_LEAVES_RESULTS = frozenset(
+    "literal nested parameter identity number constant configuration context dtype".split()
+)
+"""Kinds that say nothing of which results there are, so that whose memory is taken may differ as well."""
+
+
+def _bound_change(bound: TraceBoundary) -> ProgramChange:
+    fields = {"at": bound.place.label, "break_kind": bound.reason, "place": bound.place}
+    fields.update(operation=bound.operations, stand="stand" if " and " in bound.operations else "stands")
+    return ProgramChange(bound.kind, fields, bound.now, bound.before)
+
+
+# ---- The difference of a trace to the nearest one that was cached: why it was compiled, in the user's terms
+
+_EXACT = 4
+"""Earlier traces that are laid beside a miss step by step; which, is decided by what they are made of."""
+
+_LOOKED_AT = 200
+"""The latest earlier traces, of which what they are made of is compared."""
+
+
+def difference(miss: Miss, earlier: Sequence[Miss], runs: Callable[[], Sequence[Miss]]) -> Difference:
+    """The difference of ``miss`` to the nearest of the ``earlier`` ones that was cached then. Runs and
+    compiles nothing.
+
+    Arguments:
+      runs: gives the programs that were run at the miss's line, in order, by the miss that made each.
+
+    Time: in proportion to the trace's length and to the number of differences, for :data:`_EXACT` earlier
+    traces.
+    """
+    linecache.checkcache()
+    if miss.cut is not None and miss.cut.kind == CUT:
+        return Difference([loop_piece_cause(miss)], None)
+    comparable = graph_of_miss(miss)
+    ranked = _by_likeness(miss, earlier)
+    forgotten = [other for other in ranked if _was_forgotten(other, miss)]
+    for other in forgotten[:_EXACT]:
+        candidate = Candidate(other, miss, comparable)
+        if candidate.is_same:
+            return candidate.same_program(forgotten_cause(candidate.other, earlier))
+    remembered = [other for other in ranked if not _was_forgotten(other, miss)]
+    candidates = _candidates(remembered, miss, comparable)
+    related = [candidate for candidate in candidates if candidate.is_related]
+    if related:
+        best = min(related, key=_nearness)
+        return best.difference(fold_recurrences(best.changes, miss, comparable, earlier, runs()))
+    for candidate in candidates:
+        if candidate.is_same:
+            return candidate.same_program(unnamed_cause(candidate.other, miss))
+    return Difference([new_cause(miss, earlier)], None)
+
+
+def _nearness(candidate: Candidate) -> tuple[bool, float, int]:
+    """Least for the nearest: its source may be an edit of the other, and there is least to tell."""
+    return not candidate.has_like_source, candidate.distance, -candidate.other.number
+
+
+def _candidates(ranked: Sequence[Miss], miss: Miss, comparable: ProgramGraph) -> list[Candidate]:
+    """The first of ``ranked``, laid beside the miss, until one differs in one thing alone."""
+    candidates: list[Candidate] = []
+    for other in ranked[:_EXACT]:
+        candidate = Candidate(other, miss, comparable)
+        candidates.append(candidate)
+        if len(candidate.changes) == 1 and candidate.is_related:
+            break  # nothing is nearer
+    return candidates
+
+
+def _was_forgotten(other: Miss, miss: Miss) -> bool:
+    # What was pushed out by the miss itself was there when it was looked for, but then it is not the same
+    # program.
+    return other.forgotten is not None and other.forgotten <= miss.number
+
+
+def _by_likeness(miss: Miss, earlier: Sequence[Miss]) -> list[Miss]:
+    """Those of ``earlier`` that may be related, the most alike first, then the latest."""
+    own, asked = miss.made_of, miss.spot.place.text
+    size = sum(own.values())
+    scored = []
+    for other in earlier[-_LOOKED_AT:]:
+        theirs = other.made_of
+        shared = sum((own & theirs).values())
+        others = sum(theirs.values())
+        score = shared / max(size, others, 1) + 0.3 * shared / max(1, min(size, others))
+        if other.spot.place.text == asked:
+            score += 0.2
+        words = word_overlap(miss, other)
+        if words >= SAME_WORDS:
+            score += 0.3 * words
+        if score > 0:
+            scored.append((score, other.number, other))
+    return [other for *_, other in sorted(scored, key=lambda entry: entry[:2], reverse=True)]

@@ -1,0 +1,229 @@
+"""The pairs of operations that correspond in two programs, and how the two of a pair differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lazynb import jax_compat as jc
+from lazynb.compare.misses.operation_parameters import (
+    Parameter,
+    Types,
+    calls_users_function,
+    contexts_differ,
+    holds_new_object,
+    joined,
+    library_parameters,
+    types_between,
+)
+from lazynb.compare.misses.program_sides import ProgramChange, ProgramPair, called_name, is_derivative
+from lazynb.compare.program_graph import ProgramGraph, ProgramStep, Value, graph_of_jaxpr
+from lazynb.jax_compat.jax_names import UNNAMED_PARAMETERS
+
+
+class OperationPairs:
+    """Finds how the operations that correspond differ.
+
+    Arguments:
+      sides: the two programs; what is found becomes their ``changes``.
+      inside: gives the differences of two functions that JAX called.
+    """
+
+    def __init__(
+        self, sides: ProgramPair, inside: Callable[[ProgramGraph, ProgramGraph], Sequence[ProgramChange]]
+    ):
+        self._sides = sides
+        self._inside = inside
+
+    def compare_all(self) -> None:
+        """Compares the pairs; those of derivatives only if the others are alike."""
+        sides = self._sides
+        pairs: list[tuple[ProgramStep, ProgramStep]] = []
+        derivatives: list[tuple[ProgramStep, ProgramStep]] = []
+        for old, new in sides.needed_pairs():
+            if old.number in sides.before.explained or new.number in sides.now.explained:
+                continue
+            if is_derivative(new):
+                derivatives.append((old, new))
+            else:
+                pairs.append((old, new))
+        self._compare(pairs)
+        if not sides.changes:
+            self._compare(derivatives)
+
+    def _compare(self, pairs: Sequence[tuple[ProgramStep, ProgramStep]]) -> None:
+        contexts = not (self._sides.functions or self._sides.settings)
+        for old, new in pairs:
+            if not old.same_operation(new):
+                self.compare(old, new)
+            elif contexts and old.operation is not new.operation:
+                self._sides.add_pair("context", old, new, name=new.label)
+            if old.name == new.name:
+                self._operands(old, new)
+
+    def compare(self, old: ProgramStep, new: ProgramStep) -> None:
+        """Compares what two operations do, without their operands."""
+        types = self._types(old, new)
+        follows = types != Types() or self._sides.settings
+        if old.name != new.name and not _is_renamed(old, new):
+            if not (follows and self._sides.same_line(old, new)):
+                self._replaced(old, new)
+        elif calls_users_function(new) and calls_users_function(old):
+            self._function(old, new, follows)
+        else:
+            self._library(old, new, types, follows)
+
+    def _types(self, old: ProgramStep, new: ProgramStep) -> Types:
+        """How the types of the operands differ."""
+        types = []
+        for a, b in zip(old.operands, new.operands, strict=False):
+            before, now = self._sides.before.program.aval(a), self._sides.now.program.aval(b)
+            if hasattr(before, "shape") and hasattr(now, "shape"):
+                types.append(types_between(before, now))
+        return joined(types)
+
+    # ---- operations ----------------------------------------------------------------------------------------
+
+    def _replaced(self, old: ProgramStep, new: ProgramStep) -> None:
+        """One operation stands for another, or one function of several operations that the user called."""
+        sides = self._sides
+        before, now = sides.before.called(old), sides.now.called(new)
+        sides.before.explained.update(before)
+        sides.now.explained.update(now)
+        fields = {"now": _call_name(new, now), "before": _call_name(old, before)}
+        sides.changes.append(ProgramChange("replaced", fields, tuple(now), tuple(before), new))
+
+    def _function(self, old: ProgramStep, new: ProgramStep, follows: bool) -> None:
+        """A function of the user's that JAX called differs: says where in it."""
+        before, now = jc.jaxprs_in(old.params), jc.jaxprs_in(new.params)
+        if len(before) != len(now):
+            self._argument(old, new)
+            return
+        changes: list[ProgramChange] = []
+        for a, b in zip(before, now, strict=True):
+            changes += self._inside(graph_of_jaxpr(a), graph_of_jaxpr(b))
+        if not changes:
+            self._library(old, new, self._types(old, new), follows)
+        numbers = (new.number,), (old.number,)
+        for change in changes:
+            if change.kind == "nested" and change.fields["function"] == new.label:
+                nested = change.fields
+            else:
+                nested = {"function": new.label, "change": change}
+            self._sides.changes.append(ProgramChange("nested", nested, *numbers, change.at or new))
+
+    def _library(self, old: ProgramStep, new: ProgramStep, types: Types, follows: bool) -> None:
+        """A library function differs: says in which parameters."""
+        parameters = library_parameters(old, new, types)
+        if not parameters:
+            if not follows:
+                self._unexplained(old, new, built_alike=parameters is not None)
+            return
+        for parameter in parameters:
+            if not self._follows(parameter):
+                self._sides.dimensions.update(parameter.numbers or ())
+                self._parameter(old, new, parameter)
+
+    def _follows(self, parameter: Parameter) -> bool:
+        """Whether a parameter differs as the sizes do that were told already."""
+        if self._sides.settings:
+            return True
+        return bool(parameter.numbers) and self._sides.dimensions.issuperset(parameter.numbers or ())
+
+    def _unexplained(self, old: ProgramStep, new: ProgramStep, *, built_alike: bool) -> None:
+        """A library function differs, and no parameter or type of its operands tells why."""
+        if built_alike and holds_new_object(old, new):
+            self._sides.add_pair("identity", old, new, operation=new.label)
+        elif contexts_differ(old, new):
+            self._sides.add_pair("context", old, new, name=new.label)
+        else:
+            self._argument(old, new)
+
+    def _argument(self, old: ProgramStep, new: ProgramStep) -> None:
+        """An argument of a library function differs that is not as it is among an operation's parameters."""
+        before, now = _types_in_words(old), _types_in_words(new)
+        gives = f": it gives {now}, gave {before}" if now != before else ""
+        self._sides.add_pair("argument", old, new, operation=called_name(new), gives=gives)
+
+    def _parameter(self, old: ProgramStep, new: ProgramStep, parameter: Parameter) -> None:
+        if new.call is not None:
+            if new.call in self._sides.explained_calls:
+                return  # one argument of a function makes several of its operations differ
+            self._sides.explained_calls.add(new.call)
+        if parameter.name in UNNAMED_PARAMETERS:
+            self._argument(old, new)
+            return
+        fields = {
+            "name": f"`{parameter.name}`",
+            "operation": called_name(new),
+            "before": parameter.before,
+            "now": parameter.now,
+        }
+        self._sides.add_pair("parameter", old, new, **fields)
+
+    # ---- operands ------------------------------------------------------------------------------------------
+
+    def _operands(self, old: ProgramStep, new: ProgramStep) -> None:
+        """What a pair takes, where the steps that give it do not tell."""
+        sides = self._sides
+        if sides.now.program.instruction(new) in sides.loops:
+            return  # which turn is which is not known
+        if len(old.operands) != len(new.operands):
+            if not sides.is_silent(new, sides.now):
+                count = len(new.operands)
+                now, before = f"{count} operand{'s' * (count != 1)}", str(len(old.operands))
+                sides.add_pair("operand", old, new, operation=new.label, now=now, before=before)
+            return
+        for a, b in zip(old.operands, new.operands, strict=True):
+            if not sides.alignment.same_value(a, b) and not self._is_one_sided(a, b):
+                self._operand(old, new, a, b)
+                return
+
+    def _is_one_sided(self, a: Value, b: Value) -> bool:
+        """Whether the result ``a`` of the earlier program was removed, or ``b`` of the present one added."""
+        first, second = self._sides.before, self._sides.now
+        removed = first.program.steps[a[0]].is_operation and a[0] not in first.partner
+        added = second.program.steps[b[0]].is_operation and b[0] not in second.partner
+        return removed or added
+
+    def _operand(self, old: ProgramStep, new: ProgramStep, a: Value, b: Value) -> None:
+        """Tells that ``new`` takes ``b`` where ``old`` took ``a``."""
+        before, now = self._sides.before.program, self._sides.now.program
+        first, second = before.steps[a[0]], now.steps[b[0]]
+        text_before, text_now = _described(before, a), _described(now, b)
+        if text_now == text_before and not second.is_operation:
+            text_now = f"another {text_now.removeprefix('an ')}"
+        kind = _operand_kind(first, second)
+        self._sides.add_pair(kind, old, new, operation=new.label, now=text_now, before=text_before)
+
+
+def _is_renamed(old: ProgramStep, new: ProgramStep) -> bool:
+    """Whether both call a jitted function of the user's, under two names: what differs is within."""
+    both_jitted = old.primitive is new.primitive and "name" in old.params and "name" in new.params
+    return both_jitted and calls_users_function(old) and calls_users_function(new)
+
+
+def _described(comparable: ProgramGraph, value: Value) -> str:
+    """A value in words: the user's name of it, or where it comes from."""
+    step = comparable.steps[value[0]]
+    if step.is_operation:
+        names = comparable.names.get(value, ())
+        return f"`{names[0]}`" if names else f"the result of {step.label}"
+    if step.scalar is not None:
+        return f"the number {step.scalar}"
+    return step.label if step.name else "an array"
+
+
+def _operand_kind(before: ProgramStep, now: ProgramStep) -> str:
+    """The kind of change if a pair takes ``now`` instead of ``before``."""
+    if before.is_operation == now.is_operation:
+        return "operand"
+    return "input_added" if before.is_operation else "input_removed"
+
+
+def _call_name(step: ProgramStep, group: Sequence[int]) -> str:
+    """What stands for a group of operations of one call."""
+    return called_name(step) if len(group) > 1 else step.label
+
+
+def _types_in_words(step: ProgramStep) -> str:
+    return ", ".join(aval.str_short() for aval in step.avals)

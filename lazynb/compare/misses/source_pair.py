@@ -1,0 +1,313 @@
+"""The sources behind two programs, side by side: which statement is which, and what the user edited."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+from collections.abc import Iterable, Iterator, Sequence, Set
+
+from lazynb.compare.matching import common_subsequence
+from lazynb.compare.misses.source_syntax import Signatures, Source, Statement, names_in, source_of
+from lazynb.compare.misses.tree_edit import Edit, edit_between
+from lazynb.running.miss_log import Miss
+from lazynb.user_code.call_stack import Place
+from lazynb.user_code.cells import history
+
+_DEFINING = 20
+"""Cells that are looked through for what others call."""
+
+_GAP = 60
+"""Statements between two that correspond, beyond which only the same statement is looked for."""
+
+_OWN, _RECORDED = 20_000, 10_000
+"""Statements more that the cells count for which asked for the two programs, and those that recorded them."""
+
+_ALIKE = 0.5
+"""Share of a statement that must be left for it to be the same one, edited."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class UserEdit:
+    """An edit, with where it is.
+
+    Attributes:
+      edit: what was changed.
+      files: of both sources.
+      statements: that hold it, in both sources.
+    """
+
+    edit: Edit
+    files: tuple[str, str]
+    statements: tuple[Statement, Statement]
+
+
+Located = tuple[str, Statement]
+"""A statement, with its file."""
+
+
+class Sources:
+    """The user's code behind one program: what recorded its operations, and what defines what that calls.
+
+    Attributes:
+      texts: by file, the cells in the order of their last runs.
+      recorded: the files that recorded operations.
+      functions: what they call and define.
+    """
+
+    def __init__(self, miss: Miss):
+        self.texts = dict(_texts(miss))
+        self.recorded = miss.sources.keys()
+        self.functions = Signatures(map(source_of, self.texts.values()))
+
+    def source(self, file: str) -> Source | None:
+        """The source of a file; None if its text is not known."""
+        text = self.texts.get(file)
+        return None if text is None else source_of(text)
+
+
+def _texts(miss: Miss) -> Iterator[tuple[str, str]]:
+    own = dict(miss.sources)
+    if miss.spot.cell is not None:
+        own.setdefault(miss.spot.code.co_filename, miss.spot.cell[1])
+    defining: dict[str, str] = {}
+    left = _free_names(own.values()).difference(*[defined_in(source_of(text)) for text in own.values()])
+    for run in reversed(history.until(miss.time)):
+        if not left or len(defining) >= _DEFINING:
+            break
+        if run.file in own or run.file in defining:
+            continue
+        defined = exported_names(run.text) & left
+        if defined:
+            defining[run.file] = run.text
+            left = (left - defined) | _free_names([run.text])
+    yield from reversed(defining.items())
+    yield from own.items()
+
+
+def _free_names(texts: Iterable[str]) -> set[str]:
+    """The names that sources read and do not define."""
+    names: set[str] = set()
+    for text in texts:
+        source = source_of(text)
+        names |= source.words - defined_in(source)
+    return names
+
+
+def defined_in(source: Source) -> set[str]:
+    """The names that the statements of a source bind."""
+    names: set[str] = set()
+    for statement in source.statements:
+        names |= names_bound_by(statement.node)
+    return names
+
+
+@functools.lru_cache(maxsize=2048)
+def exported_names(text: str) -> Set[str]:
+    """The names that a cell gives to other cells: those that it binds outside of functions and classes."""
+    names: set[str] = set()
+    inner = 0  # the last line of the function or class before
+    for statement in source_of(text).statements:
+        if statement.node.lineno > inner:
+            names |= names_bound_by(statement.node)
+            if isinstance(statement.node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+                inner = statement.node.end_lineno or 0
+    return names
+
+
+def names_bound_by(node: ast.stmt) -> set[str]:
+    """The names that one statement binds."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+        return {node.name}
+    if isinstance(node, ast.Assign):
+        return set().union(*map(names_in, node.targets))
+    if isinstance(node, ast.AnnAssign | ast.AugAssign | ast.For):
+        return names_in(node.target)
+    return set()
+
+
+class SourcePair:
+    """The sources of two programs.
+
+    Attributes:
+      sides: the sources before and now.
+      edits: what the user changed, in the order of the present sources.
+      alone: by side, the statements that only that source has, each with its file.
+      likeness: from 0 to 1, how much of the cells is alike that asked for the two programs or recorded them.
+    """
+
+    def __init__(self, before: Miss, now: Miss):
+        self.sides = Sources(before), Sources(now)
+        self.edits: list[UserEdit] = []
+        self.alone: tuple[list[Located], list[Located]] = [], []
+        self._partners: tuple[dict[tuple[str, int], Located], ...] = {}, {}  # by file and the id of a node
+        self._old: dict[tuple[str, int], Statement] = {}  # by file and the id of a present statement's node
+        self._alike: dict[int, float] = {}  # by the id of a present statement's node
+        own = before.spot.code.co_filename, now.spot.code.co_filename
+        self._ran = tuple({file, *side.recorded} for file, side in zip(own, self.sides, strict=True))
+        pairs = list(self._paired_files(own))
+        alike = {pair: self._compare(*pair) for pair in pairs}
+        # Where others asked, what is the same is only what both call.
+        shared = () if own in pairs else tuple(pair for pair in pairs if self._is_same(*pair))
+        size = sum(self._size_of_ran(side, {pair[side] for pair in shared}) for side in (0, 1))
+        self.likeness = sum(alike[pair] for pair in pairs if pair not in shared) / size if size else 0.0
+
+    def _is_same(self, before: str, now: str) -> bool:
+        return self.sides[0].texts[before] == self.sides[1].texts[now]
+
+    def _size_of_ran(self, side: int, without: Set[str]) -> int:
+        sources = filter(None, map(self.sides[side].source, self._ran[side] - without))
+        return sum(statement.size for source in sources for statement in source.statements)
+
+    def key(self, side: int, line: tuple[str, int], text: str) -> str:
+        """Equal for the lines of two statements that correspond; else the ``text`` of the line."""
+        file, number = line
+        source = self.sides[side].source(file)
+        statement = source.at(number) if source is not None else None
+        if statement is None:
+            return text
+        if side:
+            statement = self._old.get((file, id(statement.node)), statement)
+        return "\0".join(statement.key)
+
+    def partner(self, side: int, line: tuple[str, int]) -> Located | None:
+        """The statement of the other source that stands for the one on a line of ``side``; None if there is
+        none."""
+        source = self.sides[side].source(line[0])
+        statement = source.at(line[1]) if source is not None else None
+        return None if statement is None else self._partners[side].get((line[0], id(statement.node)))
+
+    def is_edited(self, side: int, line: tuple[str, int]) -> bool:
+        """Whether the statement on a line of ``side`` is another one in the other source."""
+        source, there = self.sides[side].source(line[0]), self.partner(side, line)
+        statement = source.at(line[1]) if source is not None else None
+        return statement is None or there is None or statement.key != there[1].key
+
+    def is_unchanged(self, place: Place | None) -> bool:
+        """Whether the line of ``place`` stands in the source before too."""
+        if place is None or not place.text:
+            return False
+        texts = self.sides[0].texts.values()
+        return any(place.text == line.strip() for text in texts for line in text.splitlines())
+
+    def statement_likeness(self, before: tuple[str, int], now: tuple[str, int]) -> float:
+        """How much the statements of two lines are alike, from 0 to 1; 0 if they do not correspond."""
+        source = self.sides[1].source(now[0])
+        statement = source.at(now[1]) if source is not None else None
+        if statement is None or self.key(0, before, "") != self.key(1, now, ""):
+            return 0.0
+        return self._alike.get(id(statement.node), 1.0)
+
+    # ---- which file is which -------------------------------------------------------------------------------
+
+    def _paired_files(self, own: tuple[str, str]) -> Iterator[tuple[str, str]]:
+        """The files that correspond: first those that ran, then those that define what these call."""
+        for ran in (True, False):
+            before, now = (
+                {file: text for file, text in side.texts.items() if (file in own_ran) == ran}
+                for side, own_ran in zip(self.sides, self._ran, strict=True)
+            )
+            yield from self._paired_among(before, now, own)
+
+    def _paired_among(
+        self, before: dict[str, str], now: dict[str, str], own: tuple[str, str]
+    ) -> Iterator[tuple[str, str]]:
+        for file, text in list(now.items()):
+            same = file if before.get(file) == text else None
+            same = same or next((other for other in before if before[other] == text), None)
+            if same is not None:
+                del before[same], now[file]
+                yield same, file
+        for file in list(now):
+            scores = {other: self._shared(before[other], now[file]) for other in before}
+            for other, score in scores.items():
+                recorded = other in self.sides[0].recorded and file in self.sides[1].recorded
+                is_own = (other, file) == own
+                scores[other] += is_own if not score else _OWN * is_own + _RECORDED * recorded
+            best = max(scores, key=scores.__getitem__, default=None)
+            if best is not None and scores[best] > 0:
+                del before[best]
+                yield best, file
+
+    @staticmethod
+    def _shared(before: str, now: str) -> float:
+        old, new = source_of(before), source_of(now)
+        keys = {statement.key for statement in old.statements}
+        same = sum(statement.key in keys for statement in new.statements)
+        return same + len(defined_in(old) & defined_in(new))
+
+    # ---- which statement is which --------------------------------------------------------------------------
+
+    def _compare(self, before: str, now: str) -> float:
+        """Pairs the statements of two files. Returns how much of the two together is alike, if both ran."""
+        old, new = self.sides[0].source(before), self.sides[1].source(now)
+        assert old is not None and new is not None
+        functions = self.sides[0].functions, self.sides[1].functions
+        alike = 0.0
+        pairs = _paired(old.statements, new.statements, functions)
+        self._note_alone(before, old.statements, 0, pairs)
+        self._note_alone(now, new.statements, 1, pairs)
+        for a, b in pairs:
+            self._old[now, id(b.node)] = a
+            self._partners[0][before, id(a.node)] = now, b
+            self._partners[1][now, id(b.node)] = before, a
+            cost, edits = edit_between(a, b, functions)
+            self._alike[id(b.node)] = 1 - cost / (a.size + b.size)
+            alike += 2 * min(a.size, b.size) * (1 - cost / (a.size + b.size))
+            self.edits += [UserEdit(edit, (before, now), (a, b)) for edit in edits]
+        return alike if before in self._ran[0] and now in self._ran[1] else 0.0
+
+    def _note_alone(self, file: str, statements: Sequence[Statement], side: int, pairs: Pairs) -> None:
+        paired = {id(pair[side].node) for pair in pairs}
+        alone = [statement for statement in statements if id(statement.node) not in paired]
+        self.alone[side].extend((file, statement) for statement in alone)
+
+
+Pairs = list[tuple[Statement, Statement]]
+
+
+def _paired(
+    before: Sequence[Statement], now: Sequence[Statement], functions: tuple[Signatures, Signatures]
+) -> Pairs:
+    """The statements that correspond, in order."""
+    pairs: Pairs = []
+    i, j = 0, 0
+    keys = [statement.key for statement in before], [statement.key for statement in now]
+    for x, y in [*common_subsequence(*keys), (len(before), len(now))]:
+        pairs += _edited(before[i:x], now[j:y], functions)
+        if x < len(before) and y < len(now):
+            pairs.append((before[x], now[y]))
+        i, j = x + 1, y + 1
+    return pairs
+
+
+def _edited(
+    before: Sequence[Statement], now: Sequence[Statement], functions: tuple[Signatures, Signatures]
+) -> Pairs:
+    """The statements of a gap that correspond though they were edited: those with the most in common."""
+    if not before or not now or max(len(before), len(now)) > _GAP:
+        return []
+    rows: list[tuple[float, Pairs]] = [(0.0, [])] * (len(now) + 1)
+    for a in before:
+        row: list[tuple[float, Pairs]] = [(0.0, [])]
+        for n, b in enumerate(now):
+            ways = [rows[n + 1], row[n]]
+            alike = _likeness(a, b, functions)
+            if alike > _ALIKE:
+                ways.append((rows[n][0] + alike, [*rows[n][1], (a, b)]))
+            row.append(max(ways, key=lambda way: way[0]))
+        rows = row
+    return rows[-1][1]
+
+
+def _likeness(a: Statement, b: Statement, functions: tuple[Signatures, Signatures]) -> float:
+    """From 0 to 1."""
+    if a.key == b.key:
+        return 1.0
+    if type(a.node) is not type(b.node):
+        return 0.0
+    cost, _ = edit_between(a, b, functions)
+    bound = bool(
+        names_bound_by(a.node) & names_bound_by(b.node)
+    )  # what sets the same variable is likely the same one
+    return max(0.0, 1 - cost / (a.size + b.size)) + 0.1 * bound

@@ -1,0 +1,301 @@
+"""The comparison of two programs: what differs, and which of it only follows from another difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lazynb.compare.matching import Alignment
+from lazynb.compare.misses.insertions_deletions import InsertionsDeletions, find_jitted
+from lazynb.compare.misses.operation_pairs import OperationPairs
+from lazynb.compare.misses.program_sides import ProgramChange, ProgramPair, ProgramSide
+from lazynb.compare.program_graph import ProgramGraph, ProgramStep, is_constant, is_number
+
+_KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
+"""Python's types of numbers, by NumPy's kinds of dtypes."""
+
+_SHOWN_DEVICES = 4
+
+
+class TraceDifference:
+    """The differences of the program ``now`` to the program ``before``, in ``changes``.
+
+    What flows in and what comes out is compared here.
+
+    Arguments:
+      functions: the two are functions that JAX called, and inputs their arguments; what types these have is
+        explained elsewhere.
+      settings_explained: JAX's configuration differs, so that types and parameters may differ too.
+      outside: gives, of the alignment, the steps of both programs that are there for another reason (where
+        the traces begin and end), and whether the traces end elsewhere, so that what is alive then differs
+        too.
+      sources: lines of the code behind the two.
+      key: see :class:`lazynb.compare.matching.Alignment`.
+
+    Attributes:
+      changes: the differences.
+      alignment: which step is which.
+    """
+
+    def __init__(
+        self,
+        before: ProgramGraph,
+        now: ProgramGraph,
+        *,
+        functions: bool = False,
+        settings_explained: bool = False,
+        outside: Callable[[Alignment], tuple[set[int], set[int], bool]] | None = None,
+        sources: tuple[set[str], set[str]] | None = None,
+        key: Callable[[int, ProgramStep], str] | None = None,
+    ):
+        self.alignment = Alignment(before, now, by_position=functions, sources=sources, key=key)
+        outside_before: set[int] = set()
+        outside_now: set[int] = set()
+        self._ends_elsewhere = False
+        if outside is not None:
+            outside_before, outside_now, self._ends_elsewhere = outside(self.alignment)
+        steps_outside = outside_before, outside_now
+        self._sides = ProgramPair(
+            self.alignment, steps_outside, functions=functions, settings=settings_explained
+        )
+        self.changes = self._sides.changes
+        self._users = now.users()
+        self._find()
+
+    def different(self) -> list[tuple[ProgramStep, ProgramStep]]:
+        """The operations that correspond, are needed and not the same."""
+        return [(old, new) for old, new in self._sides.needed_pairs() if not old.same_operation(new)]
+
+    def _find(self) -> None:
+        sides = self._sides
+        self._inputs()
+        find_jitted(sides)
+        pairs = OperationPairs(sides, self._inside)
+        pairs.compare_all()
+        InsertionsDeletions(sides, pairs).compare_all()
+        self._drop_told_constants()
+        self._results()
+        if not self.changes:
+            self._order()
+
+    def _drop_told_constants(self) -> None:
+        """Leaves out the constants of a line of which another change tells what was edited: an exponent is a
+        parameter of the power, and a number in its derivative."""
+        told = {change.at.place for change in self.changes if change.at is not None}
+        self.changes[:] = [
+            change
+            for change in self.changes
+            if not (change.kind == "constant" and change.fields["both"] and change.fields["place"] in told)
+        ]
+
+    def _inside(self, before: ProgramGraph, now: ProgramGraph) -> Sequence[ProgramChange]:
+        """The differences of two functions that JAX called."""
+        return TraceDifference(before, now, functions=True, settings_explained=self._sides.settings).changes
+
+    # ---- what flows in -------------------------------------------------------------------------------------
+
+    def _inputs(self) -> None:
+        """Compares the inputs that correspond; of functions, the literals alone."""
+        side = self._sides.now
+        for new in side.program.inputs:
+            old = side.partner_of(new)
+            if old is None or not new.needed or not old.needed:
+                continue
+            if not self._sides.functions:
+                self._input(old, new)
+            elif old.operation is not None or new.operation is not None:
+                self._literal(old, new)
+
+    def _input(self, old: ProgramStep, new: ProgramStep) -> None:
+        if is_number(old) or is_number(new):
+            self._number(old, new)
+            return
+        a, b = old.avals[0], new.avals[0]
+        if len(a.shape) != len(b.shape):
+            self._add_input("rank", old, new, str(a.shape), str(b.shape))
+        elif a.shape != b.shape:
+            self._sides.dimensions.update(zip(a.shape, b.shape, strict=True))
+            self._add_input("shape", old, new, str(a.shape), str(b.shape))
+        if not self._sides.settings:
+            self._dtype(old, new)
+        if old.held != new.held:
+            self._add_input("sharding", old, new, _held(old), _held(new))
+
+    def _number(self, old: ProgramStep, new: ProgramStep) -> None:
+        """Compares two inputs of which at least one is a number from Python."""
+        a, b = old.avals[0], new.avals[0]
+        if is_number(old) != is_number(new):
+            self._add_input("scalar", old, new, _kind_of(old), _kind_of(new))
+        elif (a.dtype, a.weak_type) != (b.dtype, b.weak_type):
+            if not self._sides.settings:
+                self._add_input("number", old, new, _kind_of(old), _kind_of(new))
+        elif old.held != new.held:
+            self._constant(old, new)
+
+    def _constant(self, old: ProgramStep, new: ProgramStep) -> None:
+        """Tells of two numbers of one type of which at least one is written in the code, and so a constant of
+        its program."""
+        user = self._user(new)
+        place = user.place if user is not None else None
+        if place is None or (is_constant(old) and is_constant(new) and (old.held.is_own or new.held.is_own)):
+            return  # JAX's own follow from what it was asked for
+        now, then = new.scalar, "a constant of this program"
+        if not is_constant(new):
+            then = "from here on an input"
+        if old.scalar == new.scalar:
+            now = "written in the code" if is_constant(new) else "held by a variable"
+        fields: dict[str, Any] = {
+            "before": old.scalar,
+            "now": now,
+            "then": then,
+            "at": place.label,
+            "place": place,
+        }
+        fields["both"] = is_constant(old) and is_constant(new)
+        self.changes.append(ProgramChange("constant", fields, (new.number,), (old.number,)))
+
+    def _dtype(self, old: ProgramStep, new: ProgramStep) -> None:
+        a, b = old.avals[0], new.avals[0]
+        if a.dtype != b.dtype:
+            self._add_input("dtype", old, new, str(a.dtype), str(b.dtype))
+        elif a.weak_type != b.weak_type:
+            self._add_input("weak_type", old, new, _dtype_of(a), _dtype_of(b))
+
+    def _add_input(self, kind: str, old: ProgramStep, new: ProgramStep, before: str, now: str) -> None:
+        user = self._user(new)
+        if old.name and new.name != old.name:
+            before = f"{before} (`{old.name}`)"
+        fields = {
+            "name": _input_name(kind, new, user),
+            "it": new.label if new.name else "it",
+            "now": now,
+            "before": before,
+        }
+        self.changes.append(ProgramChange(kind, fields, (new.number,), (old.number,), user))
+
+    def _user(self, given: ProgramStep) -> ProgramStep | None:
+        """The first operation that takes an input; None if none does."""
+        return next(iter(self._users.get((given.number, 0), ())), None)
+
+    def _literal(self, old: ProgramStep, new: ProgramStep) -> None:
+        """Compares two inputs of functions of which at least one is written in its function."""
+        if old.operation == new.operation:
+            return
+        user = self._user(new)
+        if user is None:
+            return
+        before, now = _literal_text(old), _literal_text(new)
+        if before == now and old.scalar is not None:
+            return  # its type follows from the other operand's
+        partner = self._sides.now.partner_of(user)
+        if partner is not None:
+            self._sides.add_pair("literal", partner, user, operation=user.label, now=now, before=before)
+
+    # ---- what comes out ------------------------------------------------------------------------------------
+
+    def _results(self) -> None:
+        before, now = self._sides.both
+        if self._sides.functions:
+            if not self.changes and not self.alignment.same_values(before.program.wanted, now.program.wanted):
+                self._returns()
+        elif not self._ends_elsewhere:
+            self._alive("alive", now)
+            self._alive("not_alive", before)
+
+    def _returns(self) -> None:
+        """Tells that two functions return other values."""
+        before, now = _result_count(self._sides.before.program), _result_count(self._sides.now.program)
+        if before == now:
+            now = "others, or the same in another order"
+        self.changes.append(ProgramChange("returns", {"before": before, "now": now}))
+
+    def _alive(self, kind: str, side: ProgramSide) -> None:
+        """Tells of the values that only one of the programs returns, though both have them.
+
+        A variable that holds what was added, or held what was removed, is not among them.
+        """
+        wanted_there = set(side.other.wanted)
+        reused = _names_without_partner(side)
+        for value in side.program.wanted:
+            number, result = value
+            partner, step = side.partner.get(number), side.program.steps[number]
+            if partner is None or (partner, result) in wanted_there:
+                continue
+            if side.program.instruction(step) in self._sides.loops:
+                continue
+            names = side.program.names.get(value, ())
+            if reused.isdisjoint(names):
+                name = f"the variable `{names[0]}`" if names else f"the result of {step.label}"
+                self.changes.append(side.change(kind, {"name": name}, (number,), step))
+
+    def _order(self) -> None:
+        """Tells of the same steps in another order."""
+        before = self._sides.before
+        furthest = -1
+        for old, new in self._sides.needed_pairs():
+            if old.number < furthest:
+                after = self._sides.now.program.steps[before.partner[furthest]]
+                self._sides.add_pair("moved", old, new, operation=new.label, after=after.label)
+            furthest = max(furthest, old.number)
+
+
+def _names_without_partner(side: ProgramSide) -> set[str]:
+    """The variables that hold the results of the other program's to which nothing corresponds."""
+    names: set[str] = set()
+    for value in side.other.wanted:
+        if value[0] not in side.back:
+            names.update(side.other.names.get(value, ()))
+    return names
+
+
+def _result_count(program: ProgramGraph) -> str:
+    count = len(program.wanted)
+    return f"{count} result{'s' * (count != 1)}"
+
+
+def _input_name(kind: str, new: ProgramStep, user: ProgramStep | None) -> str:
+    """An input in words: the user's name of it, or what takes it."""
+    if kind == "number" or (is_number(new) and not new.name):
+        return "a number" if user is None else f"the number that {user.label} takes"
+    if new.name:
+        return new.label
+    return "an input" if user is None else f"an array that {user.label} takes"
+
+
+def _literal_text(step: ProgramStep) -> str:
+    return step.scalar if step.scalar is not None else "an array"
+
+
+def _dtype_of(aval: Any) -> str:
+    return f"weakly typed {aval.dtype}" if aval.weak_type else str(aval.dtype)
+
+
+def _kind_of(step: ProgramStep) -> str:
+    """An input in words: a number with its Python type, an array with its shape."""
+    aval = step.avals[0]
+    if not is_number(step):
+        return f"an array, {aval.str_short()}"
+    dtype = aval.dtype
+    text, kind = step.scalar, str(dtype)
+    if dtype.kind == "f" and str(text).lstrip("-").isdigit():
+        text = f"{text}.0"
+    if aval.weak_type or dtype.kind == "b":
+        kind = _KINDS.get(dtype.kind, kind)
+    return f"{text} ({kind})"
+
+
+def _held(step: ProgramStep) -> str:
+    """The devices that hold an input, in words."""
+    sharding = step.held
+    if sharding is None:
+        return "not bound to a device"
+    devices = sorted(sharding.device_set, key=lambda device: device.id)
+    where = ", ".join(f"{device.platform}:{device.id}" for device in devices[:_SHOWN_DEVICES])
+    if len(devices) == 1:
+        return f"on {where}"
+    if len(devices) > _SHOWN_DEVICES:
+        where += ", ..."
+    spec = getattr(sharding, "spec", None)
+    if spec is None:
+        return f"sharded over {where}"
+    return f"sharded over {where} as {tuple(spec)}"

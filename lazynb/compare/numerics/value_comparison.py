@@ -1,0 +1,249 @@
+"""The comparison: each operation eagerly, compiled and in float64, and what is made of the differences."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from lazynb import jax_compat as jc
+from lazynb.compare.numerics.equation_list import Equation
+from lazynb.compare.numerics.float64_reference import Reference
+from lazynb.compare.numerics.float_arrays import (
+    Distance,
+    NonfiniteOrigin,
+    distance,
+    is_inexact,
+    nonfinite_origins,
+    to_widest,
+    ulps_between,
+)
+from lazynb.compare.numerics.numerics_code import RecordedCode
+from lazynb.compare.numerics.program_values import (
+    CHANGED,
+    KEPT,
+    RESULT,
+    CompiledProgram,
+    ObservedValues,
+    eager_values,
+    observed_values,
+    operands_of,
+    types_of,
+)
+from lazynb.compare.numerics.rounding_bounds import ULPS, Error, beyond_rounding, is_narrow
+
+EQUAL, ROUNDING, CARRIED, PARTS = "equal", "rounding", "carried", "parts"
+INSIDE, LOOKED = "inside", "looked"
+"""What becomes of an operation: its values are equal to the bit; differ by its rounding; differ because its
+operands do; part by more than rounding; or part, but inside of a function that eager JAX compiles too, whose
+results agree, or only where the value is looked at."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ComparedEquation:
+    """One operation.
+
+    Attributes:
+      equation: the operation.
+      verdict: what becomes of it.
+      how: how its compiled values are known.
+      apart: how far eager and compiled values are apart, by the result that is furthest.
+      result: the number of that result among the operation's.
+      eager_error, compiled_error: how far each is from the reference; None if that has no form of it.
+      born_eagerly, born_compiled, born_in_reference: the NaNs and infinities that it makes.
+    """
+
+    equation: Equation
+    verdict: str
+    how: str
+    apart: Distance
+    result: int
+    eager_error: Distance | None
+    compiled_error: Distance | None
+    born_eagerly: list[NonfiniteOrigin]
+    born_compiled: list[NonfiniteOrigin]
+    born_in_reference: list[NonfiniteOrigin]
+
+
+class ValueComparison:
+    """A piece of code, run in three ways.
+
+    Attributes:
+      code: what was run.
+      eager, compiled, reference: the values by number; those of the reference are wide.
+      seen: how the compiled values are known.
+      operations: in order.
+      narrow: the numbers of the equations that have no form in float64.
+    """
+
+    def __init__(self, code: RecordedCode):
+        self.code = code
+        program = code.program
+        self.executable = CompiledProgram(program, code.taken, code.constants, code.settings)
+        self.eager, self._single = eager_values(program, code.taken, code.settings)
+        self.seen: ObservedValues = observed_values(self.executable, code.taken)
+        self.compiled = self.seen.values
+        self._evaluate = Reference()
+        self.reference = self._in_float64()
+        compared = [self._compared(equation) for equation in program.equations]
+        self.operations = self._without_artefacts(self._inside_of_units(compared))
+        self.narrow = self._evaluate.narrow
+
+    def _in_float64(self) -> dict[int, Any]:
+        values = {number: _wide(value) for number, value in self.code.taken.items()}
+        for equation in self.code.program.equations:
+            values.update(zip(equation.results, self.exact(equation, operands_of(equation, values))))
+        return values
+
+    def exact(self, equation: Equation, operands: Sequence[Any]) -> list[Any]:
+        """What ``equation`` gives in float64 for operands."""
+        taken = [_wide(operand) for operand in operands]
+        return self._evaluate(equation, taken, types_of(equation, self.code.program))
+
+    # ---- one operation -------------------------------------------------------------------------------------
+
+    def _compared(self, equation: Equation) -> ComparedEquation:
+        eager = self._results(equation, self.eager)
+        compiled = self._results(equation, self.compiled)
+        reference = self._results(equation, self.reference)
+        apart = [
+            distance(one, other, aval.dtype) for one, other, aval in zip(eager, compiled, equation.avals)
+        ]
+        furthest = max(range(len(apart)), key=lambda number: _rank(apart[number]), default=0)
+        dtype = equation.avals[furthest].dtype
+        known = is_inexact(dtype)
+        return ComparedEquation(
+            equation=equation,
+            verdict=self._verdict(equation, eager, compiled, apart),
+            how=self._how(equation),
+            apart=apart[furthest],
+            result=furthest,
+            eager_error=distance(eager[furthest], reference[furthest], dtype) if known else None,
+            compiled_error=distance(compiled[furthest], reference[furthest], dtype) if known else None,
+            born_eagerly=self._born(equation, self.eager),
+            born_compiled=self._born(equation, self.compiled),
+            born_in_reference=self._born(equation, self.reference),
+        )
+
+    @staticmethod
+    def _results(equation: Equation, values: Mapping[int, Any]) -> list[Any]:
+        return [_comparable(values[number]) for number in equation.results]
+
+    def _born(self, equation: Equation, values: Mapping[int, Any]) -> list[NonfiniteOrigin]:
+        operands = [_comparable(operand) for operand in operands_of(equation, values)]
+        return nonfinite_origins(equation.primitive.name, operands, self._results(equation, values))
+
+    def _how(self, equation: Equation) -> str:
+        ways = {self.seen.how.get(value, CHANGED) for value in equation.results}
+        return next(way for way in (CHANGED, KEPT, RESULT) if way in ways)
+
+    def _verdict(
+        self, equation: Equation, eager: list[Any], compiled: list[Any], apart: Sequence[Distance]
+    ) -> str:
+        if not any(one.differing for one in apart):
+            return EQUAL
+        if any(jc.is_key(aval) for aval in equation.avals):
+            return PARTS
+        if any(mark.any() for mark in self.parting(equation, compiled, operands_of(equation, self.compiled))):
+            return PARTS
+        return CARRIED if self._operands_differ(equation) else ROUNDING
+
+    def parting(
+        self, equation: Equation, compiled: Sequence[Any], operands: Sequence[Any]
+    ) -> list[np.ndarray]:
+        """Where the compiled results of an operation are away from eager ones by more than rounding.
+
+        Arguments:
+          compiled, operands: its results, and its operands, in the program that is examined.
+        """
+        types = types_of(equation, self.code.program)
+        errors = self._own_errors(equation)
+        marks = beyond_rounding(
+            equation,
+            types,
+            [_wide(operand) for operand in operands],
+            compiled,
+            lambda taken: self.exact(equation, taken),
+            errors,
+        )
+        eager = self._results(equation, self.eager)
+        found = []
+        for mark, one, other, aval in zip(marks, eager, compiled, equation.avals):
+            if is_inexact(aval.dtype):
+                mark = mark & (ulps_between(one, other, aval.dtype) > ULPS)
+            else:
+                mark = mark & (one != other)
+            found.append(mark)
+        return found
+
+    def _own_errors(self, equation: Equation) -> list[Error]:
+        """What eager JAX is off by, where the operation runs alone."""
+        exact = self.exact(equation, operands_of(equation, self.eager))
+        single = self._results(equation, self._single)
+        return [Error(one, other, aval.dtype) for one, other, aval in zip(single, exact, equation.avals)]
+
+    def _operands_differ(self, equation: Equation) -> bool:
+        pairs = zip(operands_of(equation, self.eager), operands_of(equation, self.compiled))
+        types = types_of(equation, self.code.program)
+        return any(
+            distance(_comparable(one), _comparable(other), aval.dtype).differing
+            for (one, other), aval in zip(pairs, types)
+        )
+
+    def _inside_of_units(self, compared: Sequence[ComparedEquation]) -> list[ComparedEquation]:
+        """The operations, of which those count no more that part inside of a function that eager JAX compiles
+        too, and whose results agree."""
+        program = self.code.program
+        agreeing = set()
+        for number, unit in enumerate(program.units):
+            results = [value for value in unit.equation.results if isinstance(value, int)]
+            if all(self._agrees(value) for value in results):
+                agreeing.add(number)
+        found = []
+        for one in compared:
+            if one.verdict == PARTS and one.equation.unit in agreeing:
+                one = dataclasses.replace(one, verdict=INSIDE)
+            found.append(one)
+        return found
+
+    def _without_artefacts(self, compared: Sequence[ComparedEquation]) -> list[ComparedEquation]:
+        """The operations, of which a conversion to a wider type does not count if it is no result, and all
+        results agree: where it was made one, XLA left out the rounding before it."""
+        if not all(self._agrees(value) for value in self.code.program.wanted):
+            return list(compared)
+        found = []
+        for one in compared:
+            if one.verdict == PARTS and one.how != RESULT and self._widens(one.equation):
+                one = dataclasses.replace(one, verdict=LOOKED)
+            found.append(one)
+        return found
+
+    def _widens(self, equation: Equation) -> bool:
+        if equation.primitive.name != "convert_element_type":
+            return False
+        [taken] = types_of(equation, self.code.program)
+        return is_inexact(taken.dtype) and is_narrow(taken.dtype)
+
+    def _agrees(self, value: int) -> bool:
+        eager, compiled = _comparable(self.eager[value]), _comparable(self.compiled[value])
+        apart = distance(eager, compiled, self.code.program.avals[value].dtype)
+        return apart.differing == 0 or (apart.ulps is not None and apart.ulps <= ULPS)
+
+
+def _wide(value: Any) -> Any:
+    """A value as a wide array; random keys as they are."""
+    return value if hasattr(value, "dtype") and jc.is_key(value) else to_widest(value)
+
+
+def _comparable(value: Any) -> np.ndarray:
+    """A value as a wide array; of random keys their numbers."""
+    if hasattr(value, "dtype") and jc.is_key(value):
+        value = jax.random.key_data(value)
+    return to_widest(value)
+
+
+def _rank(apart: Distance) -> tuple[float, float]:
+    return (apart.ulps if apart.ulps is not None else apart.relative, apart.differing)

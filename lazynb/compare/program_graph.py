@@ -1,0 +1,312 @@
+"""The program that is compared: of a compiled trace, or of the jaxpr of a function that JAX called.
+
+Its steps are inputs, literals and operations; operands refer to steps, so that two programs can be laid side
+by side.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lazynb import jax_compat as jc
+from lazynb.jax_compat.jax_names import ARRAY_FUNCTIONS, INTERPRETERS_FOLDER, PRIMITIVE_DISPLAY_NAMES
+from lazynb.recording.jaxpr_structure import params_structure
+from lazynb.recording.snapshot.snapshot_nodes import display_name
+from lazynb.recording.snapshot.trace_description import call_name
+from lazynb.recording.trie import HOST, Constant
+from lazynb.running.jaxpr_program import needed_steps
+from lazynb.running.miss_log import Miss
+from lazynb.user_code.call_stack import Origin, Place, is_user_file, place
+
+Value = tuple[int, int]
+"""A step and the number of its result."""
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class ProgramStep:
+    """An input, a literal or an operation.
+
+    Attributes:
+      number: position in its program; for a trace that of the recorded path.
+      primitive: of an operation; None for an input or a literal.
+      params: of an operation.
+      name: what the user would call the operation; the simplest of ``names`` for an input; may be empty.
+      names: of the user's variables for an input.
+      operands: where they come from.
+      avals: types of the results.
+      held: for an input ``host`` (a number from Python) or its sharding; None if JAX may move it.
+      scalar: text of a number or literal.
+      needed: whether something wanted depends on it.
+      operation: stands for the operation and its parameters; the same one is the same object.
+      line: file and line of the user's code that asked for it; None if that cannot be known.
+      call: the library function that the user called there, and which call of it; None for an operator.
+      origin: the instruction that asked for it; None for inputs and inside functions that JAX traced.
+    """
+
+    number: int
+    primitive: Any = None
+    params: dict[str, Any] = dataclasses.field(default_factory=dict)
+    name: str = ""
+    names: tuple[str, ...] = ()
+    operands: tuple[Value, ...] = ()
+    avals: tuple[Any, ...] = ()
+    held: Any = None
+    scalar: str | None = None
+    needed: bool = True
+    operation: Any = None
+    line: tuple[str, int] | None = None
+    call: tuple[str, int] | None = None
+    origin: Origin | None = None
+
+    @property
+    def is_operation(self) -> bool:
+        """Whether it computes something."""
+        return self.primitive is not None
+
+    @property
+    def place(self) -> Place | None:
+        """The user's line."""
+        return place(*self.line) if self.line is not None else None
+
+    @property
+    def label(self) -> str:
+        """What the user would call it, quoted."""
+        return f"`{self.name}`"
+
+    @property
+    def content(self) -> Hashable:
+        """Equal for what does the same to its operands."""
+        return self.primitive, params_structure(self.primitive, self.params, nameless=True)
+
+    def same_operation(self, other: ProgramStep) -> bool:
+        """Whether both do the same to their operands."""
+        return self.operation is other.operation or (
+            self.primitive is other.primitive and self.content == other.content
+        )
+
+
+class ProgramGraph:
+    """A program.
+
+    Attributes:
+      steps: in order.
+      operations: those that compute something.
+      inputs: the others, literals among them.
+      wanted: values that it returns.
+      names: the user's variables by value.
+    """
+
+    def __init__(
+        self, steps: Sequence[ProgramStep], wanted: Sequence[Value], names: dict[Value, tuple[str, ...]]
+    ):
+        self.steps = steps
+        self.operations = [step for step in steps if step.is_operation]
+        self.inputs = [step for step in steps if not step.is_operation]
+        self.wanted = wanted
+        self.names = names
+        self._texts: dict[tuple[str, int], str] = {}
+        self._positions: dict[int, list[Any]] = {}
+
+    def aval(self, value: Value) -> Any:
+        """The type of ``value``."""
+        return self.steps[value[0]].avals[value[1]]
+
+    def text(self, step: ProgramStep) -> str:
+        """Source text of a step's line."""
+        if step.line is None:
+            return ""
+        text = self._texts.get(step.line)
+        if text is None:
+            text = self._texts[step.line] = place(*step.line).text
+        return text
+
+    def instruction(self, step: ProgramStep) -> Hashable:
+        """Where in the source the operation was asked for, to the column; the same at each turn of a loop.
+        Returns None if that cannot be known."""
+        if step.origin is None:
+            return None
+        return id(step.origin.code), self.position(step) or step.origin.lasti
+
+    def position(self, step: ProgramStep) -> tuple[Any, ...] | None:
+        """First and last line, first and last column of the expression that asked for the operation.
+
+        Returns None if that cannot be known. A column or line that Python does not know is None.
+        """
+        if step.origin is None:
+            return None
+        code = step.origin.code
+        positions = self._positions.get(id(code))
+        if positions is None:
+            positions = self._positions[id(code)] = list(code.co_positions())
+        number = step.origin.lasti // 2
+        return positions[number] if 0 <= number < len(positions) else None
+
+    def users(self) -> dict[Value, list[ProgramStep]]:
+        """By value, the needed operations that take it."""
+        users: dict[Value, list[ProgramStep]] = {}
+        for step in self.operations:
+            if step.needed:
+                for value in step.operands:
+                    users.setdefault(value, []).append(step)
+        return users
+
+
+def graph_of_miss(miss: Miss) -> ProgramGraph:
+    """The trace of ``miss``. Time in proportion to its length."""
+    steps, owners = _steps_of(miss)
+    names = {owners[slot]: names for slot, names in miss.summary.live.items()}
+    return ProgramGraph(steps, [owners[slot] for slot in miss.wanted], names)
+
+
+@functools.lru_cache(maxsize=16)
+def _steps_of(miss: Miss) -> tuple[Sequence[ProgramStep], Sequence[Value]]:
+    """The steps of a trace, and by slot the value: who looks at many misses compares each with several."""
+    summary = miss.summary
+    path = summary.end.path()
+    needed = set(map(id, needed_steps(path, miss.wanted)))
+    owners: list[Value] = []
+    steps: list[ProgramStep] = []
+    lines = _InstructionLines()
+    inputs = iter(summary.inputs)
+    for number, (state, origin) in enumerate(zip(path, summary.origins, strict=True)):
+        is_needed = id(state) in needed
+        operation = state.operation
+        if operation is None:
+            value = next(inputs)
+            assert isinstance(state.key, tuple)
+            step = ProgramStep(
+                number,
+                name=value.names[0] if value.names else "",
+                names=value.names,
+                avals=state.avals,
+                held=state.key[1],
+                scalar=value.scalar,
+                needed=is_needed,
+            )
+        else:
+            step = ProgramStep(
+                number,
+                operation.primitive,
+                operation.params,
+                operation_name(operation.name),
+                operands=tuple([owners[slot] for slot in state.operands]),
+                avals=state.avals,
+                needed=is_needed,
+                operation=operation,
+                line=lines.of(origin),
+                call=_call(origin),
+                origin=origin,
+            )
+        steps.append(step)
+        owners.extend((number, result) for result in range(len(state.avals)))
+    return steps, owners
+
+
+class _InstructionLines:
+    """Lines of instructions: looked up once each."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], tuple[str, int]] = {}
+
+    def of(self, origin: Origin | None) -> tuple[str, int] | None:
+        if origin is None:
+            return None
+        key = (id(origin.code), origin.lasti)
+        line = self._known.get(key)
+        if line is None:
+            line = self._known[key] = (origin.code.co_filename, origin.line)
+        return line
+
+
+def _call(origin: Origin | None) -> tuple[str, int] | None:
+    if origin is None or origin.callee is None or INTERPRETERS_FOLDER in origin.callee.co_filename:
+        return None
+    name = call_name(origin, origin.scope)
+    return (ARRAY_FUNCTIONS.get(name, name), origin.call_id) if name else None
+
+
+def operation_name(name: str) -> str:
+    """An operation as users know it: ``reduce_sum`` is ``sum``."""
+    name = display_name(name)
+    return PRIMITIVE_DISPLAY_NAMES.get(name, name)
+
+
+def graph_of_jaxpr(jaxpr: Any) -> ProgramGraph:
+    """The program of a jaxpr. Its arguments have no names; each number that is written in it is a step of its
+    own."""
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    steps: list[ProgramStep] = []
+    values: dict[Any, Value] = {}
+
+    def given(aval: Any, scalar: str | None = None, operation: Any = None) -> Value:
+        steps.append(ProgramStep(len(steps), avals=(aval,), scalar=scalar, operation=operation))
+        return len(steps) - 1, 0
+
+    def value_of(atom: Any) -> Value:
+        if isinstance(atom, jc.Literal):
+            return _literal(given, atom)
+        return values[atom]
+
+    for var in jc.jaxpr_inputs(jaxpr):
+        values[var] = given(var.aval)
+    for eqn in inner.eqns:
+        operands = tuple(map(value_of, eqn.invars))
+        step = ProgramStep(
+            len(steps),
+            eqn.primitive,
+            eqn.params,
+            operation_name(_name_in(eqn)),
+            operands=operands,
+            avals=tuple([var.aval for var in eqn.outvars]),
+            operation=eqn,
+            line=_line_in(eqn),
+        )
+        steps.append(step)
+        values.update((var, (step.number, result)) for result, var in enumerate(eqn.outvars))
+    return ProgramGraph(steps, [value_of(atom) for atom in inner.outvars], {})
+
+
+def _name_in(eqn: Any) -> str:
+    """The name of an equation's primitive; for a jitted function its own name."""
+    name: str = eqn.primitive.name
+    if name in jc.JIT_PRIMITIVES:
+        return str(eqn.params.get("name") or name)
+    return name
+
+
+def _literal(given: Callable[..., Value], literal: Any) -> Value:
+    value = literal.val
+    if np.ndim(value) == 0 and not hasattr(value, "sharding"):
+        text = str(np.asarray(value)[()])
+        return given(literal.aval, text, ("literal", text))
+    return given(literal.aval, None, ("literal", id(value)))
+
+
+def _line_in(eqn: Any) -> tuple[str, int] | None:
+    """The nearest line of the user's under which JAX traced ``eqn``."""
+    traceback = eqn.source_info.traceback
+    for frame in traceback.frames if traceback is not None else ():
+        if is_user_file(frame.file_name):
+            return frame.file_name, frame.line_num
+    return None
+
+
+def is_users(jaxpr: Any) -> bool:
+    """Whether the function behind ``jaxpr`` is the user's own, and not one of a library's."""
+    file = jc.source_file(jaxpr)
+    return file is not None and is_user_file(file)
+
+
+def is_number(step: ProgramStep) -> bool:
+    """Whether an input comes as a number from Python or NumPy."""
+    return step.held is HOST or is_constant(step)
+
+
+def is_constant(step: ProgramStep) -> bool:
+    """Whether an input is a number that is written in the code."""
+    return step.held.__class__ is Constant

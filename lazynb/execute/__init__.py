@@ -1,1 +1,0 @@
-"""Execution: programs, executables, the flush and the event log."""

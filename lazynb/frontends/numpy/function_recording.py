@@ -1,0 +1,493 @@
+"""NumPy's functions on lazy tensors: NumPy answers for stand-ins, and JAX records what gives the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lazynb import jax_compat as jc
+from lazynb.frontends.numpy import function_lowerings as forms, linalg_checks, numpy_arguments
+from lazynb.frontends.numpy.function_rules import (
+    BREAKS,
+    CAST_FIRST_FUNCTIONS,
+    CHECKED_LINALG,
+    IN_PLACE_FUNCTIONS,
+    INDEX_ARGUMENT_FUNCTIONS,
+    METADATA_FUNCTIONS,
+    OUTPUT_FUNCTIONS,
+    TEXT_FUNCTIONS,
+    Condition,
+)
+from lazynb.frontends.numpy.mutable_array import MutableArray
+from lazynb.frontends.numpy.numpy_arguments import (
+    NumpyFallback,
+    errstate_raises,
+    is_jax_dtype,
+    is_x64,
+    leaves,
+    map_leaves,
+    small_shapes,
+    uncommitted,
+    without_weak_type,
+)
+from lazynb.recording.lazy_tensor import LazyTensor
+
+Function = Any  # callables of NumPy's, which carry their Python form as ``_implementation``
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ArrayStandIn:
+    """A stand-in for an array, in a key and in an answer.
+
+    Attributes:
+      is_scalar: whether NumPy gives a scalar.
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+    is_scalar: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ValueStandIn:
+    """A stand-in for a small array of NumPy's by its values: places, counts, widths."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    values: bytes
+
+
+class CallPlan(NamedTuple):
+    """How a call is recorded.
+
+    Attributes:
+      answer: what NumPy gives, with a ``Standing`` for each array.
+      form: JAX's function.
+      options: further arguments for it.
+      casts: the dtype that the arrays are cast to before, or None if they stay.
+      listed: whether lists of numbers are made arrays before.
+      is_beyond: whether it needs integers beyond JAX's present mode, see
+      :mod:`lazynb.frontends.numpy.numpy_arguments`.
+    """
+
+    answer: Any
+    form: Function
+    options: dict[str, Any]
+    casts: Any
+    listed: bool
+    is_beyond: bool = False
+
+
+def _named() -> dict[Function, tuple[str, Any, str]]:
+    """The name of each of NumPy's functions, and module and name of JAX's of the same name."""
+    names: dict[Any, tuple[str, Any, str]] = {}
+    own: Any
+    for prefix, own, other in (
+        ("np.", np, jnp),
+        ("np.linalg.", np.linalg, jnp.linalg),
+        ("np.fft.", np.fft, jnp.fft),
+        ("np.lib.stride_tricks.", np.lib.stride_tricks, None),
+        ("np.emath.", np.emath, None),
+    ):
+        for name, function in sorted(vars(own).items()):  # ``dir`` has submodules that asking would import
+            if name.startswith("_") or not hasattr(function, "_implementation"):
+                continue
+            plain = str(function.__name__)
+            if getattr(own, plain, None) is not function:
+                plain = name  # the function has another name in this module
+            if function not in names:
+                names[function] = prefix + plain, other, plain
+    return names
+
+
+NAMES = _named()
+METADATA_IMPLEMENTATIONS = frozenset(
+    function for function, (name, _, _) in NAMES.items() if name in METADATA_FUNCTIONS
+)
+OUTPUT_IMPLEMENTATIONS = frozenset(
+    function for function, (name, _, _) in NAMES.items() if name in OUTPUT_FUNCTIONS
+)
+_WRITES = {function: name for function, (name, _, _) in NAMES.items() if name in IN_PLACE_FUNCTIONS}
+
+_plans: dict[Any, CallPlan | NumpyFallback] = {}
+_MAX_PLANS = 10_000  # plans kept
+_MAX_INDEX_VALUES = 64  # elements: an array of integers that is passed by its values
+_MAX_STAND_IN_ELEMENTS = 4096  # elements: so many stand-ins hold as they are; larger shapes are shrunken
+
+
+def name_of(function: Function) -> str:
+    """The name by which users know ``function``."""
+    if function in NAMES:
+        return NAMES[function][0]
+    name = getattr(function, "__qualname__", str(function))
+    module = str(getattr(function, "__module__", None) or "")
+    return f"{module}.{name}".replace("numpy.", "np.", 1) if module.startswith("numpy") else name
+
+
+def answer_metadata(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What ``function`` says of types and shapes alone. Nothing runs, nothing is recorded."""
+
+    def ones(leaf: Any) -> Any:
+        if isinstance(leaf, jax.Array) or hasattr(leaf, "_layout"):
+            return np.broadcast_to(np.ones((), leaf.dtype), leaf.shape)
+        return leaf
+
+    return function(*map_leaves(ones, args), **map_leaves(ones, kwargs))
+
+
+def run_output_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Runs a function that shows or saves values, or any function outside lazy mode.
+
+    Such a function asks for the values itself.
+    """
+    if name_of(function) not in TEXT_FUNCTIONS:
+        return function._implementation(*args, **kwargs)
+
+    # The concrete JAX arrays: NumPy writes their numbers in another way than those of its own arrays.
+    def concrete(leaf: Any) -> Any:
+        if isinstance(leaf, MutableArray):
+            return leaf.seen("print", name_of(function))
+        return leaf._force("print", name_of(function)) if leaf.__class__ is LazyTensor else leaf
+
+    args, kwargs = map_leaves(concrete, args), map_leaves(concrete, kwargs)
+    with jc.set_current_trace(jc.eval_trace):  # it takes the array apart, number by number
+        return function(*args, **kwargs)
+
+
+def check_writable(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Lets NumPy say that an array of JAX's cannot be written to, without its value.
+
+    Raises: what NumPy raises of any ``jax.Array``.
+    """
+    out = kwargs.get("out")
+    if isinstance(out, jax.Array):
+        raise TypeError("return arrays must be of ArrayType")
+    if (function in _WRITES or name_of(function) == "np.astype") and args and isinstance(args[0], jax.Array):
+        with jc.set_current_trace(jc.eval_trace):  # its type is refused before anything is read
+            target = jnp.zeros((1,) * max(1, len(args[0].shape)), args[0].dtype)
+        function(target, *map_leaves(_one_element, args[1:]), **map_leaves(_one_element, kwargs))
+
+
+def _one_element(leaf: Any) -> Any:
+    return np.ones((1,) * len(leaf.shape), leaf.dtype) if hasattr(leaf, "aval") else leaf
+
+
+Finish = Callable[[Any, bool], Any]
+
+
+def _plain(result: Any, is_scalar: bool) -> Any:
+    return result
+
+
+def record(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], finish: Finish = _plain) -> Any:
+    """The lazy result of a call.
+
+    Arguments:
+      finish: what becomes of each array of JAX's in it, given whether NumPy gives a scalar.
+
+    Raises:
+      Numpy: JAX cannot give NumPy's result.
+      Exception: what NumPy raises for arguments of these types and shapes.
+    """
+    name = name_of(function)
+    needed = BREAKS.get(name)
+    if needed is not None and _applies(needed.applies, args, kwargs):
+        raise NumpyFallback(needed.kind, f"{name} {needed.why}")
+    kwargs = _relevant_options(name, kwargs)
+    args, kwargs = uncommitted((args, kwargs))
+    checked = CHECKED_LINALG.get(name)
+    if checked is not None and _applies(checked, args, kwargs):
+        return _finished(linalg_checks.CHECKED_FORMS[name](*args, **kwargs), finish)
+    if name == "np.allclose":
+        return _finished(jnp.all(record(np.isclose, args, kwargs)), finish)
+    own = forms.DIRECT_FORMS.get(name)
+    if own is not None:
+        return _finished(own(*args, **kwargs), finish)
+    args, kwargs = map_leaves(_concrete_indices(name), args), map_leaves(_concrete_indices(name), kwargs)
+    try:
+        key = function, is_x64(), _key(name, args), _key(name, kwargs)
+        plan = _plans.get(key)
+    except TypeError:  # what cannot be hashed
+        key, plan = None, None
+    if plan is None:
+        plan, results = _record_first(function, name, args, kwargs, key)
+        return _restructured(plan.answer, results, finish)
+    if isinstance(plan, NumpyFallback):
+        raise NumpyFallback(plan.kind, plan.detail)
+    return _restructured(plan.answer, _call(plan, args, kwargs), finish)
+
+
+def _finished(results: Any, finish: Finish) -> Any:
+    return map_leaves(
+        lambda leaf: finish(leaf, leaf.ndim == 0) if isinstance(leaf, jax.Array) else leaf, results
+    )
+
+
+def _applies(condition: Condition, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the table's entry is for these arguments.
+
+    It is for those that its condition does not know: lists, or by name.
+    """
+    try:
+        return condition(args, kwargs)
+    except Exception:
+        return True
+
+
+def _record_first(
+    function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], key: Any
+) -> tuple[CallPlan, Any]:
+    """Records a call of a kind that is new, and keeps its plan."""
+    if len(_plans) >= _MAX_PLANS:
+        _plans.clear()
+    try:
+        plan, results = _plan(function, name, args, kwargs)
+    except NumpyFallback as needed:
+        if key is not None:
+            _plans[key] = NumpyFallback(needed.kind, needed.detail)
+        raise
+    if key is not None:
+        _plans[key] = plan
+    return plan, results
+
+
+def _relevant_options(name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """``kwargs`` without those that say nothing."""
+    if kwargs.get("out") is not None:
+        raise NumpyFallback("numpy_out", f"{name} with out=")
+    return {key: value for key, value in kwargs.items() if not _is_irrelevant_option(name, key, value)}
+
+
+def _is_irrelevant_option(name: str, key: str, value: Any) -> bool:
+    """Whether an argument has no meaning for arrays of JAX's, or is a default."""
+    if key in ("out", "like", "subok", "device") or value is np._NoValue:
+        return True
+    if key == "order":
+        return value in ("K", "A", "C")
+    if key == "where":
+        return value is True
+    return key == "kind" and name in ("np.sort", "np.argsort", "np.isin")
+
+
+def _concrete_indices(name: str) -> Function:
+    """A function that makes NumPy's own of a concrete array of places or counts.
+
+    Looking at such an array breaks nothing.
+    """
+    if name not in INDEX_ARGUMENT_FUNCTIONS:
+        return lambda leaf: leaf
+
+    def known(leaf: Any) -> Any:
+        value = leaf._value if leaf.__class__ is LazyTensor else leaf
+        if isinstance(value, jax.Array) and value.dtype.kind in "iub" and value.size <= _MAX_INDEX_VALUES:
+            return np.asarray(value)
+        return leaf
+
+    return known
+
+
+def _key(name: str, tree: Any) -> Any:
+    """What the plan for the arguments in ``tree`` depends on."""
+    kind = tree.__class__
+    if kind is dict:
+        return dict, *[(key, _key(name, value)) for key, value in tree.items()]
+    if kind is list or kind is tuple:
+        return kind, *[_key(name, value) for value in tree]
+    if isinstance(tree, jax.Array):
+        return ArrayStandIn(tree.shape, tree.dtype)
+    if isinstance(tree, np.ndarray):
+        if tree.dtype.kind in "iu" and tree.size <= _MAX_INDEX_VALUES and name in INDEX_ARGUMENT_FUNCTIONS:
+            return ValueStandIn(tree.shape, tree.dtype, tree.tobytes())
+        return ArrayStandIn(tree.shape, tree.dtype), True
+    if kind is float and tree != tree:
+        return float, "nan"
+    hash(tree)
+    return kind, tree
+
+
+def _plan(
+    function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[CallPlan, Any]:
+    """How such a call is recorded, and the results of this one."""
+    if errstate_raises():
+        raise NumpyFallback("numpy_values", f"{name} under np.errstate")
+    form = forms.JAX_FORMS.get(name)
+    if form is None and function in NAMES:
+        form = _of_jax(*NAMES[function][1:])
+    if form is None:
+        raise NumpyFallback("numpy_function", f"{name}: JAX has none")
+    answer = numpy_answer(function, args, kwargs)
+    _check_answer(name, answer)
+    for leaf in leaves((args, kwargs)):
+        if isinstance(leaf, np.ndarray | np.generic) and not _can_be_taken(name, leaf):
+            raise NumpyFallback("numpy_dtype", f"{name} computes in {leaf.dtype.name}")
+    return _first_matching_attempt(name, form, answer, args, kwargs)
+
+
+def _check_answer(name: str, answer: Any) -> None:
+    """Raises :class:`Numpy` if ``answer`` is more than arrays that JAX can hold."""
+    for leaf in leaves(answer):
+        if leaf is None:
+            raise NumpyFallback("numpy_out", f"{name} writes to its argument")
+        if not isinstance(leaf, ArrayStandIn):
+            raise NumpyFallback("numpy_values", f"{name} gives a {type(leaf).__name__}")
+        if not is_jax_dtype(leaf.dtype):
+            raise NumpyFallback("numpy_dtype", f"{name} gives {leaf.dtype.name}")
+
+
+def _can_be_taken(name: str, value: Any) -> bool:
+    """Whether JAX computes with a value of NumPy's as NumPy does."""
+    if is_jax_dtype(value.dtype):
+        return True
+    return name in INDEX_ARGUMENT_FUNCTIONS and value.dtype.kind in "iu" and _fits_int32(value)
+
+
+def _of_jax(module: Any, name: str) -> Function | None:
+    """JAX's function ``name``, or None if it has none."""
+    if not hasattr(module, name):
+        return None
+    # Looked up at each call: while a thread is lazy, other functions stand behind the names.
+    return lambda *args, **kwargs: getattr(module, name)(*args, **kwargs)
+
+
+def _fits_int32(value: Any) -> bool:
+    return bool(np.all((value >= -(2**31)) & (value < 2**31)))
+
+
+def _first_matching_attempt(
+    name: str, form: Function, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[CallPlan, Any]:
+    """The first way to call ``form`` that gives what NumPy gives, and its results.
+
+    Raises:
+      Numpy: there is none.
+    """
+    failed: Exception | None = None
+    is_beyond = numpy_arguments.has_x64_arrays((answer, args, kwargs))
+    for options, casts, listed in _attempts(name, answer, args, kwargs):
+        plan = CallPlan(answer, form, options, casts, listed, is_beyond)
+        try:
+            results = _call(plan, args, kwargs)
+        except NumpyFallback:
+            raise
+        except Exception as error:
+            failed = failed or error
+            continue
+        if _agrees(answer, results):
+            return plan, results
+    why = "gives another type" if failed is None else "takes other arguments"
+    raise NumpyFallback("numpy_function", f"{name}: JAX {why}") from failed
+
+
+Attempt = tuple[dict[str, Any], Any, bool]
+
+
+def _attempts(name: str, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Attempt]:
+    """The options, casts and whether lists become arrays, to try; see :class:`CallPlan`."""
+    ways: list[tuple[dict[str, Any], Any]] = [({}, None)]
+    dtypes = {leaf.dtype for leaf in leaves(answer)}
+    if len(dtypes) == 1:
+        dtype = dtypes.pop()
+        if name in CAST_FIRST_FUNCTIONS:
+            ways = [({}, dtype)] if dtype.kind in "fc" else ways
+        elif "dtype" not in kwargs:
+            ways.append(({"dtype": dtype}, None))
+    has_lists = any(map(_is_list_of_numbers, args))
+    return [(*way, listed) for listed in (False, True)[: 1 + has_lists] for way in ways]
+
+
+def _is_list_of_numbers(argument: Any) -> bool:
+    return argument.__class__ is list and all(one.__class__ in (int, float) for one in leaves(argument))
+
+
+def _call(plan: CallPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def prepared(leaf: Any) -> Any:
+        if not isinstance(leaf, jax.Array | np.ndarray):
+            return leaf
+        if plan.casts is not None and leaf.dtype != plan.casts and leaf.dtype.kind in "biuf":
+            return leaf.astype(_real_dtype(plan.casts))
+        return without_weak_type(leaf) if isinstance(leaf, jax.Array) else leaf
+
+    if plan.listed:
+        args = tuple([np.asarray(one) if _is_list_of_numbers(one) else one for one in args])
+    with numpy_arguments.x64_context(plan.is_beyond):
+        return plan.form(*map_leaves(prepared, args), **map_leaves(prepared, kwargs), **plan.options)
+
+
+def _real_dtype(dtype: Any) -> Any:
+    """The real type whose complex type ``dtype`` is."""
+    return np.empty(0, dtype).real.dtype if dtype.kind == "c" else dtype
+
+
+def _agrees(answer: Any, results: Any) -> bool:
+    """Whether JAX's results have the dtypes and number of dimensions of NumPy's."""
+    expected, given = list(leaves(answer)), list(leaves(results))
+    return len(expected) == len(given) and all(map(_is_like, given, expected))
+
+
+def _is_like(result: Any, wanted: Any) -> bool:
+    if not isinstance(result, jax.Array) or result.dtype != wanted.dtype:
+        return False
+    return len(result.shape) == len(wanted.shape)
+
+
+def _restructured(answer: Any, results: Any, finish: Finish) -> Any:
+    """``results`` in the containers of ``answer``, no longer weak."""
+    strengthened = iter([without_weak_type(leaf) for leaf in leaves(results)])
+    return map_leaves(lambda wanted: finish(next(strengthened), wanted.is_scalar), answer)
+
+
+# ---- what NumPy answers ------------------------------------------------------------------------------------
+
+
+def numpy_answer(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """NumPy's result for arrays of these dtypes and ranks, with a ``Standing`` for each array.
+
+    Large shapes are shrunken, equal sizes to equal ones. If NumPy refuses those, it is asked with the true
+    ones.
+
+    Raises: what NumPy raises for the true shapes.
+    """
+    shapes = [leaf.shape for leaf in leaves((args, kwargs)) if isinstance(leaf, jax.Array | np.ndarray)]
+
+    def answer(small: dict[tuple[int, ...], tuple[int, ...]] | None) -> Any:
+        return _ask_numpy(function, *map_leaves(lambda leaf: _stand_in(leaf, small), (args, kwargs)))
+
+    if sum(int(np.prod(shape)) for shape in shapes) > _MAX_STAND_IN_ELEMENTS:
+        try:
+            return answer(small_shapes(shapes))
+        except Exception:
+            pass  # the smaller sizes do not fit together, or it is an error for the true ones too
+    return answer(None)
+
+
+def _stand_in(leaf: Any, small: dict[tuple[int, ...], tuple[int, ...]] | None) -> Any:
+    """The argument that NumPy is asked with for ``leaf``.
+
+    Arguments:
+      small: the shapes that stand for larger ones, or None if the true ones do.
+    """
+    if not isinstance(leaf, jax.Array | np.ndarray):
+        return leaf
+    if isinstance(leaf, np.ndarray) and (small is None or leaf.size <= _MAX_INDEX_VALUES):
+        return leaf
+    return np.ones(leaf.shape if small is None else small[leaf.shape], leaf.dtype)
+
+
+def _ask_numpy(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        answer = function(*args, **kwargs)
+
+    def standing(leaf: Any) -> Any:
+        if isinstance(leaf, np.ndarray | np.generic):
+            return ArrayStandIn(leaf.shape, leaf.dtype, isinstance(leaf, np.generic))
+        return leaf
+
+    return map_leaves(standing, answer)

@@ -1,0 +1,634 @@
+"""NumPy's arrays, lazily: ``x[0] = 1``, ``x += 1``, ``out=``, and views that share memory.
+
+A JAX array does not change. A :class:`MutableArray` holds one and puts another in its place at each write;
+its views see that. All of it is recorded while the thread is lazy.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lazynb import jax_compat as jc
+from lazynb.frontends.numpy import array_indexing, numpy_arguments
+from lazynb.frontends.numpy.numpy_arguments import is_jax_dtype, without_weak_type
+from lazynb.frontends.numpy.view_memory import (
+    ComplexPart,
+    IndexStep,
+    PathStep,
+    ReadOnly,
+    Reshaped,
+    SharedMemory,
+    Transposed,
+    axis_order,
+    layout,
+    numpy_view,
+    reshape_layout,
+    writeable,
+)
+from lazynb.recording.array_ufunc import callee_of, reset_lookups
+from lazynb.recording.lazy_tensor import tool_access
+from lazynb.recording.runtime_interface import numpy_calls, runtime
+from lazynb.user_code.call_stack import is_user_code
+
+_ASKED_BY_NUMPY = 0x11C
+"""The flags ``PyBUF_FULL_RO``."""
+
+numpy: Any = np  # to a type checker these arrays are not NumPy's
+
+
+class Flags:
+    """``x.flags``: those of the layout, and whether the array has memory of its own and can be written to."""
+
+    def __init__(self, array: MutableArray):
+        self.__dict__["_array"] = array
+        self.__dict__["owndata"] = array.base is None
+        if array._scalar:
+            self.__dict__["writeable"] = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._array._layout.flags, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        array = self._array
+        may_be_set = not array._scalar and (array.base is None or array.base.flags.writeable)
+        if name == "writeable" and value and may_be_set:
+            array._layout = writeable(array._layout)
+        else:
+            setattr(array._layout.flags, name, value)
+
+    def __getitem__(self, name: str) -> Any:
+        short = {"C": "C_CONTIGUOUS", "F": "F_CONTIGUOUS", "O": "OWNDATA", "W": "WRITEABLE", "A": "ALIGNED"}
+        return getattr(self, short.get(name, name).lower())
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self, {"W": "writeable"}.get(name, name).lower(), value)
+
+    def __repr__(self) -> str:
+        names = "C_CONTIGUOUS F_CONTIGUOUS OWNDATA WRITEABLE ALIGNED WRITEBACKIFCOPY".split()
+        return "\n".join(f"  {name} : {self[name]}" for name in names)
+
+
+class MutableArray(array_indexing.WritableArray):
+    """A lazy array with the interface and meaning of ``numpy.ndarray``: NumPy's types and promotion, views,
+    writing in place. What NumPy gives as a scalar is one too, which cannot be written to.
+
+    NumPy's functions and ufuncs of lazy tensors give such arrays, and :func:`lazynb.numpy.mutable` makes
+    one. If a call breaks the trace, the result is NumPy's own array. ``np.asarray(x)`` gives NumPy's own
+    array, which shares the memory both ways. To ``isinstance`` in the user's own code it is a
+    ``numpy.ndarray``, or a NumPy scalar.
+    """
+
+    __slots__ = ("__weakref__", "_base", "_layout", "_memory", "_path", "_scalar")
+
+    def __init__(
+        self,
+        memory: SharedMemory,
+        path: tuple[PathStep, ...],
+        laid: np.ndarray,
+        base: Any = None,
+        scalar: bool = False,
+    ):
+        self._memory = memory
+        self._path = path
+        self._layout = laid
+        self._base = base
+        self._scalar = scalar  # what NumPy would give as a scalar cannot be written to
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        # ``isinstance(x, np.ndarray)`` asks for it, after the type. Libraries go on to ``np.asarray(x)``.
+        frame = sys._getframe(1)
+        if is_user_code(frame.f_code) or str(frame.f_globals.get("__name__")).startswith("numpy."):
+            return self.dtype.type if self._scalar else np.ndarray
+        return MutableArray
+
+    # ---- shape and type ------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._layout.shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        stand_in = np.broadcast_to(np.int8(0), self._layout.shape)
+        wanted = stand_in.reshape(shape).shape  # says what is wrong
+        laid = reshape_layout(self._layout, wanted)
+        if laid is None:
+            raise AttributeError(
+                "Incompatible shape for in-place modification. Use `.reshape()` to make a copy"
+            )
+        self._path, self._layout = (*self._path, Reshaped(wanted)), laid
+
+    dtype = property(lambda self: self._layout.dtype)
+    ndim = property(lambda self: self._layout.ndim)
+    size = property(lambda self: self._layout.size)
+    itemsize = property(lambda self: self._layout.itemsize)
+    nbytes = property(lambda self: self._layout.nbytes)
+    strides = property(lambda self: self._layout.strides)
+    base = property(lambda self: self._base, doc="The array that this is a view of, or None.")
+    flags = property(lambda self: Flags(self))
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether NumPy would give a scalar, which cannot be written to."""
+        return self._scalar
+
+    @property
+    def is_in_c_order(self) -> bool:
+        """``flags.c_contiguous``, quickly."""
+        return self._layout.flags.c_contiguous
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the values are not computed yet."""
+        return self._memory.is_pending
+
+    @property
+    def held(self) -> Any:
+        """The array of JAX's that the memory is (of a view: the whole); None where it is NumPy's own."""
+        present = self._memory.present
+        return present if isinstance(present, jax.Array) else None
+
+    @property
+    def value(self) -> Any:
+        """The values as an array of JAX's, pending ones as they are; later writes do not change it."""
+        return self._memory.read(self._path)
+
+    # ---- writing -------------------------------------------------------------------------------------------
+
+    def _write(self, value: Any) -> None:
+        """Puts ``value``, of this array's shape and type, in place of what was there."""
+        self._check_writing()
+        self._memory.write(self._path, value)
+
+    def _check_writing(self) -> None:
+        if self._scalar:
+            raise TypeError(f"'numpy.{self.dtype.name}' object does not support item assignment")
+        if not self._layout.flags.writeable:
+            raise ValueError("assignment destination is read-only")
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        self._check_writing()
+        array_indexing.set_item(self, place, value)
+
+    def __getitem__(self, place: Any) -> Any:
+        return array_indexing.get_item(self, place)
+
+    def _alone(self, value: Any, laid: np.ndarray | None = None, scalar: bool = False) -> MutableArray:
+        """An array with memory of its own."""
+        return wrap(value, laid, scalar)
+
+    def _view(self, step: PathStep, laid: np.ndarray) -> MutableArray:
+        if isinstance(step, ReadOnly):
+            laid = laid.view()
+            laid.flags.writeable = False
+        if self._scalar:
+            with numpy_arguments.x64_for_dtype(self.dtype):
+                return wrap(step.get(self.value), laid)
+        base = self if self._base is None else self._base
+        return MutableArray(self._memory, (*self._path, step), laid, base)
+
+    def fill(self, value: Any) -> None:
+        if not self._scalar:  # NumPy fills a copy of a scalar
+            self[...] = value
+
+    def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
+        self[...] = np.sort(self, axis=axis)
+
+    def setflags(self, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
+        if write is not None and not self._scalar:
+            self.flags.writeable = write
+        self._layout.setflags(align=align, uic=uic)
+
+    def resize(self, *shape: Any, refcheck: bool = True) -> None:
+        """In place: elements are dropped or zeros added at the end. Nobody counts who refers to the array."""
+        if self._base is not None or self._scalar:
+            raise ValueError("cannot resize this array: it does not own its data")
+        wanted = np.broadcast_shapes(_as_one_argument(shape) if shape else self.shape)
+        flat, size = self.value.reshape(-1), int(np.prod(wanted))
+        with numpy_arguments.x64_for_dtype(self.dtype):
+            flat = jnp.pad(flat[:size], (0, max(0, size - flat.size))).reshape(wanted)
+        laid = layout(wanted, self.dtype)
+        self._memory, self._path, self._layout = SharedMemory(flat, laid), (), laid
+
+    def put(self, indices: Any, values: Any, mode: str = "raise") -> None:
+        numpy.put(self, indices, values, mode)
+
+    # ---- views ---------------------------------------------------------------------------------------------
+
+    @property
+    def T(self) -> MutableArray:
+        return self.transpose()
+
+    @property
+    def mT(self) -> MutableArray:
+        if self.ndim < 2:
+            raise ValueError("matrix transpose with ndim < 2 is undefined")
+        return self.swapaxes(-1, -2)
+
+    def transpose(self, *axes: Any) -> MutableArray:
+        if not axes or (len(axes) == 1 and axes[0] is None):
+            if self._scalar:
+                return self
+            return self._view(Transposed(tuple(range(self.ndim))[::-1]), self._layout.transpose())
+        order = _as_one_argument(axes)
+        laid = self._layout.transpose(order)
+        full = tuple([operator.index(axis) % self.ndim for axis in order])
+        return self._view(Transposed(full), laid)
+
+    def swapaxes(self, axis1: int, axis2: int) -> MutableArray:
+        self._layout.swapaxes(axis1, axis2)  # says what is wrong
+        order = list(range(self.ndim))
+        order[axis1], order[axis2] = order[axis2], order[axis1]
+        return self.transpose(tuple(order))
+
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> MutableArray:
+        stand_in = np.broadcast_to(np.int8(0), self.shape)
+        wanted = stand_in.reshape(_as_one_argument(shape)).shape  # says what is wrong
+        if order == "F" or (order == "A" and self._layout.flags.fnc):
+            return self.transpose().reshape(wanted[::-1], copy=copy).transpose()
+        laid = reshape_layout(self._layout, wanted)
+        if laid is not None and not copy:
+            return self._view(Reshaped(wanted), laid)
+        if copy is False:
+            raise ValueError("Unable to avoid creating a copy while reshaping.")
+        return wrap(self.value.reshape(wanted))
+
+    def ravel(self, order: str = "C") -> MutableArray:
+        flat = self
+        if order == "K":
+            if self.ndim > 1:
+                flat = self.transpose(axis_order(self._layout))
+            order = "C"
+        flat = flat.reshape(-1, order=order)
+        if flat.flags.c_contiguous:
+            return flat
+        return flat.copy()  # ``reshape`` may give a view with gaps
+
+    def squeeze(self, axis: Any = None) -> MutableArray:
+        laid = self._layout.squeeze(axis)
+        if laid.ndim == self.ndim:
+            return self
+        return self._view(Reshaped(laid.shape), laid)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> MutableArray:
+        arguments = offset, axis1, axis2
+        return self._view(ReadOnly("diagonal", arguments), self._layout.diagonal(*arguments))
+
+    def view(self, dtype: Any = None, type: Any = None) -> Any:
+        if type is not None:
+            return self.own("asarray", f"a view as {type.__name__}").view(
+                *[dtype][: dtype is not None], type=type
+            )
+        if inspect.isclass(dtype) and issubclass(dtype, np.ndarray):
+            return self.own("asarray", f"a view as {dtype.__name__}").view(dtype)
+        if dtype is not None and np.dtype(dtype) != self.dtype:
+            return self.own("numpy_dtype", f"a view as {np.dtype(dtype).name}").view(dtype)
+        return self._view(IndexStep((...,)), self._layout.view())
+
+    @property
+    def real(self) -> MutableArray:
+        if self.dtype.kind != "c":
+            return self
+        return self._view(ComplexPart("real"), self._layout.real)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real[...] = value
+
+    @property
+    def imag(self) -> MutableArray:
+        if self.dtype.kind == "c":
+            return self._view(ComplexPart("imag"), self._layout.imag)
+        return self._view(ReadOnly("imag", ()), self._layout)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        self.imag[...] = value
+
+    @property
+    def flat(self) -> Any:
+        return array_indexing.FlatIterator(self)
+
+    # ---- copies --------------------------------------------------------------------------------------------
+
+    def copy(self, order: str = "C") -> MutableArray:
+        axes: Any = None
+        if order == "F":
+            axes = range(self.ndim)[::-1]
+        elif order in ("K", "A") and not self._layout.flags.c_contiguous:
+            axes = axis_order(self._layout)
+        return wrap(self.value, layout(self.shape, self.dtype, axes))
+
+    def __copy__(self) -> MutableArray:
+        return self.copy("K")
+
+    def __deepcopy__(self, memo: Any) -> MutableArray:
+        return self.copy("K")
+
+    def flatten(self, order: str = "C") -> MutableArray:
+        return self.ravel(order).copy()
+
+    def astype(
+        self, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Any:
+        wanted = np.zeros((), self.dtype).astype(dtype, casting=casting).dtype
+        if casting == "same_value":  # an error depends on the values
+            return self.own("numpy_values", "astype").astype(wanted, casting=casting)
+        if wanted == self.dtype:
+            return self.copy(order) if copy else self
+        if not is_jax_dtype(wanted):
+            return self.own("numpy_dtype", f"astype to {wanted.name}").astype(wanted)
+        laid = layout(self.shape, wanted, axis_order(self._layout))
+        return wrap(array_indexing.cast_like_numpy(self.value, wanted), laid)
+
+    # ---- the value -----------------------------------------------------------------------------------------
+
+    def own(self, kind: str, detail: str = "") -> Any:
+        """NumPy's own array, or scalar, of the values; a trace break if they are pending.
+
+        Writing to either array writes to both.
+        """
+        array = numpy_view(self._memory.own(kind, detail), self._path)
+        if self._scalar:
+            return array[()]
+        array = array.view()  # in the place of the memory, whose holders are counted
+        if not self._layout.flags.writeable:
+            array.flags.writeable = False
+        return array
+
+    def seen(self, kind: str, detail: str = "") -> Any:
+        """The values as NumPy's own read-only array, or scalar; a trace break if they are pending."""
+        array = numpy_view(self._memory.seen(kind, detail), self._path)
+        return array[()] if self._scalar else array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = np.asarray(self.own("asarray"))
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError("Unable to avoid copy while creating an array as requested.")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __getattr__(self, name: str) -> Any:
+        """What NumPy's arrays have besides, of NumPy's own array. Only calling a method runs anything."""
+        kind = self.dtype.type if self._scalar else np.ndarray
+        if name.startswith("_") or not hasattr(kind, name):
+            raise AttributeError(f"'{kind.__module__}.{kind.__name__}' object has no attribute '{name}'")
+        detail = f"ndarray.{name}"
+        if not callable(getattr(kind, name)):
+            return getattr(self.own("numpy_function", detail), name)
+        return lambda *args, **kwargs: getattr(self.own("numpy_function", detail), name)(*args, **kwargs)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.own("pickle").__reduce_ex__(protocol)
+
+    def __jax_array__(self) -> Any:
+        return numpy_arguments.to_32_bit(self.value)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return np.asarray(self.own("dlpack")).__dlpack__(**options)
+
+    def __bytes__(self) -> bytes:
+        return self.own("asarray").tobytes()
+
+    def __buffer__(self, flags: int) -> memoryview:
+        """The memory, to what reads buffers: ``hashlib``, ``file.write``, Cython (Python 3.12 on).
+
+        Raises:
+          BufferError: NumPy asks, which goes on to ``__array__``. ``memoryview`` asks as NumPy does; the code
+            that calls it tells them apart.
+        """
+        if flags == _ASKED_BY_NUMPY and callee_of(sys._getframe(1)) is not memoryview:
+            raise BufferError("no buffer for NumPy; memoryview(np.asarray(x)) is one")
+        return memoryview(self.own("asarray"))
+
+    def __dlpack_device__(self) -> Any:
+        return np.empty(0).__dlpack_device__()
+
+    def __hash__(self) -> int:
+        if self._scalar:
+            return hash(self.item())  # as of NumPy's scalars
+        raise TypeError("unhashable type: 'numpy.ndarray'")
+
+    def __bool__(self) -> bool:
+        return bool(self.seen("bool"))
+
+    def __int__(self) -> int:
+        return int(self.seen("int"))
+
+    def __float__(self) -> float:
+        return float(self.seen("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self.seen("complex"))
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        if not self._scalar:
+            raise TypeError(f"type {type(self).__name__} doesn't define __round__ method")
+        return round(self.item()) if ndigits is None else np.round(self, ndigits)
+
+    def __index__(self) -> int:
+        return operator.index(self.seen("index"))
+
+    def item(self, *place: int) -> Any:
+        return self.seen("item").item(*place)
+
+    def tolist(self) -> Any:
+        return self.seen("tolist").tolist()
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        return self.seen("bytes").tobytes(order)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            if self._scalar:
+                raise TypeError(f"object of type 'numpy.{self.dtype.name}' has no len()")
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array")
+        return (self[number] for number in range(self.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def __repr__(self) -> str:
+        memory = self._memory
+        if not memory.is_pending:
+            return repr(self.seen("print"))
+        if not self._path:
+            return f"MutableArray({memory.present!r})"
+        shape = ",".join(map(str, self.shape))
+        return f"MutableArray({self.dtype.name}[{shape}], a view of {memory.present!r})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        if not self._memory.is_pending:
+            return {"text/plain": repr(self)}
+        return runtime().display(self.value)
+
+    def __str__(self) -> str:
+        return repr(self) if tool_access.active else str(self.seen("print"))
+
+    def __format__(self, spec: str) -> str:
+        return repr(self) if tool_access.active else format(self.seen("format"), spec)
+
+    # ---- the array API standard ----------------------------------------------------------------------------
+
+    device = "cpu"
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> MutableArray:
+        if device != "cpu":
+            raise ValueError(f"Unsupported device: {device!r}.")
+        return self
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """NumPy's functions, which make arrays that can be written to."""
+        calls = numpy_calls()
+        calls.note_namespace_asked()
+        return calls.namespace
+
+    # ---- NumPy's protocols ---------------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: Any, method: str, /, *inputs: Any, **kwargs: Any) -> Any:
+        reset_lookups()  # a lazy tensor may have been asked too
+        return numpy_calls().array_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return numpy_calls().array_function(func, args, kwargs)
+
+
+def _as_one_argument(arguments: tuple[Any, ...]) -> Any:
+    """``arguments`` that are given one by one or as one tuple or list."""
+    if len(arguments) == 1 and isinstance(arguments[0], tuple | list):
+        return arguments[0]
+    return arguments
+
+
+def wrap(value: Any, laid: np.ndarray | None = None, scalar: bool = False) -> MutableArray:
+    """A new array of its own with the values of ``value``."""
+    value = without_weak_type(value)
+    if laid is None:
+        laid = layout(value.shape, value.dtype)
+    return MutableArray(SharedMemory(value, laid), (), laid, None, scalar)
+
+
+def mutable(x: Any) -> MutableArray:
+    """A copy of ``x`` that can be written to as NumPy's arrays can, with NumPy's meaning.
+
+    Arguments:
+      x: a lazy tensor, a ``jax.Array``, an array of NumPy's, a number or nested lists.
+
+    Raises:
+      TypeError: JAX has no arrays of its type.
+    """
+    if isinstance(x, MutableArray):
+        return x.copy("K")
+    if isinstance(x, jax.Array):
+        return wrap(x)
+    array = np.asarray(x)
+    if not is_jax_dtype(array.dtype):
+        raise TypeError(f"no array of JAX's has the type {array.dtype}")
+    with numpy_arguments.x64_for_dtype(array.dtype):
+        return wrap(jnp.asarray(array.copy()), layout(array.shape, array.dtype, axis_order(array)))
+
+
+# ---- operators and methods that are NumPy's functions ------------------------------------------------------
+
+_BINARY = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "truediv": np.true_divide,
+    "floordiv": np.floor_divide,
+    "mod": np.remainder,
+    "divmod": np.divmod,
+    "pow": np.power,
+    "matmul": np.matmul,
+    "lshift": np.left_shift,
+    "rshift": np.right_shift,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+_COMPARISONS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
+_METHODS = """all any argmax argmin argsort clip cumprod cumsum dot max mean min nonzero prod repeat round
+    searchsorted std sum take trace var compress choose argpartition""".split()
+
+
+def _left_operator(ufunc: Any, name: str) -> Callable[[Any, Any], Any]:
+    """The operator ``name``. Beside an array of JAX's it is JAX's, as with any array of NumPy's."""
+
+    def answer(self: MutableArray, other: Any) -> Any:
+        if isinstance(other, jax.Array):
+            return getattr(self.__jax_array__(), name)(other)
+        return ufunc(self, other)
+
+    return answer
+
+
+def _equality(ufunc: Any, name: str, compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """``==`` or ``!=``, which NumPy also answers for what no loop compares with numbers (text)."""
+    numbers = _left_operator(ufunc, name)
+
+    def answer(self: MutableArray, other: Any) -> Any:
+        try:
+            return numbers(self, other)
+        except TypeError:
+            stand_in = np.broadcast_to(np.zeros((), self.dtype), self.shape)
+            return mutable(compare(stand_in, other))  # or its own error
+
+    return answer
+
+
+def _right_operator(ufunc: Any) -> Callable[[Any, Any], Any]:
+    return lambda self, other: ufunc(other, self)
+
+
+def _in_place_operator(ufunc: Any) -> Callable[[Any, Any], Any]:
+    def write(self: MutableArray, other: Any) -> Any:
+        if isinstance(other, jax.Array):
+            return NotImplemented  # then Python tries the operator that is not in place
+        if self._scalar:
+            return ufunc(self, other)
+        return ufunc(self, other, out=(self,))
+
+    return write
+
+
+def _method(name: str) -> Callable[..., Any]:
+    function = getattr(np, name)
+    if name == "compress":
+        return lambda self, condition, *args, **kwargs: function(condition, self, *args, **kwargs)
+    return lambda self, *args, **kwargs: function(self, *args, **kwargs)
+
+
+for _name, _ufunc in _BINARY.items():
+    setattr(MutableArray, f"__{_name}__", _left_operator(_ufunc, f"__{_name}__"))
+    setattr(MutableArray, f"__r{_name}__", _right_operator(_ufunc))
+    if _name != "divmod":
+        setattr(MutableArray, f"__i{_name}__", _in_place_operator(_ufunc))
+for _name, _ufunc in _COMPARISONS.items():
+    setattr(MutableArray, f"__{_name}__", _left_operator(_ufunc, f"__{_name}__"))
+MutableArray.__eq__ = _equality(np.equal, "__eq__", operator.eq)  # type: ignore[method-assign]
+MutableArray.__ne__ = _equality(np.not_equal, "__ne__", operator.ne)  # type: ignore[method-assign]
+for _name, _ufunc in _UNARY.items():
+    setattr(MutableArray, f"__{_name}__", lambda self, _ufunc=_ufunc: _ufunc(self))
+for _name in _METHODS:
+    setattr(MutableArray, _name, _method(_name))
+MutableArray.conj = MutableArray.conjugate = lambda self: np.conjugate(self)  # type: ignore[attr-defined]
+jc.register_container_type(MutableArray, lambda x: x.__jax_array__())

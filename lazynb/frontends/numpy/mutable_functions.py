@@ -1,0 +1,431 @@
+"""NumPy's functions on arrays that can be written to: results in NumPy's layout, ``out=``, views that share
+memory, and what writes to its first argument."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lazynb.frontends.numpy import function_recording, numpy_arguments, ufunc_recording
+from lazynb.frontends.numpy.array_indexing import cast_for_assignment, cast_like_numpy
+from lazynb.frontends.numpy.function_rules import METHOD_FUNCTIONS
+from lazynb.frontends.numpy.mutable_array import MutableArray, wrap
+from lazynb.frontends.numpy.numpy_arguments import NumpyFallback, leaves, map_leaves, small_shapes
+from lazynb.frontends.numpy.view_memory import ReadOnly, axis_order, layout, numpy_view
+
+Function = Any
+numpy: Any = np  # to a type checker these arrays are not NumPy's
+
+
+def jax_values(tree: Any) -> Any:
+    """``tree`` with the values of its arrays that can be written to."""
+    return map_leaves(lambda leaf: leaf.value if isinstance(leaf, MutableArray) else leaf, tree)
+
+
+def runs_by_methods(name: str, args: tuple[Any, ...]) -> bool:
+    """Whether NumPy does nothing but call a method of the array, which is one of JAX's."""
+    if name not in METHOD_FUNCTIONS or not args or not isinstance(args[0], jax.Array):
+        return False
+    return not (name == "np.take" and isinstance(args[1], list | tuple))  # which JAX's method refuses
+
+
+def has_known_int64(tree: Any) -> bool:
+    """Whether 64-bit integers are among the arguments, in 32-bit mode, and all values are known.
+
+    NumPy goes on with them: each mask of known places would be a run of its own.
+    """
+    arrays = [leaf for leaf in leaves(tree) if isinstance(leaf, MutableArray | jax.Array)]
+    has_places = any(array.dtype == np.int64 and numpy_arguments.needs_x64(array.dtype) for array in arrays)
+    return has_places and not any(map(_is_pending, arrays))
+
+
+def _is_pending(array: Any) -> bool:
+    return bool(getattr(array, "is_pending", False))
+
+
+def result_wrapper(call: Function, args: Any, kwargs: Any) -> Callable[[Any, bool], MutableArray]:
+    """Makes results of ``call`` arrays that can be written to, in NumPy's layout, or scalars."""
+    return lambda result, is_scalar: wrap(result, _result_layout(call, result, args, kwargs), is_scalar)
+
+
+# ---- ufuncs that write -------------------------------------------------------------------------------------
+
+
+def ufunc_with_out(
+    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: tuple[Any, ...]
+) -> Any:
+    """The results of the call, written to ``out``.
+
+    Raises:
+      Numpy: NumPy has to write them, or to refuse.
+    """
+    if not all(target is None or isinstance(target, MutableArray) for target in out):
+        raise NumpyFallback("numpy_out", ufunc_recording.name_of(ufunc))
+    others = {key: value for key, value in kwargs.items() if key != "out"}
+    mask = others.pop("where", True) if method == "__call__" else True
+    casting = others.pop("casting", "same_kind")
+    recorded = ufunc_recording.record(ufunc, method, jax_values(inputs), jax_values(others))
+    results = recorded if isinstance(recorded, tuple) else (recorded,)
+    pairs = list(zip(results, out, strict=True))
+    if not all(target is None or _fits(result, target, casting) for result, target in pairs):
+        _raise_numpy_error(getattr(ufunc, method), inputs, kwargs)
+        raise NumpyFallback("numpy_out", ufunc_recording.name_of(ufunc))
+    return _one_or_all(tuple([_written(result, target, mask) for result, target in pairs]))
+
+
+def _one_or_all(results: tuple[Any, ...]) -> Any:
+    return results[0] if len(results) == 1 else results
+
+
+def _fits(result: Any, target: MutableArray, casting: Any) -> bool:
+    return np.can_cast(result.dtype, target.dtype, casting) and _broadcasts_to(result.shape, target.shape)
+
+
+def _broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        return False
+
+
+def _written(result: Any, target: MutableArray | None, mask: Any) -> MutableArray:
+    """``target`` with ``result`` written to it where ``mask`` is true; a new array if there is no target."""
+    if target is None:
+        return wrap(result)
+    old, mask = target.value, jax_values(mask)
+    new = cast_like_numpy(result, target.dtype)
+    with numpy_arguments.x64_for_dtype(target.dtype):
+        new = jnp.broadcast_to(new, target.shape)
+        target._write(new if mask is True else jnp.where(jnp.asarray(mask), new, old))
+    return target
+
+
+def _raise_numpy_error(call: Function, args: Any, kwargs: Any) -> None:
+    """Lets NumPy say what is wrong, if anything is, with ones in place of the values."""
+
+    def ones(leaf: Any) -> Any:
+        return np.ones(leaf.shape, leaf.dtype) if isinstance(leaf, MutableArray | jax.Array) else leaf
+
+    with np.errstate(all="ignore"):
+        call(*map_leaves(ones, args), **map_leaves(ones, kwargs))
+
+
+_AT_METHODS = {np.add: "add", np.multiply: "multiply", np.maximum: "max", np.minimum: "min"}
+"""The methods of ``jax.Array.at`` that do what ``ufunc.at`` does."""
+
+
+def ufunc_at(ufunc: np.ufunc, target: Any, places: Any, *values: Any) -> None:
+    """``ufunc.at``: repeated places count repeatedly.
+
+    Raises:
+      Numpy: NumPy has to write.
+    """
+    name = f"{ufunc_recording.name_of(ufunc)}.at"
+    if not isinstance(target, MutableArray):
+        raise NumpyFallback("numpy_out", name)
+    has_form = getattr(ufunc_recording.form_of(ufunc), "at", None) is not None
+    keeps_dtype = all(_keeps_dtype(target, value) for value in values)
+    if not (has_form and _are_known(places) and keeps_dtype and ufunc in _AT_METHODS):
+        raise NumpyFallback("numpy_function", name)
+    chosen = np.arange(target.size).reshape(target.shape)[places]  # says what is out of bounds
+    value, old = cast_for_assignment(values[0], chosen.shape, target.dtype), target.value
+    with numpy_arguments.x64_for_dtype(target.dtype):
+        value = jnp.broadcast_to(value, chosen.shape).reshape(-1)
+        at = old.reshape(-1).at[chosen.ravel().astype(np.int32)]
+        target._write(getattr(at, _AT_METHODS[ufunc])(value).reshape(target.shape))
+
+
+def _are_known(places: Any) -> bool:
+    """Whether an index can be looked at without computing anything."""
+    several = places if isinstance(places, tuple) else (places,)
+    return all(isinstance(place, int | slice | list | np.ndarray) for place in several)
+
+
+def _keeps_dtype(target: MutableArray, value: Any) -> bool:
+    """Whether the dtype of an operation on ``target`` and ``value`` is that of ``target``."""
+    other = value if value.__class__ in (int, float) else _dtype_of(value)
+    return np.result_type(target.dtype, other) == target.dtype
+
+
+def _dtype_of(value: Any) -> Any:
+    return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+
+
+def _result_layout(call: Function, result: Any, inputs: Any, kwargs: Any) -> np.ndarray | None:
+    """The layout that NumPy would give a result, or None for C order.
+
+    A result follows its operands if they are not in C order.
+    """
+    operands = list(leaves((inputs, kwargs)))
+    if result.ndim < 2 or all(map(_is_in_c_order, operands)):
+        return None
+    small = small_shapes([leaf.shape for leaf in operands if hasattr(leaf, "shape")])
+
+    def stand_in(leaf: Any) -> Any:
+        if isinstance(leaf, MutableArray):
+            return _small_stand_in(leaf, small[leaf.shape])
+        if isinstance(leaf, jax.Array | np.ndarray):
+            return np.ones(small[leaf.shape], leaf.dtype)
+        return leaf
+
+    try:
+        with np.errstate(all="ignore"):
+            answer = call(*map_leaves(stand_in, inputs), **map_leaves(stand_in, kwargs))
+    except Exception:
+        return None
+    for leaf in leaves(answer):
+        if np.ndim(leaf) == result.ndim:
+            return layout(result.shape, result.dtype, axis_order(leaf))
+    return None
+
+
+def _is_in_c_order(leaf: Any) -> bool:
+    """Whether ``leaf`` is no reason to lay out a result in another order."""
+    if not isinstance(leaf, MutableArray) or leaf.ndim < 2:
+        return True
+    return leaf.is_in_c_order
+
+
+def _small_stand_in(array: MutableArray, shape: tuple[int, ...]) -> np.ndarray:
+    """Ones of ``shape``, laid out like ``array``."""
+    laid = array._layout
+    order = axis_order(laid)
+    ones = np.ones([shape[axis] for axis in order], array.dtype).transpose(np.argsort(order))
+    directions = [slice(None, None, -1) if step < 0 else slice(None) for step in laid.strides]
+    return ones[tuple(directions)]
+
+
+# ---- functions ---------------------------------------------------------------------------------------------
+
+
+def function_with_out(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> MutableArray:
+    """The array ``out`` with the result of the call written to it.
+
+    Raises:
+      Numpy: NumPy has to write it.
+    """
+    out: MutableArray = kwargs["out"]
+    _raise_numpy_error(function, args, kwargs)
+    others = {key: value for key, value in kwargs.items() if key != "out"}
+    out[...] = function_recording.record(function, jax_values(args), jax_values(others))
+    return out
+
+
+def gives_view(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a function of views looks at an array that can be written to, and not at another one."""
+    if function_recording.name_of(function) in _SEVERAL_ARRAY_VIEWS:
+        return any(isinstance(leaf, MutableArray) for leaf in leaves((args, kwargs)))
+    first = args[0] if args else kwargs.get(next(iter(inspect.signature(function).parameters)))
+    return isinstance(first, MutableArray)
+
+
+def _index_value(leaf: Any) -> Any:
+    """An axis or a length as the number that it is; any other leaf as it is."""
+    return operator.index(leaf) if isinstance(leaf, MutableArray) else leaf
+
+
+def _by_methods(name: str) -> Callable[..., Any]:
+    """The function that NumPy writes upon methods that these arrays have, so that it gives views by
+    itself."""
+    module: Any = np
+    return lambda *args, **kwargs: getattr(module, name)._implementation(*args, **kwargs)
+
+
+def _expand_dims(a: MutableArray, axis: Any) -> Any:
+    return a.reshape(np.expand_dims(a._layout, _index_value(axis)).shape)
+
+
+def _atleast(rank: int) -> Callable[..., Any]:
+    functions: dict[int, Any] = {1: np.atleast_1d, 2: np.atleast_2d, 3: np.atleast_3d}
+    function = functions[rank]
+
+    def raised(a: Any) -> Any:
+        if not isinstance(a, MutableArray):
+            return function(a)
+        if a.ndim >= rank:
+            return a
+        return a.reshape(function(np.broadcast_to(np.int8(0), a.shape)).shape)
+
+    return lambda *arrays: _one_or_all(tuple(map(raised, arrays)))
+
+
+def _rot90(m: MutableArray, k: int = 1, axes: Any = (0, 1)) -> Any:
+    np.rot90(m._layout, k, axes)  # says what is wrong
+    first, second = (axis % m.ndim for axis in axes)
+    order = list(range(m.ndim))
+    order[first], order[second] = order[second], order[first]
+    turns = k % 4
+    if turns == 0:
+        return m[:]
+    if turns == 2:
+        return np.flip(np.flip(m, first), second)
+    if turns == 1:
+        return np.transpose(np.flip(m, second), order)
+    return np.flip(np.transpose(m, order), second)
+
+
+def _broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    laid = np.broadcast_to(array._layout, shape)
+    return array._view(ReadOnly("broadcast_to", (laid.shape,)), laid)
+
+
+def _broadcast_arrays(*args: Any, subok: bool = False) -> Any:
+    shape = np.broadcast_shapes(*map(np.shape, args))
+    return tuple([np.broadcast_to(array, shape) if np.shape(array) != shape else array for array in args])
+
+
+def _diag(v: MutableArray, k: int = 0) -> Any:
+    if v.ndim == 2:
+        return v.diagonal(k)
+    return wrap(function_recording.record(np.diag, (v.value, k), {}))
+
+
+def _matrix_transpose(x: MutableArray) -> Any:
+    return x.mT if x.ndim > 1 else np.matrix_transpose(x._layout)  # which says what is wrong
+
+
+def _check_with_numpy(function: Function, m: MutableArray) -> MutableArray:
+    function(m._layout)  # says what is wrong
+    return m
+
+
+def _unstack(x: MutableArray, /, *, axis: int = 0) -> Any:
+    numpy.unstack(x._layout, axis=axis)  # says what is wrong
+    return tuple(numpy.moveaxis(x, axis, 0)[number, ...] for number in range(x.shape[axis]))
+
+
+def _shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
+    """Whether elements are shared: NumPy compares places in memory."""
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, MutableArray) and not isinstance(other, MutableArray):
+            present = one._memory.present
+            is_own = isinstance(present, np.ndarray) and isinstance(other, np.ndarray)
+            return is_own and bool(np.shares_memory(numpy_view(present, one._path), other))
+    if not isinstance(a, MutableArray) or not isinstance(b, MutableArray) or a._memory is not b._memory:
+        return False
+    one, other = (numpy_view(array._memory.stand_in, array._path) for array in (a, b))
+    return bool(np.shares_memory(one, other))
+
+
+VIEW_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{
+        f"np.{name}": _by_methods(name)
+        for name in """reshape transpose swapaxes squeeze moveaxis rollaxis flip split array_split hsplit
+        vsplit dsplit""".split()
+    },
+    "np.ravel": lambda a, order="C": a.ravel(order),
+    "np.diagonal": lambda a, offset=0, axis1=0, axis2=1: a.diagonal(offset, axis1, axis2),
+    "np.expand_dims": _expand_dims,
+    "np.atleast_1d": _atleast(1),
+    "np.atleast_2d": _atleast(2),
+    "np.atleast_3d": _atleast(3),
+    "np.fliplr": lambda m: _check_with_numpy(np.fliplr, m)[:, ::-1],
+    "np.flipud": lambda m: _check_with_numpy(np.flipud, m)[::-1, ...],
+    "np.rot90": _rot90,
+    "np.broadcast_to": _broadcast_to,
+    "np.broadcast_arrays": _broadcast_arrays,
+    "np.diag": _diag,
+    "np.matrix_transpose": _matrix_transpose,
+    "np.linalg.matrix_transpose": _matrix_transpose,
+    "np.unstack": _unstack,
+    "np.real": lambda val: val.real,
+    "np.imag": lambda val: val.imag,
+    "np.shares_memory": _shares_memory,
+    "np.may_share_memory": _shares_memory,
+    "np.copy": lambda a, order="K", subok=False: a.copy(order),
+    "np.astype": lambda x, dtype, /, *, copy=True, device=None: x.astype(dtype, copy=copy),
+    "np.linalg.diagonal": lambda x, /, *, offset=0: x.diagonal(offset, -2, -1),
+}
+"""Functions that give views or look at memory, in a form for these arrays."""
+
+_SEVERAL_ARRAY_VIEWS = frozenset(
+    f"np.{name}"
+    for name in "atleast_1d atleast_2d atleast_3d broadcast_arrays shares_memory may_share_memory".split()
+)
+"""Those of them that take arrays of all kinds together."""
+
+
+# ---- what writes to its first argument ---------------------------------------------------------------------
+
+
+def _in_place_form(function: Function, lazily: Callable[..., bool] | None = None) -> Callable[..., Any]:
+    """``function`` for a target that can be written to.
+
+    ``lazily`` records it and returns True, or returns False: then NumPy writes.
+    """
+    name = function_recording.name_of(function)
+
+    def call(target: Any, *args: Any, **kwargs: Any) -> None:
+        if not isinstance(target, MutableArray):
+            raise NumpyFallback("numpy_out", name)
+        if lazily is None or target.is_scalar or not lazily(target, *args, **kwargs):
+            raise NumpyFallback("numpy_values", name)
+
+    return call
+
+
+def _copyto(dst: MutableArray, src: Any, casting: Any = "same_kind", where: Any = True) -> bool:
+    source = _dtype_of(src)
+    if src.__class__ in (int, float, complex):
+        np.copyto(np.empty((), dst.dtype), src, casting)
+    elif not np.can_cast(source, dst.dtype, casting):
+        np.copyto(np.empty((), dst.dtype), np.ones((), source), casting)
+    return bool(_written(cast_for_assignment(src, dst.shape, dst.dtype), dst, where) is dst)
+
+
+def _putmask(a: MutableArray, mask: Any, values: Any) -> bool:
+    mask = jax_values(mask)
+    if np.shape(mask) != a.shape or np.size(jax_values(values)) != 1:
+        return False
+    _written(cast_for_assignment(jax_values(values), (1,) * a.ndim, a.dtype), a, mask)
+    return True
+
+
+def _fill_diagonal(a: MutableArray, val: Any, wrap: bool = False) -> bool:
+    if wrap or np.ndim(jax_values(val)) or a.ndim != 2:
+        return False
+    value, old = cast_for_assignment(val, (), a.dtype), a.value
+    with numpy_arguments.x64_for_dtype(a.dtype):
+        a._write(jnp.fill_diagonal(old, value, inplace=False))
+    return True
+
+
+def _place(arr: MutableArray, mask: Any, vals: Any) -> bool:
+    return np.size(jax_values(vals)) == 1 and _putmask(arr, mask, vals)
+
+
+def _put_along_axis(arr: MutableArray, indices: Any, values: Any, axis: Any = -1) -> bool:
+    """Known places are looked at first."""
+    if isinstance(jax_values(indices), jax.Array) or axis is None:
+        return False
+    probe = np.zeros(arr.shape, bool)
+    np.put_along_axis(probe, indices, True, axis)  # says what is out of bounds
+    chosen = np.take_along_axis(np.arange(arr.size).reshape(arr.shape), indices, axis)
+    fitted = cast_for_assignment(values, chosen.shape, arr.dtype)
+    with numpy_arguments.x64_for_dtype(arr.dtype):
+        fitted = jnp.broadcast_to(fitted, chosen.shape).reshape(-1)
+    arr.flat[chosen.ravel()] = fitted
+    return True
+
+
+def _put(a: MutableArray, ind: Any, v: Any, mode: str = "raise") -> bool:
+    if isinstance(jax_values(ind), jax.Array) or mode != "raise":
+        return False
+    a.flat[np.asarray(ind).ravel()] = v
+    return True
+
+
+IN_PLACE_FORMS: dict[str, Callable[..., Any]] = {
+    "np.copyto": _in_place_form(np.copyto, _copyto),
+    "np.putmask": _in_place_form(np.putmask, _putmask),
+    "np.place": _in_place_form(np.place, _place),
+    "np.fill_diagonal": _in_place_form(np.fill_diagonal, _fill_diagonal),
+    "np.put": _in_place_form(np.put, _put),
+    "np.put_along_axis": _in_place_form(np.put_along_axis, _put_along_axis),
+}

@@ -1,0 +1,294 @@
+"""Views as paths: the steps from an array's memory to a view of it, each with the way back.
+
+JAX's arrays do not change. Writing to a view makes a new array of the whole memory: each step is applied on
+the way in, and put back on the way out.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lazynb.frontends.numpy import numpy_arguments
+from lazynb.frontends.numpy.numpy_arguments import without_weak_type
+from lazynb.recording.lazy_tensor import LazyTensor
+
+
+class PathStep(Protocol):
+    """One step of a path."""
+
+    def get(self, whole: Any) -> Any:
+        """The part of ``whole`` that the step selects."""
+
+    def put(self, whole: Any, part: Any) -> Any:
+        """``whole`` with ``part`` in place of what the step selects."""
+
+
+class IndexStep(NamedTuple):
+    """``whole[place]`` by numbers, slices, ``None`` and ``...``."""
+
+    place: tuple[Any, ...]
+
+    def get(self, whole: Any) -> Any:
+        return whole[self.place]
+
+    def put(self, whole: Any, part: Any) -> Any:
+        return whole.at[self.place].set(part)
+
+
+class Transposed(NamedTuple):
+    """The axes in another order."""
+
+    axes: tuple[int, ...]
+
+    def get(self, whole: Any) -> Any:
+        return whole.transpose(self.axes)
+
+    def put(self, whole: Any, part: Any) -> Any:
+        return part.transpose(tuple(np.argsort(self.axes).tolist()))
+
+
+class Reshaped(NamedTuple):
+    """The same elements in another shape, in C order."""
+
+    shape: tuple[int, ...]
+
+    def get(self, whole: Any) -> Any:
+        return whole.reshape(self.shape)
+
+    def put(self, whole: Any, part: Any) -> Any:
+        return part.reshape(whole.shape)
+
+
+class ComplexPart(NamedTuple):
+    """The real or the imaginary part of complex numbers."""
+
+    name: str
+
+    def get(self, whole: Any) -> Any:
+        return getattr(jnp, self.name)(whole)
+
+    def put(self, whole: Any, part: Any) -> Any:
+        if self.name == "real":
+            real, imag = part, jnp.imag(whole)
+        else:
+            real, imag = jnp.real(whole), part
+        return jax.lax.complex(real, imag)
+
+
+class ReadOnly(NamedTuple):
+    """A step that NumPy does not write through either: a diagonal, a broadcast."""
+
+    function: str
+    arguments: tuple[Any, ...]
+
+    def get(self, whole: Any) -> Any:
+        return getattr(jnp, self.function)(whole, *self.arguments)
+
+    def put(self, whole: Any, part: Any) -> Any:
+        raise ValueError("assignment destination is read-only")
+
+
+class Broadcast(NamedTuple):
+    """A step to which what is written is broadcast by JAX."""
+
+    step: PathStep
+
+    def get(self, whole: Any) -> Any:
+        return whole
+
+    def put(self, whole: Any, part: Any) -> Any:
+        return self.step.put(whole, part)
+
+
+def read(whole: Any, path: Sequence[PathStep]) -> Any:
+    """The part of ``whole`` that ``path`` selects."""
+    for step in path:
+        whole = step.get(whole)
+    return whole
+
+
+def write(whole: Any, path: Sequence[PathStep], part: Any) -> Any:
+    """``whole`` with ``part`` where ``path`` leads."""
+    passed = []
+    for step in path:
+        passed.append((step, whole))
+        whole = step.get(whole)
+    for step, around in reversed(passed):
+        part = step.put(around, part)
+    return part
+
+
+def numpy_view(array: np.ndarray, path: Sequence[PathStep]) -> np.ndarray:
+    """The view of NumPy's own ``array`` that ``path`` selects."""
+    for step in path:
+        if isinstance(step, Broadcast):
+            step = step.step
+        if isinstance(step, IndexStep):
+            place = step.place if any(one is ... for one in step.place) else (*step.place, ...)
+            array = array[place]
+        elif isinstance(step, Transposed):
+            array = array.transpose(step.axes)
+        elif isinstance(step, Reshaped):
+            view = reshape_layout(array, step.shape)
+            assert view is not None, "a view of the layout is one of the array"
+            array = view
+        elif isinstance(step, ComplexPart):
+            array = getattr(array, step.name)
+        elif isinstance(step, ReadOnly):
+            array = getattr(np, step.function)(array, *step.arguments)
+    return array
+
+
+# ---- layouts -----------------------------------------------------------------------------------------------
+
+
+_SMALL = 4096  # elements: an array of so many is made quicker than one with strides
+
+
+def layout(shape: tuple[int, ...], dtype: Any, order: Sequence[int] | None = None) -> np.ndarray:
+    """An array of this shape with the strides of a new one, whose memory must never be read.
+
+    Arguments:
+      order: the axes from the slowest to the fastest; by default as they stand.
+    """
+    dtype = np.dtype(dtype)
+    if order is None:
+        if math.prod(shape) <= _SMALL:
+            return np.empty(shape, dtype)
+        order = range(len(shape))
+    strides, step = [0] * len(shape), dtype.itemsize
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, tuple(strides))
+
+
+def writeable(laid: np.ndarray) -> np.ndarray:
+    """An array that lies as ``laid`` and can be written to, whose memory must never be read."""
+    return np.lib.stride_tricks.as_strided(np.empty(1, laid.dtype), laid.shape, laid.strides)
+
+
+def axis_order(array: np.ndarray) -> list[int]:
+    """The axes from the slowest to the fastest."""
+    return sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+
+
+_RESHAPES_IN_PLACE = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)
+"""Whether ``np.reshape`` has the argument ``copy``."""
+
+
+def reshape_layout(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
+    """The layout in another shape, or None if NumPy would have to copy."""
+    try:
+        if _RESHAPES_IN_PLACE:
+            return np.reshape(array, shape, copy=False)
+        view = array.view()
+        view.shape = shape
+        return view
+    except (ValueError, AttributeError):
+        return None
+
+
+# ---- The memory that the views of one array share ---------------------------------------------------------
+# It is an array of JAX's, until NumPy's own code looks at it: at ``np.asarray(x)``, or when a call breaks.
+# From then on it is an array of NumPy's, which others may hold and write to, as long as somebody else does
+# hold it.
+
+
+class SharedMemory:
+    """The values of one array, for all of its views.
+
+    Arguments:
+      array: an array of JAX's.
+      laid: the layout of the array in NumPy's memory.
+    """
+
+    __slots__ = ("_array", "_laid", "_own")
+
+    def __init__(self, array: Any, laid: np.ndarray):
+        self._array = array
+        self._laid = laid
+        self._own: np.ndarray | None = None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the values are not computed yet."""
+        return bool(getattr(self._array, "is_pending", False))
+
+    @property
+    def present(self) -> Any:
+        """The array as it is kept, JAX's or NumPy's own."""
+        return self._array if self._own is None else self._own
+
+    @property
+    def stand_in(self) -> np.ndarray:
+        """An array whose views lie as those of this memory; its values mean nothing."""
+        return self._laid
+
+    @property
+    def array(self) -> Any:
+        """The values of now as an array of JAX's, which no later write changes."""
+        if self._own is None:
+            return self._array
+        is_held = _reference_count(self) > _UNSHARED_COUNT
+        own = self._own
+        with numpy_arguments.x64_for_dtype(own.dtype):
+            array = jnp.asarray(own.copy() if is_held else own)
+        if not is_held:
+            self._array, self._own = array, None
+        return array
+
+    def read(self, path: Sequence[PathStep]) -> Any:
+        """The part of :attr:`array` that ``path`` selects."""
+        array = self.array
+        with numpy_arguments.x64_for_dtype(array.dtype):
+            return without_weak_type(read(array, path))
+
+    def write(self, path: Sequence[PathStep], part: Any) -> None:
+        """Puts ``part`` where ``path`` leads."""
+        if self._own is not None and _reference_count(self) > _UNSHARED_COUNT:
+            if isinstance(part, LazyTensor):
+                part = part._force("numpy_out", "an array that NumPy holds")
+            numpy_view(self._own, path)[...] = np.asarray(part)
+            return
+        array = self.array
+        with numpy_arguments.x64_for_dtype(array.dtype):
+            self._array = write(array, path, part)
+
+    def seen(self, kind: str, detail: str = "") -> np.ndarray:
+        """The values of now as an array of NumPy's, to look at; a trace break if they are pending."""
+        if self._own is not None:
+            return self._own
+        array = self._array
+        return np.asarray(array._force(kind, detail) if isinstance(array, LazyTensor) else array)
+
+    def own(self, kind: str, detail: str = "") -> np.ndarray:
+        """The memory as an array of NumPy's, which is shared from now on; a trace break if values are
+        pending."""
+        if self._own is None:
+            own = np.empty_like(self._laid)
+            own[...] = self.seen(kind, detail)
+            self._own, self._array = own, None
+        return self._own
+
+
+def _reference_count(memory: SharedMemory) -> int:
+    """How many references there are to the memory's own array."""
+    return sys.getrefcount(memory._own)
+
+
+def _unshared_count() -> int:
+    memory = SharedMemory(None, np.empty(0))
+    memory._own = np.empty(0)
+    return _reference_count(memory)
+
+
+_UNSHARED_COUNT = _unshared_count()
+"""What :func:`_holders` says of an array that nobody else holds, on this Python."""

@@ -1,0 +1,210 @@
+"""PyTorch's spare backend, under the name ``jax``, and what PyTorch asks of a device."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+import jax
+import torch
+from torch.utils import backend_registration
+
+from lazynb.frontends.torch import random_generator
+from lazynb.frontends.torch.torch_requirements import INSTALL
+from lazynb.user_code.call_stack import cache_call_stack, cached_call_stacks, user_frame
+
+# ---- Backward passes on device ``jax`` run in the thread that asks for them -------------------------------
+# PyTorch's autograd runs a device's backward pass in a thread of its own, but a lazy trace belongs to the
+# thread that records. So while device ``jax`` is enabled, autograd uses no threads of its own. The line and
+# the notebook cell of a backward operation are those of ``loss.backward()``.
+#
+# An error in the middle of such a pass would end the process. While Python's error is set, C++ leaves the
+# scope of a stream and asks the device guard, in Python, for its type; with an error set that call fails,
+# where C++ allows no exception (PyTorch 2.13, ``exchangeStream`` in ``torch/csrc/acc/Module.cpp``). So the
+# guard takes the error away, and it is raised where the pass ends.
+
+_original: Any = None
+
+
+class _BackwardPasses(threading.local):
+    """The backward passes that run in this thread, the innermost last: each the errors that were taken."""
+
+    def __init__(self) -> None:
+        self.errors: list[list[BaseException]] = []
+
+
+_backward_passes = _BackwardPasses()
+
+
+class DeviceGuard(torch._C._acc.DeviceGuard):  # type: ignore[misc]
+    """What PyTorch asks for the type of device ``jax``."""
+
+    def type_(self) -> Any:
+        try:
+            # With an error set, CPython refuses what a type gives: a SystemError with that error as cause.
+            object()
+        except SystemError as refusal:
+            if not _backward_passes.errors or refusal.__cause__ is None:
+                raise
+            _backward_passes.errors[-1].append(refusal.__cause__)
+        return torch._C._autograd.DeviceType.PrivateUse1
+
+
+def _run_backward(*args: Any, **kwargs: Any) -> Any:
+    """Runs a backward pass in the calling thread.
+
+    Raises:
+      BaseException: what an operation or a hook in it raised.
+    """
+    errors: list[BaseException] = []
+    result = None
+    _backward_passes.errors.append(errors)
+    here = sys._getframe()
+    cache_call_stack(here, *user_frame(here))
+    try:
+        with torch.autograd.set_multithreading_enabled(False), jax.named_scope("backward"):
+            result = _original(*args, **kwargs)
+    except Exception:
+        if not errors:
+            raise
+    finally:
+        _backward_passes.errors.pop()
+        cached_call_stacks.pop(id(here), None)
+    if errors:
+        raise errors[0]
+    return result
+
+
+def install() -> None:
+    """Lets backward passes run where they are asked for."""
+    global _original
+    _original = torch.autograd.graph._engine_run_backward
+    torch.autograd.graph._engine_run_backward = _run_backward
+    torch.autograd._engine_run_backward = _run_backward  # type: ignore[attr-defined]
+
+
+def uninstall() -> None:
+    """Undoes :func:`install`."""
+    torch.autograd.graph._engine_run_backward = _original
+    torch.autograd._engine_run_backward = _original  # type: ignore[attr-defined]
+
+
+class JaxDeviceModule:
+    """``torch.jax``."""
+
+    @staticmethod
+    def is_available() -> bool:
+        return True
+
+    @staticmethod
+    def is_initialized() -> bool:
+        return True
+
+    @staticmethod
+    def is_built() -> bool:
+        return True
+
+    @staticmethod
+    def init() -> None:
+        pass
+
+    @staticmethod
+    def current_device() -> int:
+        return 0
+
+    @staticmethod
+    def set_device(device: Any) -> None:
+        pass
+
+    @staticmethod
+    def device_count() -> int:
+        return 1
+
+    @staticmethod
+    def _is_in_bad_fork() -> bool:
+        return False
+
+    @staticmethod
+    def manual_seed(seed: int) -> None:
+        random_generator.default.seed(seed)
+
+    @staticmethod
+    def manual_seed_all(seed: int) -> None:
+        random_generator.default.seed(seed)
+
+    @staticmethod
+    def initial_seed() -> int:
+        return random_generator.default._seed
+
+    @staticmethod
+    def get_rng_state(device: Any = None) -> torch.Tensor:
+        return random_generator.default.state()
+
+    @staticmethod
+    def set_rng_state(state: torch.Tensor, device: Any = None) -> None:
+        random_generator.default.set_state(state)
+
+    @staticmethod
+    def get_amp_supported_dtype() -> list[torch.dtype]:
+        return [torch.float16, torch.bfloat16]
+
+    @staticmethod
+    def get_device_name(device: Any = None) -> str:
+        return jax.devices()[0].device_kind
+
+    @staticmethod
+    def empty_cache() -> None:
+        pass
+
+    @staticmethod
+    def memory_allocated(device: Any = None) -> int:
+        """Bytes in use by JAX's arrays, or, where the device does not say, those of all that are alive."""
+        in_use = (jax.devices()[0].memory_stats() or {}).get("bytes_in_use")
+        if in_use is not None:
+            return int(in_use)
+        return sum(array.nbytes for array in jax.live_arrays() if not array.is_deleted())
+
+    memory_reserved = memory_allocated
+
+    @staticmethod
+    def max_memory_allocated(device: Any = None) -> int:
+        """The most bytes that were in use at once, or, where the device does not say, those in use now."""
+        peak = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
+        return JaxDeviceModule.memory_allocated() if peak is None else int(peak)
+
+    @staticmethod
+    def seed() -> int:
+        """Begins anew with a seed that nobody knows, and returns it."""
+        random_generator.default.seed(random_generator._TorchGenerator().seed())
+        return random_generator.default._seed
+
+    @staticmethod
+    def is_bf16_supported(including_emulation: bool = True) -> bool:
+        return True
+
+    @staticmethod
+    def synchronize(device: Any = None) -> None:
+        """Runs what is pending and waits for it: a barrier."""
+        import lazynb
+
+        lazynb.sync()
+
+
+_registered = False
+
+
+def register() -> None:
+    """Registers the backend. PyTorch cannot undo it."""
+    global _registered
+    if _registered:
+        return
+    if not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"):
+        raise ImportError(
+            f"lazynb.torch needs a PyTorch in which Python can be a backend, and {torch.__version__} is "
+            f"installed: {INSTALL}"
+        )
+    backend_registration._setup_privateuseone_for_python_backend(
+        "jax", JaxDeviceModule(), device_guard=DeviceGuard()
+    )
+    _registered = True

@@ -1,0 +1,339 @@
+"""Operations on small whole numbers that are known: PyTorch does them on the CPU, at once.
+
+What masks, positions and token numbers come to needs no device. In a program it would cost more than it is:
+each new shape of it is another program, each look at it (``mask.all()``) a run.
+
+What ``cat`` makes of known numbers and a pending one grows with each turn of a loop, so it waits outside of
+the trace (:mod:`.later`), and so does what is computed of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from lazynb.frontends.torch.dispatch import dispatcher as d, tensor_layout as layouts
+from lazynb.frontends.torch.dispatch.deferred_integers import (
+    ArgumentView,
+    DeferredIntegers,
+    map_arguments,
+    view_argument,
+)
+from lazynb.frontends.torch.dispatch.known_integers import (
+    INTEGER_DTYPES,
+    MAX_ELEMENTS,
+    KnownIntegers,
+    cpu_values,
+    host_values_of,
+    is_small_integer,
+    with_layout,
+)
+from lazynb.frontends.torch.torch_tensor import Tensor, wrap
+from lazynb.recording.lazy_mode import is_lazy
+
+aten = torch.ops.aten
+Handler = Callable[..., Any]
+AtOnce = Callable[[Any, Any], Any]
+
+
+class NotOnHost(Exception):
+    """An operation is not for the host."""
+
+
+def _packets(*names: str) -> list[Any]:
+    """The overloads of operations that write to nothing."""
+    found = []
+    for name in names:
+        packet = getattr(aten, name)
+        for overload in packet.overloads():
+            one = getattr(packet, overload)
+            if not any(argument.alias_info or argument.is_out for argument in one._schema.arguments):
+                found.append(one)
+    return found
+
+
+# Their results are whole numbers if their arguments are, and as many as their shapes broadcast to.
+_ELEMENTWISE = _packets(
+    *("add", "sub", "rsub", "mul", "eq", "ne", "lt", "le", "gt", "ge", "neg", "abs", "sign", "where"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "logical_and", "logical_or", "logical_xor"),
+    *("logical_not", "minimum", "maximum", "clamp", "clamp_min", "clamp_max", "isin"),
+    *("floor_divide", "remainder", "__and__", "__or__", "__xor__"),
+)
+# The same, and no more than there are in their arguments.
+_OTHERS = [
+    *_packets("any", "all", "max", "min", "amax", "amin", "argmax", "argmin", "sum", "cumsum", "prod"),
+    *_packets("count_nonzero", "cat", "stack", "flip", "roll", "tril", "triu", "gather", "sort", "argsort"),
+    *_packets("nonzero", "masked_select", "diff", "clone", "_to_copy", "equal"),
+    *_packets("_unique2", "unique_consecutive", "bincount", "select_backward", "slice_backward"),
+]
+_SHAPED = _packets("repeat", "index", "index_select", "repeat_interleave")  # as many as their arguments say
+_IN_PLACE = (
+    *("add_", "sub_", "mul_", "fill_", "zero_", "copy_", "eq_", "ne_", "masked_fill_", "index_put_"),
+    *("bitwise_and_", "bitwise_or_", "logical_and_", "logical_or_", "logical_not_", "clamp_", "scatter_"),
+    *("__iand__", "__ior__", "index_fill_", "_index_put_impl_"),
+)
+_CPU = torch.device("cpu")
+
+
+# ---- arguments ---------------------------------------------------------------------------------------------
+
+
+def to_host(x: Any, floats: bool = False) -> Any:
+    """``x`` with tensors on the CPU in place of those on device ``jax``.
+
+    Arguments:
+      floats: whether ``x`` may hold floats, as what the result is made of is known.
+
+    Raises:
+      Elsewhere: the values of one are not known, or the result would be no whole numbers.
+    """
+    kind = x.__class__
+    if kind is Tensor:
+        plain = cpu_values(x)
+        if plain is None:
+            raise NotOnHost
+        return plain
+    if kind is int or kind is bool or x is None:
+        return x
+    if kind is list or kind is tuple:
+        return kind([to_host(item, floats) for item in x])
+    if kind is torch.device:
+        if x.type not in ("privateuseone", "jax"):
+            raise NotOnHost
+        return _CPU
+    if kind is torch.dtype and x not in INTEGER_DTYPES:
+        raise NotOnHost
+    if (kind is float and not floats) or isinstance(x, (Tensor, complex)):
+        raise NotOnHost
+    if isinstance(x, torch.Tensor) and (x.dim() or x.dtype not in INTEGER_DTYPES or x.device != _CPU):
+        raise NotOnHost
+    return x
+
+
+def options_to_host(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {name: to_host(x) for name, x in kwargs.items()} if kwargs else kwargs
+
+
+def _broadcast_is_small(args: Any) -> bool:
+    """Whether what tensors of such shapes come to element by element has few elements."""
+    shapes = [x.shape for x in args if isinstance(x, torch.Tensor) and x.dim()]
+    if len(shapes) < 2 or all(shape == shapes[0] for shape in shapes):
+        return True
+    rank = max(map(len, shapes))
+    return math.prod(max(s[-at] for s in shapes if len(s) >= at) for at in range(1, rank + 1)) <= MAX_ELEMENTS
+
+
+# ---- results -----------------------------------------------------------------------------------------------
+
+
+def known_tensor(plain: torch.Tensor) -> Tensor:
+    """A tensor on device ``jax`` with known values.
+
+    Arguments:
+      plain: small whole numbers on the CPU, which nobody writes to.
+    """
+    layout = layouts.layout(tuple(plain.shape), plain.stride(), 0, plain.dtype)
+    new = wrap(None, layout)
+    new._storage.host = KnownIntegers(with_layout(plain, layout))
+    return new
+
+
+def to_device(x: Any) -> Any:
+    if isinstance(x, torch.Tensor):
+        return known_tensor(x) if is_small_integer(x) else d.on_device(x)
+    if isinstance(x, (list, tuple)):
+        return tuple([to_device(item) for item in x])
+    return x
+
+
+# ---- computing ---------------------------------------------------------------------------------------------
+
+
+def _functional_handler(func: Any, is_for_host: Callable[..., bool], floats: bool = False) -> AtOnce:
+    """Carries out an operation that writes to nothing, where all that it takes is known; else gives None."""
+
+    def at_once(args: Any, kwargs: Any) -> Any:
+        state = _host_state(args)
+        if state is not KNOWN:
+            return None if state is DEVICE else _deferred_result(func, args, kwargs)
+        try:
+            plain, options = to_host(args, floats), options_to_host(kwargs)
+        except NotOnHost:
+            return _deferred_result(func, args, kwargs) if func is aten.cat.default else None
+        return to_device(func(*plain, **options)) if is_for_host(func, args, plain, kwargs) else None
+
+    return at_once
+
+
+DEVICE, KNOWN, DEFERRED = range(3)
+
+
+def _host_state(args: Any) -> int:
+    """Whether the host is to work out one of some tensors; if none, whether it knows the values of one."""
+    state = DEVICE
+    for x in args:
+        if x.__class__ is Tensor:
+            storage = x._storage
+            host = storage.host
+            if host is not None and host.plain is None:
+                return DEFERRED
+            if host is not None or storage.value is None:
+                state = KNOWN
+        elif x.__class__ is list or x.__class__ is tuple:
+            inner = _host_state(x)
+            if inner is DEFERRED:
+                return DEFERRED
+            state = max(state, inner)
+    return state
+
+
+def _elementwise(func: Any, args: Any, plain: Any, kwargs: Any) -> bool:
+    return _broadcast_is_small(plain)
+
+
+def _is_small_result(func: Any, args: Any, plain: Any, kwargs: Any) -> bool:
+    try:
+        tree = d.expected_results(func, args, kwargs).tree
+    except layouts.LayoutUnknown:  # as many as the numbers say, of a small tensor
+        return True
+    return isinstance(tree, layouts.Layout) and tree.count <= MAX_ELEMENTS
+
+
+def _always(func: Any, args: Any, plain: Any, kwargs: Any) -> bool:
+    return True
+
+
+def _deferred_result(func: Any, args: Any, kwargs: Any) -> Tensor | None:
+    """The result of an operation that waits, or None if it is not to wait.
+
+    Of its arguments one waits, or something pending is appended (``cat``) to what is known.
+    """
+    tensors = _tensors_in(args)
+    if tensors is None or not is_lazy():
+        return None
+    if func is aten.clone.default:
+        source = tensors[0]
+        part = source._storage.host.seen_at(source._layout, source._steps)
+        if not isinstance(
+            part.source, (KnownIntegers, DeferredIntegers)
+        ):  # the last token: it has one shape at each turn
+            return _copied(part, d.expected_results(func, args, kwargs).tree)
+    try:
+        layout = d.expected_results(func, args, kwargs).tree
+    except layouts.LayoutUnknown:
+        return None
+    if (
+        not isinstance(layout, layouts.Layout)
+        or layout.dtype not in INTEGER_DTYPES
+        or layout.count > MAX_ELEMENTS
+    ):
+        return None
+    layout = layouts.layout(layout.shape, layout.stride, 0, layout.dtype)
+    new = wrap(None, layout)
+    new._storage.host = DeferredIntegers(
+        func, d.strategy_for(func), _view_arguments(args), _view_arguments(kwargs), layout
+    )
+    return new
+
+
+def _copied(part: ArgumentView, layout: layouts.Layout) -> Tensor:
+    """A copy of what is seen of an array."""
+    new = wrap(part.tensor()._elem, layout)
+    new._storage.bounds = part.bounds
+    return new
+
+
+def _tensors_in(x: Any) -> list[Tensor] | None:
+    """The tensors in a call's arguments, if all of them are small whole numbers on device ``jax``."""
+    found: list[Tensor] = []
+    for item in x:
+        if item.__class__ is Tensor:
+            if item._layout.dtype not in INTEGER_DTYPES or item.numel() > MAX_ELEMENTS:
+                return None
+            host_values_of(item._storage)
+            found.append(item)
+        elif item.__class__ is list or item.__class__ is tuple:
+            inner = _tensors_in(item)
+            if inner is None:
+                return None
+            found += inner
+        elif isinstance(item, (torch.Tensor, float)):
+            return None
+    return found
+
+
+def _view_arguments(x: Any) -> Any:
+    """``x`` with what later work needs in place of tensors."""
+    return map_arguments(x, lambda item: view_argument(item) if isinstance(item, Tensor) else item)
+
+
+# ---- writing -----------------------------------------------------------------------------------------------
+
+
+def _in_place_handler(func: Any) -> AtOnce:
+    """Carries out an operation that writes to its first argument, where all that it takes is known."""
+
+    def at_once(args: Any, kwargs: Any) -> Any:
+        target = args[0]
+        if target.__class__ is not Tensor or _host_state((target,)) is not KNOWN:
+            return None
+        try:
+            if to_host(target) is None:
+                return None
+            rest, options = _source(func, args[1:]), options_to_host(kwargs)
+        except NotOnHost:
+            return None
+        storage = target._storage
+        layout, whole = target._layout, storage.host.plain
+        new = torch.empty_strided(whole.shape, whole.stride(), dtype=whole.dtype).copy_(whole)
+        func(new.as_strided(layout.shape, layout.stride, layout.offset), *rest, **options)
+        storage.know(KnownIntegers(new))
+        return target
+
+    return at_once
+
+
+def _source(func: Any, rest: Any) -> Any:
+    """The further arguments; what is copied may lie on the CPU."""
+    is_plain = func is aten.copy_.default and isinstance(rest[0], torch.Tensor) and rest[0].device == _CPU
+    return rest if is_plain else to_host(rest, floats=True)
+
+
+class HostOperation(NamedTuple):
+    """How an operation is carried out on the CPU, for ``lazynb.frontends.torch._short``."""
+
+    operation: Callable[..., Any]
+    kind: int
+    floats: bool
+
+
+COMPUTES, IS_ELEMENTWISE, WRITES = range(3)
+host_operations: dict[int, HostOperation] = {}
+"""By the ids of operations, without those whose arguments say how many elements they give."""
+
+
+def _register() -> None:
+    kinds = [
+        (_ELEMENTWISE, _elementwise, False),
+        (_OTHERS, _always, False),
+        (_SHAPED, _is_small_result, False),
+        # The numbers that these fill in do not change the dtype.
+        (_packets("masked_fill"), _elementwise, True),
+        (_packets("constant_pad_nd"), _is_small_result, True),
+    ]
+    for funcs, is_for_host, floats in kinds:
+        d.at_once.update({id(func): _functional_handler(func, is_for_host, floats) for func in funcs})
+        if is_for_host is not _is_small_result:
+            kind = IS_ELEMENTWISE if is_for_host is _elementwise else COMPUTES
+            host_operations.update({id(func): HostOperation(func._op, kind, floats) for func in funcs})
+    for name in _IN_PLACE:
+        packet = getattr(aten, name)
+        for func in (getattr(packet, overload) for overload in packet.overloads()):
+            d.at_once[id(func)] = _in_place_handler(func)
+            host_operations[id(func)] = HostOperation(func._op, WRITES, True)
+
+
+_register()

@@ -1,0 +1,395 @@
+"""PyTorch's own modules without parts (``Linear``, ``LayerNorm``, ``ReLU``): a call is one look-up, in C.
+
+Between the call of a module and its one operation lie a dozen of Python's and PyTorch's functions, which come
+to the same each time as long as the module is what it was. So a call is watched: which operation it comes to,
+and what of the module's it takes. Later ones go there at once (lazynb/frontends/torch/_short.c, ``of_leaf``)
+if nothing has changed: the module's attributes, hooks, the methods of its class and PyTorch's functions in
+them, the layout of what it is given. No gradient may be wanted, and no mode be on. Modules of users' are
+never taken for such: what they do is theirs to say, at each call.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Callable, Sequence
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn.modules import module as of_all
+
+from lazynb import jax_compat as jc
+from lazynb.frontends.torch.dispatch.dispatcher import recallable
+from lazynb.frontends.torch.dispatch.tensor_layout import results_of
+from lazynb.frontends.torch.dispatch.torch_replay import key_and_operands
+from lazynb.frontends.torch.torch_pytrees import register_container
+from lazynb.frontends.torch.torch_tensor import Tensor
+from lazynb.recording.lazy_trace import LazyTrace
+from lazynb.user_code.call_stack import cache_call_stack, cached_call_stacks, user_frame
+
+_MAX_ATTEMPTS = 3  # at the first call of all an operation may go a longer way
+_MAX_LAYOUTS = 16  # layouts of what a module is given
+
+
+class LeafCall(NamedTuple):
+    """What a call comes to.
+
+    Attributes:
+      operation: the ``id`` of an operation; None if the module gives back what it is given.
+      kinds: a letter for each argument: ``x`` is what the module is given, ``p`` a parameter, ``b`` a buffer,
+        ``c`` a constant.
+      items: the names of parameters and buffers, and the constants, in their places.
+      which: of several results, the module's; -1 if there is one.
+    """
+
+    operation: int | None
+    kinds: bytes
+    items: tuple[Any, ...]
+    which: int
+
+
+class LeafModule(NamedTuple):
+    """A module as it was when it was watched.
+
+    Attributes:
+      module: a weak reference to it.
+      names: of its attributes, in order.
+      values: of its attributes.
+      missing: the names of parameters and buffers that it could have.
+      methods: the names of what its class defines and ``forward`` may call, each followed by the function.
+      functions: the names of PyTorch's functions that these may call, each followed by the function.
+      ways: by the layout of what it is given. A number of attempts instead of a way says that none was found.
+    """
+
+    module: Any
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
+    missing: tuple[str, ...]
+    methods: tuple[Any, ...]
+    functions: tuple[Any, ...]
+    ways: dict[Any, Any]
+
+
+leaf_modules: dict[int, LeafModule] = {}
+"""By the ids of modules."""
+GLOBAL_HOOKS = tuple(
+    [hooks for name, hooks in vars(of_all).items() if name.startswith("_global_") and isinstance(hooks, dict)]
+)
+"""PyTorch's hooks for all modules."""
+FUNCTIONS = vars(torch.nn.functional)
+
+
+record_operations: Callable[[list[Any] | None], None] | None = None
+"""Has the operations of this thread noted, see ``lazynb.frontends.torch._short``; None where that was not
+built."""
+
+
+def call_replayed(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What ``module`` gives, or ``NotImplemented`` where a call is not known or C was not built."""
+    return NotImplemented
+
+
+def should_watch(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call of ``module`` is to be watched."""
+    if (
+        record_operations is None
+        or module._modules
+        or kwargs
+        or len(args) != 1
+        or args[0].__class__ is not Tensor
+    ):
+        return False
+    if torch.is_grad_enabled():
+        return False
+    if not type(module).__module__.startswith("torch.nn.modules."):
+        return False
+    leaf = leaf_modules.get(id(module))
+    if leaf is None or leaf.module() is not module or leaf.values != tuple(vars(module).values()):
+        return True
+    known = leaf.ways.get(args[0]._layout, 0)
+    return isinstance(known, int) and known < _MAX_ATTEMPTS
+
+
+def call_watched(module: torch.nn.Module, x: Any) -> Any:
+    """What ``module`` gives for ``x``; later calls may go at once."""
+    assert record_operations is not None
+    calls: list[Any] = []
+    record_operations(calls)
+    try:
+        result = module._call_impl(x)
+    finally:
+        record_operations(None)
+    _store_call(module, x._layout, _leaf_call(module, x, calls, result))
+    return result
+
+
+def _leaf_call(module: torch.nn.Module, x: Any, calls: list[Any], result: Any) -> LeafCall | None:
+    if not calls:
+        return LeafCall(None, b"", (), -1) if result is x else None
+    (func, args, kwargs, given), *others = calls
+    flags = recallable.get(id(func))
+    if others or kwargs or flags is None:
+        return None
+    found = results_of.get(key_and_operands(func, args, {}, flags[0])[0])
+    if found is None or found.steps or not found.recalled or (flags[1] and found.range is None):
+        return None
+    which = -1 if result is given else next((at for at, one in enumerate(given) if one is result), None)
+    named = [found for found in (_argument_source(module, x, one) for one in args) if found is not None]
+    if which is None or len(named) < len(args):
+        return None
+    return LeafCall(id(func), b"".join(kind for kind, _ in named), tuple([item for _, item in named]), which)
+
+
+def _argument_source(module: torch.nn.Module, x: Any, argument: Any) -> tuple[bytes, Any] | None:
+    """What an argument of the operation is, see :class:`Way`; None if that is not certain."""
+    if argument is x:
+        return b"x", None
+    for kind, tensors in ((b"p", module._parameters), (b"b", module._buffers)):
+        for name, tensor in tensors.items():
+            if tensor is argument and tensor is not None:
+                return kind, name
+    has_tensors = isinstance(argument, (torch.Tensor, dict)) or (
+        isinstance(argument, (list, tuple)) and any(isinstance(one, torch.Tensor) for one in argument)
+    )
+    return None if has_tensors else (b"c", argument)
+
+
+def _store_call(module: torch.nn.Module, layout: Any, way: LeafCall | None) -> None:
+    key, values = id(module), tuple(vars(module).values())
+    leaf = leaf_modules.get(key)
+    if leaf is None or leaf.module() is not module or leaf.values != values:
+        if any(isinstance(value, list) for name, value in vars(module).items() if not name.startswith("_")):
+            way = None  # it may be written to, and be the same object
+        leaf = leaf_modules[key] = _leaf_module(module, values)
+    if len(leaf.ways) > _MAX_LAYOUTS:
+        leaf.ways.clear()
+    leaf.ways[layout] = way or leaf.ways.get(layout, 0) + 1
+
+
+def _leaf_module(module: torch.nn.Module, values: tuple[Any, ...]) -> LeafModule:
+    key = id(module)
+
+    def forget(
+        gone: Any, known: dict[int, LeafModule] = leaf_modules
+    ) -> None:  # the name is gone when Python ends
+        if key in known and known[key].module is gone:
+            del known[key]
+
+    held = (*module._parameters.items(), *module._buffers.items())
+    methods, called = _methods(type(module))
+    functions = [item for name in called if callable(FUNCTIONS.get(name)) for item in (name, FUNCTIONS[name])]
+    return LeafModule(
+        module=weakref.ref(module, forget),
+        names=tuple(vars(module)),
+        values=values,
+        missing=tuple([name for name, one in held if one is None]),
+        methods=methods,
+        functions=tuple(functions),
+        ways={},
+    )
+
+
+def _methods(kind: type) -> tuple[tuple[Any, ...], list[str]]:
+    """``forward`` and the methods that it calls, each after its name, and all names in them."""
+    found: dict[str, Any] = {}
+    names = ["forward"]
+    for name in names:  # it grows
+        function = getattr(kind, name, None)
+        if name not in found and isinstance(function, types.FunctionType):
+            found[name] = function
+            names += [one for one in function.__code__.co_names if one not in names]
+    return tuple([item for pair in found.items() for item in pair]), names
+
+
+# ---- The path of the running module (``encoder.layer.1.attention``), written to JAX's name stack, as Flax
+# does
+# Drawings group by it. It enters no key: two modules of equal layers share their executables. A module with
+# parts runs in a frame that is a landmark on the way to the line of the user.
+#
+# PyTorch's hooks for all modules would tell the same, but where there are any, each call of a module goes the
+# long way through ``Module._call_impl``.
+
+Module = torch.nn.Module
+_MAX_NAMES = 10_000  # names, and scopes, that are kept
+_LISTS = (torch.nn.ModuleList, torch.nn.ModuleDict)
+
+
+class _Running(threading.local):
+    """What this thread is in.
+
+    Attributes:
+      modules: outermost first.
+      strangers: the ids of modules that are called in the outermost one and are no part of it.
+    """
+
+    def __init__(self) -> None:
+        self.modules: list[torch.nn.Module] = []
+        self.strangers: set[int] = set()
+
+
+module_stack = _Running()
+
+
+class _ModulePath(NamedTuple):
+    """What a module is called by, below another one that runs.
+
+    Attributes:
+      path: the keys that lead to it.
+      from_root: whether from the outermost module; otherwise from the module that runs.
+      name: the last key. An item of a list has the name of the list too: ``layer.1``.
+    """
+
+    path: tuple[str, ...]
+    from_root: bool
+    name: str
+
+
+# By the id of the module, which may be another module's by now: each use goes the path.
+module_paths: dict[int, _ModulePath] = {}
+
+
+def _name_of(module: torch.nn.Module) -> str:
+    """What the parent of ``module`` calls it; its class's name if it is no part of what runs."""
+    modules = module_stack.modules
+    if not modules:
+        module_stack.strangers.clear()
+        return type(module).__name__
+    known = module_paths.get(id(module))
+    if known is not None:
+        found: Any = modules[0] if known.from_root else modules[-1]
+        for key in known.path:
+            found = found._modules.get(key)
+            if found is None:
+                break
+        if found is module:
+            return known.name
+    if id(module) in module_stack.strangers:
+        return type(module).__name__
+    return _searched(module, modules)
+
+
+def _searched(module: torch.nn.Module, modules: Sequence[torch.nn.Module]) -> str:
+    for from_root in (False, True):
+        start = modules[0] if from_root else modules[-1]
+        for path, found in start.named_modules():
+            if found is module and path:
+                keys = tuple(path.split("."))
+                if len(module_paths) > _MAX_NAMES:
+                    module_paths.clear()
+                module_paths[id(module)] = _ModulePath(keys, from_root, _last_name(start, keys))
+                return module_paths[id(module)].name
+    module_stack.strangers.add(id(module))
+    return type(module).__name__
+
+
+def _last_name(start: torch.nn.Module, keys: Sequence[str]) -> str:
+    """The last of ``keys``, with those before it that are lists."""
+    holders: list[Any] = [start]
+    for key in keys[:-1]:
+        holders.append(holders[-1]._modules[key])
+    first = len(keys) - 1
+    while first and isinstance(holders[first], _LISTS):
+        first -= 1
+    return ".".join(keys[first:])
+
+
+# The scopes inside of a scope, by its id and the name. They keep the outer scope.
+scopes_inside: dict[tuple[int, str], tuple[Any, Any]] = {}
+
+
+def _scope_inside(outer: Any, name: str) -> Any:
+    """The scope ``name`` inside of ``outer``: the same object each time, by which recording knows it."""
+    known = scopes_inside.get((id(outer), name))
+    if known is None:
+        if len(scopes_inside) > _MAX_NAMES:
+            scopes_inside.clear()
+        known = scopes_inside[id(outer), name] = outer, jc.extend_scope(outer, name)
+    return known[1]
+
+
+class _CallStandIn(NamedTuple):
+    """Stands for the frame of the module that the user's line calls."""
+
+    f_code: CodeType
+
+
+@functools.lru_cache(_MAX_NAMES)
+def _code_named(name: str) -> CodeType:
+    return (lambda: None).__code__.replace(co_name=name)
+
+
+def _add_landmark(frame: FrameType, module: torch.nn.Module) -> None:
+    """Makes ``frame``, in which ``module`` is to run, a landmark."""
+    user, called, call = user_frame(frame)
+    if not call:
+        called = (_CallStandIn(_code_named(_name_of(module))),)  # type: ignore[assignment]
+    cache_call_stack(frame, user, called, call)
+
+
+def scope_of(module: torch.nn.Module) -> Any:
+    """The scope in which ``module`` runs now, in C, or None where it is not known or C was not built."""
+    return None
+
+
+def _with_scope(own: Callable[..., Any]) -> Callable[..., Any]:
+    """PyTorch's ``own`` call of a module, in a scope while this thread is lazy."""
+    ambient, scopes, this = jc.trace_state, jc.source_context, module_stack
+
+    @functools.wraps(own)
+    def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if ambient.value.__class__ is not LazyTrace or self._compiled_call_impl is not None:
+            return own(self, *args, **kwargs)
+        result = call_replayed(self, args, kwargs)
+        if result is not NotImplemented:
+            return result
+        modules, outer = this.modules, scopes.context
+        depth, frame = len(modules), None
+        try:
+            scope = scope_of(self)
+            if scope is None:
+                scope = _scope_inside(outer, _name_of(self))
+            has_parts = bool(self._modules)
+            if has_parts:
+                frame = sys._getframe()
+                _add_landmark(frame, self)
+            modules.append(self)
+            scopes.context = scope
+            if not has_parts and should_watch(self, args, kwargs):
+                result = call_watched(self, args[0])
+            else:
+                result = self._call_impl(*args, **kwargs)
+            if not depth:
+                register_container(type(result))
+            return result
+        finally:
+            del modules[depth:]
+            scopes.context = outer
+            if frame is not None:
+                cached_call_stacks.pop(id(frame), None)
+                del frame
+
+    return __call__
+
+
+_original_call: Callable[..., Any] | None = None
+_scoped_call: Callable[..., Any] | None = None
+
+
+def install() -> None:
+    """Follows the modules that are called."""
+    global _original_call, _scoped_call
+    if _scoped_call is None:
+        _original_call = Module.__call__
+        _scoped_call = Module.__call__ = _with_scope(_original_call)  # type: ignore[method-assign]
+
+
+def uninstall() -> None:
+    """Undoes :func:`install`; what others have put in place since stays."""
+    global _original_call, _scoped_call
+    if _scoped_call is not None and Module.__call__ is _scoped_call:
+        Module.__call__ = _original_call  # type: ignore[method-assign,assignment]
+    _original_call = _scoped_call = None

@@ -1,0 +1,432 @@
+"""The tensor on device ``jax``: a tensor of PyTorch's outside, an array of JAX's inside.
+
+It is a ``torchax.tensor.Tensor``, so torchax's own functions take it. Three things differ, as unmodified code
+relies on them: views share memory, autograd is PyTorch's own, and so are dtypes (``int64`` stays ``int64``).
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+
+from lazynb import jax_compat as jc
+from lazynb.frontends.torch import tensor_values
+from lazynb.frontends.torch.dispatch import complex32, known_integers, replay_context, view_steps
+from lazynb.frontends.torch.dispatch.complex32 import ViewStep
+from lazynb.frontends.torch.dispatch.replay_context import in_64_bit, record_or_replay
+from lazynb.frontends.torch.dispatch.tensor_layout import Layout, check_dense
+from lazynb.frontends.torch.dispatch.view_steps import Storage, StorageHandle
+from lazynb.frontends.torch.torch_requirements import import_torchax
+from lazynb.recording.external_arrays import held_outside, new_array
+from lazynb.recording.lazy_tensor import LazyTensor, tool_access
+from lazynb.recording.lazy_trace import every_trace
+
+torchax = import_torchax()
+_Base: Any = torchax.tensor.Tensor
+DEVICE = torch.device("privateuseone:0")
+_MAX_RANK = 64
+_CONJUGATES = view_steps.CONJUGATE, complex32.CONJUGATE
+_NEGATIVES = view_steps.NEGATIVE, complex32.NEGATIVE
+_ON_CPU = (1, 0)  # DLPack's number for the CPU, and which one
+
+
+_make = torch.Tensor._make_wrapper_subclass  # called by place, which takes a third of the time
+
+
+def dispatch_in_python(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """``Tensor.__torch_dispatch__`` in Python."""
+    return _dispatch(func, args, kwargs or {})
+
+
+class Tensor(_Base):
+    """A PyTorch tensor on device ``jax``.
+
+    ``shape``, ``dtype``, ``device``, ``grad`` and the rest are PyTorch's. Operations on it reach JAX, and are
+    recorded while lazy mode is on. ``repr`` never runs anything. ``.item()``, ``float(t)``, ``.tolist()``,
+    ``.numpy()``, ``.cpu()``, ``print(t)`` and ``if t:`` give what PyTorch gives, and are trace breaks if the
+    value is pending.
+    """
+
+    _storage: Storage
+    _steps: tuple[ViewStep, ...]
+    _layout: Layout
+    # The values of a view, and the version of its storage from which they are.
+    _value: Any = None
+    _seen = -1
+
+    @staticmethod
+    def __new__(cls, storage: Storage, layout: Layout, steps: tuple[ViewStep, ...] = ()) -> Tensor:
+        tensor = _make(
+            cls, layout.shape, layout.stride, layout.offset or None, None, layout.dtype, torch.strided, DEVICE
+        )
+        tensor._storage, tensor._layout, tensor._steps = storage, layout, steps
+        return tensor
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_dispatch__ = staticmethod(
+        dispatch_in_python
+    )  # :mod:`lazynb.frontends.torch.native_dispatch` may replace it
+
+    # torchax's tensor has its own of these; here PyTorch's are right.
+    shape = torch.Tensor.shape
+    ndim = torch.Tensor.ndim
+    dtype = torch.Tensor.dtype
+    device = torch.Tensor.device
+    dim = torch.Tensor.dim
+    detach = torch.Tensor.detach
+    flatten = torch.Tensor.flatten
+    type_as = torch.Tensor.type_as
+    __setitem__ = torch.Tensor.__setitem__
+
+    @property
+    def data(self) -> Any:
+        """The same memory, without autograd."""
+        return self.detach()
+
+    @data.setter
+    def data(self, new: Any) -> None:
+        if not isinstance(new, Tensor):
+            raise RuntimeError(
+                "incompatible tensor type: .data of a tensor on device jax takes one of the same device"
+            )
+        torch.Tensor.data.__set__(self, new)  # type: ignore[attr-defined]
+        self._storage, self._layout, self._steps, self._seen = new._storage, new._layout, new._steps, -1
+
+    # ---- the array -----------------------------------------------------------------------------------------
+
+    @property
+    def _elem(self) -> Any:
+        """The array with this tensor's values, maybe pending."""
+        storage = self._storage
+        if not self._steps:
+            return storage.value if storage.value is not None else storage.read()
+        if self._seen != storage.version:
+            value = None if storage.host is None else known_integers.array_of_view(self)
+            self._value, self._seen = self._read() if value is None else value, storage.version
+        return self._value
+
+    @_elem.setter
+    def _elem(self, new: Any) -> None:
+        """Writes to the tensor: its storage gets a new array."""
+        storage = self._storage
+        if not self._steps:
+            storage.write(new)
+            return
+        arrays = [storage.read()]
+        for step in self._steps[:-1]:
+            arrays.append(step.read(arrays[-1]))
+        value = new
+        for step, array in zip(reversed(self._steps), reversed(arrays), strict=True):
+            value = step.write(array, value)
+        storage.write(value)
+
+    def _read(self) -> Any:
+        """The values of a view: the steps from its storage are recalled as one call."""
+        value, steps = self._storage.read(), self._steps
+        known = replay_context.replay_call(steps, (value,), False, sys._getframe(2))
+        if known is not None:
+            return known
+
+        def read(value: Any) -> Any:
+            for step in steps:
+                value = step.read(value)
+            return value
+
+        with in_64_bit():
+            return record_or_replay(steps, read, (value,))
+
+    @property
+    def _env(self) -> Any:
+        return torchax.default_env()
+
+    def jax(self) -> jax.Array:
+        """The values as an array of JAX's: a ``LazyTensor`` while they are pending.
+
+        It shares no memory that can be written to. JAX has no complex32: such values are complex64.
+        """
+        return (
+            complex32.to_complex64(self._elem)
+            if self.dtype is complex32.COMPLEX32
+            else mark_held_outside(self._elem)
+        )
+
+    @property
+    def jax_device(self) -> Any:
+        return self._elem.device
+
+    # ---- what needs the values; each gives its trace break a kind ------------------------------------------
+
+    def __bool__(self) -> bool:
+        if self.numel() != 1:
+            return super().__bool__()
+        return bool(_scalar(self, "bool"))
+
+    def __float__(self) -> float:
+        if self.numel() != 1:
+            return super().__float__()
+        return float(_scalar(self, "float"))
+
+    def __int__(self) -> int:
+        if self.numel() != 1:
+            return super().__int__()
+        return int(_scalar(self, "int"))
+
+    def __complex__(self) -> complex:
+        if self.numel() != 1:
+            return super().__complex__()
+        return complex(_scalar(self, "complex"))
+
+    def __index__(self) -> int:
+        is_whole = not (self.dtype.is_floating_point or self.dtype.is_complex)
+        if self.numel() != 1 or not is_whole:
+            return super().__index__()
+        return int(_scalar(self, "index"))
+
+    def __contains__(self, element: Any) -> bool:
+        is_equal = (self == element).any()
+        return bool(_scalar(is_equal, "contains"))
+
+    def item(self) -> Any:
+        if self.numel() != 1:
+            return super().item()
+        return _scalar(self, "item")
+
+    def tolist(self) -> Any:
+        return to_cpu(self, "tolist").tolist()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The values, as an array that shares no memory with the tensor.
+
+        PyTorch takes tensors on the CPU alone without ``force``. This takes the tensor, as torchax's does.
+        """
+        if self.requires_grad and not force and torch.is_grad_enabled():
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
+        return to_cpu(self, "asarray").numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        values = self.numpy()
+        return values if dtype is None else values.astype(dtype)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The values for another library: on the CPU, in memory of their own.
+
+        A lazy array has no memory, and one of JAX's must not be written to.
+
+        Raises:
+          BufferError: the other library asks for a device that is not the CPU, or for no copy; or the tensor
+            requires a gradient.
+        """
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if options.get("dl_device") not in (None, _ON_CPU):
+            raise BufferError("lazynb.torch: through DLPack a tensor on device jax is given on the CPU")
+        if options.get("copy") is False:
+            raise BufferError("lazynb.torch: through DLPack a tensor on device jax is given as a copy")
+        return to_cpu(self, "asarray", "DLPack").__dlpack__(max_version=options.get("max_version"))
+
+    def __dlpack_device__(self) -> Any:
+        return _ON_CPU
+
+    def untyped_storage(self) -> Any:  # PyTorch's own class can hold no array
+        """The memory, to be compared: see
+        :class:`lazynb.frontends.torch.dispatch.view_steps.StorageHandle`."""
+        return StorageHandle(self._storage)
+
+    def data_ptr(self) -> int:
+        """A number that stands for the place of the first element; nothing can be read there."""
+        return int(self.untyped_storage().data_ptr()) + self._layout.offset * self._layout.dtype.itemsize
+
+    def resolve_conj(self) -> Any:
+        """A copy if this is a conjugate that shares memory, else the tensor itself."""
+        return self.clone() if any(step in self._steps for step in _CONJUGATES) else self
+
+    def resolve_neg(self) -> Any:
+        """A copy if this is a negative that shares memory, else the tensor itself."""
+        return self.clone() if any(step in self._steps for step in _NEGATIVES) else self
+
+    def share_memory_(self) -> Any:
+        raise NotImplementedError(
+            "lazynb.torch: memory on device jax belongs to one process; share a copy: t.cpu().share_memory_()"
+        )
+
+    def is_shared(self) -> bool:
+        return False
+
+    def cpu(self, memory_format: Any = torch.preserve_format) -> torch.Tensor:
+        return self.to("cpu", memory_format=memory_format)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if isinstance(self, torch.nn.Parameter):
+            return torch._utils._rebuild_parameter, (self.data, self.requires_grad, {})
+        with torch.no_grad():
+            plain = to_cpu(self, "pickle")
+        state = (plain, self.dtype, str(self.device), self.requires_grad)
+        return torch._utils._rebuild_device_tensor_from_cpu_tensor, state
+
+    def __copy__(self) -> Any:
+        """A tensor in the same memory, as PyTorch gives."""
+        new: Any = self.detach()
+        if isinstance(self, torch.nn.Parameter):
+            new = torch.nn.Parameter(new, self.requires_grad)
+        else:
+            new.requires_grad_(self.requires_grad)
+        for name, value in self.__dict__.items():
+            new.__dict__.setdefault(name, value)
+        return new
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
+                "the moment.  If you were attempting to deepcopy a module, this may be because of a "
+                "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001"
+            )
+        if isinstance(self, torch.nn.Parameter):  # PyTorch gives it memory of its own, and no gradient
+            with torch.no_grad():
+                memo[id(self)] = torch.nn.Parameter(self.detach().clone(), self.requires_grad)
+            return memo[id(self)]
+        new: Any = Tensor.__new__(type(self), _copied(self._storage, memo), self._layout, self._steps)
+        memo[id(self)] = new.requires_grad_(self.requires_grad)
+        if self.grad is not None:
+            new.grad = self.grad.__deepcopy__(memo)
+        return new
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return tensor_values.repr_without_run(self, to_cpu)
+
+    def __str__(self) -> str:
+        if tool_access.active:
+            return tensor_values.repr_without_run(self, to_cpu)
+        return tensor_values.value_text(self, to_cpu(self, "print"))
+
+    def __format__(self, spec: str) -> str:
+        if tool_access.active:
+            return tensor_values.repr_without_run(self, to_cpu)
+        if self.dim() == 0:
+            return format(_scalar(self, "format"), spec)
+        return format(tensor_values.value_text(self, to_cpu(self, "format")), spec)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        value = self._elem
+        if isinstance(value, LazyTensor) and value.is_pending:
+            bundle = value._repr_mimebundle_()
+            return {**bundle, "text/plain": repr(self)}
+        return {"text/plain": repr(self)}
+
+    def __coerce_same_metadata_as_tangent__(self, *_: Any) -> Any:
+        """What ``torch.compile`` asks of a gradient that is no plain tensor."""
+        return self
+
+    def torch(self) -> Any:  # the last method, as its name hides the module from those after it
+        """The values as a tensor on the CPU; a trace break while they are pending."""
+        return to_cpu(self, "asarray", "Tensor.torch")
+
+
+def _copied(storage: Storage, memo: Any) -> Storage:
+    """A copy of ``storage``, the same one for all tensors of one ``copy.deepcopy`` that share it."""
+    copy = memo.get(id(storage))
+    if copy is None:
+        copy = memo[id(storage)] = storage.copied()
+        memo.setdefault(id(memo), []).append(storage)  # what the memo knows by its id has to stay alive
+    return copy
+
+
+def mark_held_outside(value: Any) -> Any:
+    """An array that other code may hold from here on, and delete or give away while a program waits for it.
+
+    No other array of a storage is looked after: a model is recorded without a guard for each parameter.
+    """
+    if value.__class__ is jc.ArrayImpl and id(value) not in held_outside.ids:
+        held_outside.add(value)
+        for trace in every_trace():
+            trace.secure(value)
+    return value
+
+
+def wrap(value: Any, layout: Layout) -> Tensor:
+    """A new tensor with the values ``value``."""
+    return Tensor.__new__(Tensor, Storage(value, layout), layout)
+
+
+def force_value(value: Any, kind: str, detail: str = "") -> Any:
+    """The array itself; a trace break of ``kind`` if it is pending."""
+    return value._force(kind, detail) if isinstance(value, LazyTensor) else value
+
+
+def to_cpu(tensor: Tensor, kind: str, detail: str = "") -> torch.Tensor:
+    """The values as a tensor on the CPU, with memory of its own."""
+    plain = known_integers.force_values(tensor, kind, detail)
+    if plain is not None:
+        return plain.clone(memory_format=torch.contiguous_format)
+    array = force_value(tensor._elem, kind, detail)
+    return array_to_torch(array, tensor.dtype).detach()
+
+
+def array_to_torch(value: Any, dtype: torch.dtype) -> torch.Tensor:
+    """A tensor on the CPU with the values of a concrete array of the corresponding dtype."""
+    plain = np.array(value)
+    if dtype is complex32.COMPLEX32:
+        return torch.from_numpy(plain.view(np.int32)).view(dtype)
+    if plain.dtype.kind == "V" or plain.dtype.name in _NOT_NUMPY_DTYPES:  # types that NumPy does not have
+        bits = np.dtype(f"int{8 * plain.dtype.itemsize}")
+        return torch.from_numpy(plain.view(bits)).view(dtype)
+    return torch.from_numpy(plain)
+
+
+_NOT_NUMPY_DTYPES = {"bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"}
+
+
+def torch_to_array(tensor: torch.Tensor) -> Any:
+    """An array with the values of a tensor on the CPU, copied: the tensor may be written to afterwards.
+
+    Raises:
+      NotDense: the tensor is sparse, quantised or nested.
+      RuntimeError: it has more axes than NumPy and JAX allow.
+      NotImplementedError: it has no values, as on device ``meta``.
+    """
+    check_dense(tensor)
+    if tensor.dim() > _MAX_RANK:
+        raise RuntimeError(f"only tensors with up to {_MAX_RANK} dims are supported")
+    if tensor.is_meta:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    jax_type = complex32.jax_dtype(plain.dtype)
+    if plain.dtype is complex32.COMPLEX32 or jax_type.name in _NOT_NUMPY_DTYPES:
+        bits = {1: torch.int8, 2: torch.int16, 4: torch.int32}[plain.element_size()]
+        values = np.from_dlpack(plain.contiguous().view(bits)).view(jax_type)
+    else:
+        values = np.from_dlpack(plain)  # ``numpy()`` would forbid the user to resize the tensor
+    return new_array(values)
+
+
+def _scalar(tensor: Tensor, kind: str) -> Any:
+    plain = known_integers.force_values(tensor, kind)
+    if plain is not None:
+        return plain.item()
+    value = tensor._elem
+    if isinstance(value, LazyTensor):
+        value = value._force(kind)
+    if tensor.dtype is complex32.COMPLEX32:
+        return array_to_torch(value, tensor.dtype).item()
+    return np.asarray(value).reshape(()).item()
+
+
+def _dispatch(func: Any, args: Any, kwargs: Any) -> Any:
+    raise RuntimeError("lazynb.torch.enable() was not called")
+
+
+def set_dispatch(function: Any) -> None:
+    """Sets the function that carries out PyTorch's operations."""
+    global _dispatch
+    _dispatch = function

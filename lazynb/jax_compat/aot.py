@@ -1,0 +1,214 @@
+"""Programs without the devices that the user's arrays lie on: JAX's types and operations may name them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax._src import compiler as _compiler, core as _core, mesh as _mesh
+from jax._src.interpreters import mlir as _mlir, pxla as _pxla
+from jax._src.lib import xla_client as _xc
+from jax._src.lib.mlir import ir as _ir
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+
+from lazynb.jax_compat.jax_arrays import UNSPECIFIED
+from lazynb.jax_compat.jax_config import without_mesh
+from lazynb.jax_compat.jaxprs import ClosedJaxpr, Jaxpr, constants, eqn_context, is_jaxpr, new_var
+
+# ---- Programs for devices that are not there: lowered here, compiled in a process that has their compiler
+
+
+class SerializedLowering(NamedTuple):
+    """What a compiler must be given.
+
+    Attributes:
+      module: StableHLO as MLIR's bytecode.
+      spread_inputs, spread_results: for each input and result, whether the partitioner chooses its sharding.
+      is_hlo: whether ``module`` is the text of a module of HLO instead.
+    """
+
+    module: bytes
+    spread_inputs: tuple[bool, ...]
+    spread_results: tuple[bool, ...]
+    is_hlo: bool = False
+
+
+def lowering_of(lowered: jax.stages.Lowered) -> SerializedLowering:
+    """What ``lowered`` holds, for another process."""
+    buffer = io.BytesIO()
+    module: Any = lowered.compiler_ir("stablehlo")
+    module.operation.write_bytecode(buffer)
+    known: Any = lowered._lowering
+    arguments = known.compile_args
+    inputs, results = _pxla.get_prop_to_input_output(
+        arguments["in_shardings"], arguments["out_shardings"], len(arguments["ordered_effects"])
+    )
+    return SerializedLowering(buffer.getvalue(), inputs, results)
+
+
+def kept_arguments(lowered: jax.stages.Lowered) -> list[int]:
+    """The positions of the arguments that the module of ``lowered`` takes: those that nothing reads are left
+    out of it."""
+    known: Any = lowered._lowering
+    return sorted(known.compile_args["kept_var_idx"])
+
+
+def lowering_of_hlo(text: str) -> SerializedLowering:
+    """That of a module of HLO, which :func:`compile_for` reads. The layouts of its arguments and results are
+    for the compiler to choose."""
+    return SerializedLowering(text.encode(), (), (), is_hlo=True)
+
+
+def _read_hlo(text: str) -> SerializedLowering:
+    """Raises ValueError, or an error of XLA's, if ``text`` is no module, or has what StableHLO has not."""
+    from jaxlib import _hlo, _jax
+
+    module = _hlo.hlo_module_from_text(text)
+    code = _jax.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto())
+    with _mlir.make_ir_context():
+        parsed: Any = _ir.Module.parse(code)
+        [main] = [each for each in parsed.body.operations if each.attributes["sym_name"].value == "main"]
+        free = _ir.DictAttr.get({"mhlo.layout_mode": _ir.StringAttr.get("auto")})
+        inputs, results = len(main.type.inputs), len(main.type.results)
+        main.attributes["arg_attrs"] = _ir.ArrayAttr.get([free] * inputs)
+        main.attributes["res_attrs"] = _ir.ArrayAttr.get([free] * results)
+        buffer = io.BytesIO()
+        parsed.operation.write_bytecode(buffer)
+    return SerializedLowering(buffer.getvalue(), (False,) * inputs, (False,) * results)
+
+
+def compile_for(devices: Sequence[Any], lowering: SerializedLowering, options: Mapping[str, Any]) -> Any:
+    """The executable that XLA makes of ``lowering`` for ``devices`` of a topology; it cannot run.
+
+    Raises the compiler's own error.
+    """
+    if lowering.is_hlo:
+        lowering = _read_hlo(lowering.module.decode())
+    backend = devices[0].client
+    settings = _compiler.get_compile_options(
+        num_replicas=1,
+        num_partitions=len(devices),
+        device_assignment=np.array(devices).reshape(1, len(devices)),
+        env_options_overrides=dict(options),
+        backend=backend,
+    )
+    build = settings.executable_build_options
+    build.allow_spmd_sharding_propagation_to_parameters = list(lowering.spread_inputs)
+    build.allow_spmd_sharding_propagation_to_output = list(lowering.spread_results)
+    with _mlir.make_ir_context():
+        module = _ir.Module.parse(lowering.module)
+        placed = _xc.DeviceList(tuple(devices))
+        return _compiler.backend_compile_and_load(backend, module, placed, settings, [])
+
+
+def optimised_text(executable: Any) -> str:
+    """The optimised HLO of an executable of :func:`compile_for`."""
+    return "\n\n".join(module.to_string() for module in executable.hlo_modules())
+
+
+_NO_MESH = AbstractMesh((), ())
+_OF_JIT = ("in_shardings", "out_shardings")
+_MOVES = ("reshard", "mesh_cast")  # the value stays what it is
+
+
+def without_devices(jaxpr: Any, mesh: AbstractMesh | None = None) -> Any:
+    """A closed jaxpr like ``jaxpr`` that does not say on which devices an array lies.
+
+    Arguments:
+      mesh: the sharding constraints that name axes of it alone are kept, as ones on it.
+    """
+    return _DeviceRemover(mesh).jaxpr(jaxpr)
+
+
+class _DeviceRemover:
+    def __init__(self, mesh: AbstractMesh | None):
+        self._mesh = mesh
+        # by the ``id`` of their originals: what is one function stays one
+        self._made: dict[int, Any] = {}
+
+    def jaxpr(self, jaxpr: Any) -> Any:
+        if id(jaxpr) not in self._made:
+            if ClosedJaxpr is not Jaxpr and isinstance(jaxpr, ClosedJaxpr):
+                made = ClosedJaxpr(self.jaxpr(getattr(jaxpr, "jaxpr")), constants(jaxpr))  # noqa: B009 - mypy
+            else:
+                made = self._open(jaxpr)
+            self._made[id(jaxpr)] = made
+        return self._made[id(jaxpr)]
+
+    def _open(self, jaxpr: Any) -> Any:
+        renamed: dict[Any, Any] = {}
+
+        def new(variables: Sequence[Any]) -> list[Any]:
+            return [_renamed(variable, renamed) for variable in variables]
+
+        constvars, invars, eqns = new(jaxpr.constvars), new(jaxpr.invars), []
+        for equation in jaxpr.eqns:
+            if self._is_no_more(equation):
+                renamed[equation.outvars[0]] = new(equation.invars)[0]
+            else:
+                eqns.append(self._equation(equation, new))
+        return jaxpr.replace(constvars=constvars, invars=invars, eqns=eqns, outvars=new(jaxpr.outvars))
+
+    def _is_no_more(self, equation: Any) -> bool:
+        """Whether an equation says only where its operand shall lie, on a mesh that is not this one."""
+        name = equation.primitive.name
+        return name in _MOVES or (name == "sharding_constraint" and self._here(equation.params) is None)
+
+    def _here(self, params: dict[str, Any]) -> NamedSharding | None:
+        """The sharding of a constraint on this mesh; None if there is none."""
+        asked = params["sharding"]
+        if self._mesh is None or not isinstance(asked, NamedSharding):
+            return None
+        axes = {axis for part in asked.spec for axis in (part if isinstance(part, tuple) else (part,))}
+        known = {None, PartitionSpec.UNCONSTRAINED, *self._mesh.axis_names}
+        return NamedSharding(self._mesh, asked.spec) if axes <= known else None
+
+    def _equation(self, equation: Any, new: Callable[[Sequence[Any]], list[Any]]) -> Any:
+        params = {name: self._parameter(name, value) for name, value in equation.params.items()}
+        if equation.primitive.name == "sharding_constraint":
+            params.update(sharding=self._here(equation.params), context_mesh=_NO_MESH)
+        return equation.replace(
+            invars=new(equation.invars),
+            outvars=new(equation.outvars),
+            params=params,
+            ctx=_context(equation.ctx),
+        )
+
+    def _parameter(self, name: str, value: Any) -> Any:
+        if is_jaxpr(value):
+            return self.jaxpr(value)
+        if name in _OF_JIT:
+            return (UNSPECIFIED,) * len(value)
+        if name == "ctx_mesh":
+            return _NO_MESH if isinstance(value, AbstractMesh) else _mesh.empty_concrete_mesh
+        if isinstance(value, NamedSharding | PartitionSpec):
+            return None
+        if isinstance(value, tuple | list) and any(map(is_jaxpr, value)):
+            return type(value)([self._parameter(name, one) for one in value])
+        return value
+
+
+def _renamed(variable: Any, renamed: dict[Any, Any]) -> Any:
+    if isinstance(variable, _core.Literal):
+        return variable
+    if variable not in renamed:
+        aval = _type(variable.aval)
+        renamed[variable] = _core.DropVar(aval) if isinstance(variable, _core.DropVar) else new_var(aval)
+    return renamed[variable]
+
+
+def _type(aval: Any) -> Any:
+    if not isinstance(aval, _core.ShapedArray):
+        return aval
+    return aval.update(sharding=NamedSharding(_NO_MESH, PartitionSpec(*[None] * aval.ndim)))
+
+
+def _context(context: Any) -> Any:
+    """The settings of an equation, under no mesh."""
+    if context.cur_abstract_mesh.empty:
+        return context
+    with context.manager, without_mesh():
+        return eqn_context()

@@ -1,0 +1,301 @@
+"""Concrete arrays, their types and their shardings."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import (
+    array as _array,
+    config as _config,
+    core as _core,
+    dtypes as _dtypes,
+    literals as _literals,
+    sharding_impls as _sharding_impls,
+)
+from jax._src.interpreters import mlir as _mlir
+from jax._src.lax import lax as _lax_internal
+from jax._src.numpy import array_methods as _array_methods
+from jax.sharding import Mesh, NamedSharding
+
+from lazynb.jax_compat.tracers import eval_trace, set_current_trace, typeof
+
+ShapedArray = _core.ShapedArray
+ArrayImpl = _array.ArrayImpl
+TypedNdArray = _literals.TypedNdArray
+TYPED_SCALARS: tuple[type, ...] = (_literals.TypedInt, _literals.TypedFloat, _literals.TypedComplex)
+float0 = _dtypes.float0
+
+
+def abstract(value: Any) -> Any:
+    """Shape, dtype and (if committed) sharding of an argument. Returns a NumPy array or scalar itself."""
+    if is_host_array(value) or isinstance(value, jax.ShapeDtypeStruct):
+        return value
+    aval = typeof(value)
+    return jax.ShapeDtypeStruct(
+        aval.shape,
+        aval.dtype,
+        weak_type=aval.weak_type,
+        sharding=value.sharding if is_committed(value) else None,
+    )
+
+
+def is_committed(value: Any) -> bool:
+    """Whether JAX may not move the array to another device."""
+    return bool(getattr(value, "committed", False))
+
+
+def device_assignment(sharding: Any) -> tuple[Any, ...]:
+    """The devices of ``sharding``, in its order."""
+    return tuple(sharding._device_assignment)
+
+
+def uncommitted(value: Any) -> Any:
+    """The same buffer as an array that JAX may move. A value that is no plain array is returned as it is.
+
+    An executable with one committed input returns only committed outputs. Eager JAX computes some of these
+    from uncommitted values alone, and leaves them uncommitted.
+    """
+    if type(value) is not ArrayImpl or not value._committed:
+        return value
+    return ArrayImpl(value.aval, value.sharding, value._arrays, committed=False, _skip_checks=True)
+
+
+def committed(value: Any, device: Any) -> Any:
+    """The same buffer, which is on ``device``, as an array that JAX may not move. A value that is no plain
+    array, or lies on a mesh (of one device), is returned as it is."""
+    if type(value) is not ArrayImpl or (value._committed and isinstance(value.sharding, NamedSharding)):
+        return value
+    return ArrayImpl(
+        value.aval, uncommitted_sharding(device), value._arrays, committed=True, _skip_checks=True
+    )
+
+
+numpy_array_p = _core.Primitive("numpy_array")
+"""Makes an array as NumPy has it: committed to no device, though the operand may be."""
+numpy_array_p.def_impl(lambda operand: uncommitted(operand.copy()))
+numpy_array_p.def_abstract_eval(lambda aval: aval)
+_mlir.register_lowering(numpy_array_p, lambda _, operand: [operand])
+
+
+def narrows_without_x64(dtype: Any) -> bool:
+    """Whether a compiled call makes a scalar of ``dtype`` narrower.
+
+    Without 64-bit mode it does so. 64-bit arrays, which 0.12 makes on demand in that mode, keep their dtype.
+    """
+    return not _config.enable_x64.value and _dtypes.canonicalize_dtype(dtype) != dtype
+
+
+def weak_scalar(value: Any) -> Any:
+    """The Python number in one of JAX's typed scalars.
+
+    Raises:
+      TypeError: ``value`` is none of these.
+    """
+    for python_type in (int, float, complex):
+        if isinstance(value, python_type):
+            return python_type(value)
+    raise TypeError(type(value))
+
+
+def to_device_array(value: Any) -> Any:
+    """The concrete array that eager JAX makes of ``value`` (NumPy array or scalar)."""
+    with set_current_trace(eval_trace):
+        return eval_trace.stage_value(value)
+
+
+def can_be_returned(aval: Any) -> bool:
+    """Whether a program returns a value of type ``aval`` as an array. A token, a reference, a float0 and
+    elements of types that JAX does not know are returned as something else."""
+    return isinstance(aval, ShapedArray) and aval.dtype != float0 and not has_custom_dtype(aval)
+
+
+def has_custom_dtype(aval: Any) -> bool:
+    """Whether the elements of an array are strings, or of a type that the user or a library added to JAX.
+    Random keys are not counted."""
+    return isinstance(aval.dtype, _dtypes.ExtendedDType | np.dtypes.StringDType) and not is_key(aval)
+
+
+def is_on_mesh(aval: Any) -> bool:
+    """Whether the type of an array says how it lies on a mesh."""
+    return not aval.sharding.mesh.empty
+
+
+def is_auto(aval: Any) -> bool:
+    """Whether the type says nothing of how the array lies on its mesh: each axis is Auto. The cotangent of a
+    sharded value has such a type, and is on one device, uncommitted, until it meets the others."""
+    return bool(aval.sharding.mesh.are_all_axes_auto)
+
+
+def is_sharded_along_first_axis(aval: Any) -> bool:
+    """Whether the type says that the first axis lies on several devices. JAX slices no such axis."""
+    spec = aval.sharding.spec
+    return bool(aval.ndim and len(spec) and spec[0] is not None)
+
+
+def explicit_sharding(aval: Any, devices: tuple[Any, ...]) -> Any:
+    """The sharding of a result of type ``aval`` that a program on ``devices`` gives; None if XLA chooses it.
+
+    JAX pins it if the type says how the array lies along each axis of its mesh
+    (``pxla._concretize_abstract_out_shardings``).
+    """
+    mesh = aval.sharding.mesh
+    if mesh.empty or not mesh.are_all_axes_explicit or mesh.size != len(devices):
+        return None
+    kind = _core.mem_space_to_kind(aval.memory_space) or devices[0].default_memory().kind
+    return NamedSharding(_concrete_mesh(mesh, devices), aval.sharding.spec, memory_kind=kind)
+
+
+def is_plain_named_sharding(sharding: Any) -> bool:
+    """Whether ``sharding`` says how an array lies on the devices of a mesh along each of its axes, in their
+    usual memory, and nothing of sums that are still to be made."""
+    return _is_complete_sharding(sharding) and not (sharding.spec.unreduced or sharding.spec.reduced)
+
+
+def _is_complete_sharding(sharding: Any) -> bool:
+    if not isinstance(sharding, NamedSharding) or not is_concrete_sharding(sharding):
+        return False
+    if _mlir.contains_unconstrained(sharding):
+        return False
+    usual = device_assignment(sharding)[0].default_memory().kind
+    return sharding.is_fully_addressable and sharding.memory_kind in (None, usual)
+
+
+def named_sharding(primitive: Any, params: dict[str, Any], number: int) -> Any:
+    """The sharding that an operation names for its result ``number``; None if it names none."""
+    if "out_shardings" not in params:
+        return None
+    sharding = params["out_shardings"][number]
+    return sharding if _is_complete_sharding(sharding) else None
+
+
+@functools.lru_cache(maxsize=1024)
+def canonical_sharding(sharding: Any) -> Any:
+    """``sharding`` in one of its spellings: ``P('data')`` and ``P('data', None)`` say the same.
+
+    To JAX they are different, and a training loop has one of them before its first step and another after it.
+    """
+    if not isinstance(sharding, NamedSharding):
+        return sharding
+    partitions = sharding.spec.partitions  # a spec with unreduced axes refuses to be iterated
+    parts = [part[0] if isinstance(part, tuple) and len(part) == 1 else part for part in partitions]
+    parts = [None if part == () else part for part in parts]
+    while parts and parts[-1] is None:
+        parts.pop()
+    kind = sharding.memory_kind or device_assignment(sharding)[0].default_memory().kind
+    return sharding.update(spec=sharding.spec.update(partitions=parts), memory_kind=kind)
+
+
+def requested_out_sharding(aval: Any, sharding: Any) -> Any:
+    """The sharding that a call's ``out_shardings`` gives to a result of type ``aval``.
+
+    Returns None if the type has it already, or does not say how an array lies on a mesh.
+    """
+    if not isinstance(sharding, NamedSharding) or sharding.mesh.empty:
+        return None
+    if not sharding.mesh.are_all_axes_explicit:
+        return None
+    there = _core.update_aval_with_sharding(aval, sharding)
+    return None if there.sharding == aval.sharding else sharding
+
+
+@functools.lru_cache(maxsize=256)
+def _concrete_mesh(mesh: Any, devices: tuple[Any, ...]) -> Mesh:
+    """The mesh like the abstract ``mesh`` that ``devices`` make, in their order."""
+    places = np.array(devices, dtype=object).reshape(mesh.axis_sizes)
+    return Mesh(places, mesh.axis_names, axis_types=mesh.axis_types)
+
+
+def is_key(aval: Any) -> bool:
+    """Whether an array like ``aval`` holds random keys."""
+    return jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key)
+
+
+def concrete_array_has(aval: Any, name: str) -> bool:
+    """Whether a concrete array of type ``aval`` has an attribute ``name``."""
+    cls = _prng_key_array() if is_key(aval) else ArrayImpl
+    return hasattr(cls, name) or name in getattr(cls, "__annotations__", ())
+
+
+@functools.cache
+def _prng_key_array() -> type:
+    with set_current_trace(eval_trace):  # asked for while a thread is lazy, a key would be a lazy tensor
+        return type(jax.random.key(0))
+
+
+def array_attribute_error(aval: Any, name: str) -> AttributeError:
+    """Returns the error that eager JAX raises for an attribute that no array has."""
+    cls = _prng_key_array() if is_key(aval) else ArrayImpl
+    full = (
+        f"{cls.__module__}.{cls.__qualname__}" if cls is ArrayImpl else cls.__name__
+    )  # a C++ type writes its module
+    return AttributeError(f"'{full}' object has no attribute '{name}'")
+
+
+@functools.cache
+def uncommitted_sharding(device: Any) -> Any:
+    """The sharding of an uncommitted array on ``device``."""
+    with set_current_trace(eval_trace), jax.default_device(device):
+        return eval_trace.stage_value(np.zeros((), np.int32)).sharding
+
+
+def is_concrete_sharding(sharding: Any) -> bool:
+    """Whether a sharding names real devices, not an abstract mesh."""
+    return bool(sharding._is_concrete)
+
+
+@functools.cache
+def probe_scalar(device: Any) -> Any:
+    """A scalar on ``device``, to be looked at in place of arrays there."""
+    with set_current_trace(eval_trace), jax.default_device(device):
+        return eval_trace.stage_value(np.zeros((), np.float32))
+
+
+def is_ready(value: Any) -> bool:
+    """Whether the value of a concrete array has been computed."""
+    return bool(base_array(value).is_ready())
+
+
+def base_array(value: Any) -> Any:
+    """``value``, or the plain array that an array of random keys consists of."""
+    return getattr(value, "_base_array", value)
+
+
+def is_host_array(value: Any) -> bool:
+    """Whether ``value`` is a NumPy array or scalar (JAX's typed arrays included)."""
+    return isinstance(value, (np.ndarray, np.generic))
+
+
+UNSPECIFIED = _sharding_impls.UNSPECIFIED
+"""The sharding of an argument for which none was given."""
+
+
+def split_elements(vector: Any, weak: bool) -> list[Any]:
+    """The elements of a vector, weakly typed if ``weak``: one operation for all of them, and one for each."""
+    typed = _lax_internal._convert_element_type(vector, vector.dtype, weak_type=weak)
+    return [jax.lax.squeeze(one, (0,)) for one in jax.lax.split(typed, [1] * vector.shape[0])]
+
+
+def drop_weak_type(value: Any) -> Any:
+    """``value`` without weak type."""
+    return _lax_internal._convert_element_type(value, typeof(value).dtype, weak_type=False)
+
+
+array_operators: dict[str, Callable[..., Any]] = dict(_array_methods._array_operators)
+"""The functions behind an array's operators, by name without underscores (``add``, ``radd``)."""
+
+
+def iterate_traced(value: Any) -> Any:
+    """What iterating over an array gives while it is traced."""
+    return ShapedArray._iter(value)  # type: ignore[misc]  # JAX sets it
+
+
+array_methods: dict[str, Any] = {
+    name: method
+    for name, method in _array_methods._array_methods.items()
+    if name not in _array_methods._impl_only_array_methods
+}
+"""The methods of an array that a tracer has too, by name."""

@@ -1,0 +1,288 @@
+"""Jaxprs: how they are built, read and traced."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from types import CodeType
+from typing import Any
+
+import jax
+from jax._src import core as _core, linear_util as _linear_util, source_info_util as _source_info_util
+from jax._src.interpreters import partial_eval as _partial_eval
+
+from lazynb.jax_compat.jax_arrays import UNSPECIFIED
+from lazynb.jax_compat.jax_config import settings_preserved
+from lazynb.jax_compat.jax_names import BACKWARD_SCOPE
+from lazynb.jax_compat.tracers import eval_trace, set_current_trace
+
+Var = _core.Var
+Literal = _core.Literal
+Jaxpr = _core.Jaxpr
+ClosedJaxpr = getattr(_core, "ClosedJaxpr", _core.Jaxpr)  # 0.12 merged the two into Jaxpr
+no_effects = _core.no_effects
+separate_consts = _partial_eval.separate_consts
+
+
+def new_eqn(
+    invars: Sequence[Any],
+    outvars: Sequence[Any],
+    primitive: Any,
+    params: dict[str, Any],
+    effects: Any,
+    context: Any,
+    scope: str,
+) -> Any:
+    """An equation whose only source information is ``scope``: the user's lines must not enter cache keys."""
+    info = _source_info_util.new_source_info().replace(name_stack=_source_info_util.new_name_stack(scope))
+    return _core.new_jaxpr_eqn(list(invars), list(outvars), primitive, params, effects, info, context)
+
+
+def eqn_context() -> Any:
+    """The part of the configuration that JAX stores with each equation."""
+    return _core.current_jaxpr_eqn_context()
+
+
+def new_var(aval: Any) -> Any:
+    """A fresh variable."""
+    return Var(aval)
+
+
+def closed_jaxpr(invars: Sequence[Any], outvars: Sequence[Any], eqns: Sequence[Any]) -> Any:
+    """A closed jaxpr without constants."""
+    debug = _linear_util.DebugInfo(
+        "jit",
+        "lazynb",
+        tuple(f"x{i}" for i in range(len(invars))),
+        tuple(f"y{i}" for i in range(len(outvars))),
+    )
+    jaxpr = Jaxpr((), list(invars), list(outvars), list(eqns), _core.no_effects, debug)
+    return jaxpr if ClosedJaxpr is Jaxpr else ClosedJaxpr(jaxpr, ())
+
+
+def source_file(jaxpr: Any) -> str | None:
+    """The file of the function that was traced to ``jaxpr``. Returns None if JAX does not know it."""
+    debug_info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
+    # ``name at file:line``
+    _, separator, place = str(getattr(debug_info, "func_src_info", None) or "").rpartition(" at ")
+    return place.rpartition(":")[0] if separator else None
+
+
+as_function: Callable[[Any], Callable[..., list[Any]]] = _core.jaxpr_as_fun
+"""A function that binds the equations of a closed jaxpr."""
+
+
+def as_function_at_caller(jaxpr: Any) -> Callable[..., list[Any]]:
+    """As :data:`as_function`, but the equations count as traced where it is called, not where ``jaxpr`` was
+    traced."""
+    eqns, consts = jaxpr.jaxpr, jaxpr.consts
+    return lambda *args: list(_core.eval_jaxpr(eqns, consts, *args, propagate_source_info=False))
+
+
+def jaxpr_inputs(jaxpr: Any) -> list[Any]:
+    """The input variables of a closed jaxpr, those of its constants first."""
+    inner = jaxpr.jaxpr if hasattr(jaxpr, "jaxpr") else jaxpr
+    return [*inner.constvars, *inner.invars]
+
+
+def jaxpr_outputs(jaxpr: Any) -> list[Any]:
+    """The output variables and literals of a closed jaxpr."""
+    return list((jaxpr.jaxpr if hasattr(jaxpr, "jaxpr") else jaxpr).outvars)
+
+
+def is_jaxpr(value: Any) -> bool:
+    """Whether ``value`` is a jaxpr, closed or not."""
+    return isinstance(value, (Jaxpr, ClosedJaxpr))
+
+
+def jaxprs_of(value: Any) -> list[Any]:
+    """The jaxprs that a parameter of a primitive consists of."""
+    if is_jaxpr(value):
+        return [value]
+    return [one for one in value if is_jaxpr(one)] if isinstance(value, tuple | list) else []
+
+
+def jaxprs_in(params: dict[str, Any]) -> list[Any]:
+    """The jaxprs among the parameters of a primitive: the functions that it calls."""
+    return [jaxpr for value in params.values() for jaxpr in jaxprs_of(value)]
+
+
+def equations_in(params: dict[str, Any]) -> int:
+    """The number of equations in the jaxprs among the parameters of a primitive, and in those inside them."""
+    return sum(_size(jaxpr, {}) for jaxpr in jaxprs_in(params))
+
+
+def _size(jaxpr: Any, known: dict[int, int]) -> int:
+    size = known.get(id(jaxpr))
+    if size is None:
+        inside = [inner for eqn in jaxpr.eqns for inner in jaxprs_in(eqn.params)]
+        size = known[id(jaxpr)] = len(jaxpr.eqns) + sum(_size(inner, known) for inner in inside)
+    return size
+
+
+def constants(jaxpr: Any) -> Sequence[Any]:
+    """The values of the constants of a jaxpr; empty if it is not closed."""
+    return getattr(jaxpr, "consts", ())
+
+
+def replace_contents(jaxpr: Any, eqns: Sequence[Any], consts: Sequence[Any]) -> Any:
+    """A jaxpr like ``jaxpr``, closed or not, with other equations and other values of its constants."""
+    if isinstance(jaxpr, Jaxpr) and ClosedJaxpr is not Jaxpr:
+        return jaxpr.replace(eqns=list(eqns))
+    open_jaxpr = (
+        jaxpr.replace(eqns=list(eqns)) if ClosedJaxpr is Jaxpr else jaxpr.jaxpr.replace(eqns=list(eqns))
+    )
+    return ClosedJaxpr(open_jaxpr, list(consts))
+
+
+def trace_to_jaxpr(function: Callable[..., Sequence[Any]], avals: Sequence[Any]) -> Any:
+    """The closed jaxpr of ``function`` for arguments of types ``avals``."""
+    with set_current_trace(eval_trace), settings_preserved():
+        return jax.make_jaxpr(function)(
+            *[jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals]
+        )
+
+
+def forwarded_outputs(jaxpr: Any) -> tuple[list[tuple[bool, int]], Callable[..., list[Any]] | None]:
+    """Where the outputs of a closed jaxpr come from.
+
+    Returns for each output whether it is an input, with a number; and a function that computes the outputs
+    that are not, or None if all are inputs. The number is that of the input, or of the function's result.
+
+    Raises:
+      ValueError: the jaxpr has constants.
+    """
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    if inner.constvars or any(isinstance(var, Literal) for var in inner.outvars):
+        raise ValueError("constants")
+    inputs = {var: number for number, var in enumerate(inner.invars)}
+    fresh = list(dict.fromkeys(var for var in inner.outvars if var not in inputs))
+    sources = [(var in inputs, inputs[var] if var in inputs else fresh.index(var)) for var in inner.outvars]
+    return sources, as_function(closed_jaxpr(inner.invars, fresh, inner.eqns)) if fresh else None
+
+
+def outputs_depending_on(jaxpr: Any, inputs: Sequence[Any]) -> list[bool]:
+    """For each output of a closed jaxpr, whether its equations make it depend on one of the variables
+    ``inputs``."""
+    reached = set(inputs)
+    independent_eqns(jaxpr, reached)
+    outvars = getattr(jaxpr, "jaxpr", jaxpr).outvars
+    return [not isinstance(var, Literal) and var in reached for var in outvars]
+
+
+def independent_eqns(jaxpr: Any, reached: set[Any]) -> list[Any]:
+    """The equations that do not depend on the variables ``reached``, which the results of the others join."""
+    rest = []
+    for eqn in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        if any(not isinstance(var, Literal) and var in reached for var in eqn.invars):
+            reached.update(eqn.outvars)
+        else:
+            rest.append(eqn)
+    return rest
+
+
+def static_arguments(function: Any) -> tuple[int | str, ...]:
+    """Positions and names of the arguments of a jitted function that are no arrays; empty for another."""
+    known = getattr(function, "_jit_info", None)
+    return (*known.static_argnums, *known.static_argnames) if known is not None else ()
+
+
+def jit_options(function: Any) -> list[str]:
+    """What a jitted function was given besides static arguments that changes its program, by the names that
+    the user wrote; empty for another."""
+    known = getattr(function, "_jit_info", None)
+    if known is None:
+        return []
+    given = {
+        "donate_argnums": known.donate_argnums or known.donate_argnames,
+        "in_shardings": known.user_specified_in_shardings,
+        "out_shardings": any(leaf is not UNSPECIFIED for leaf in known.out_shardings_leaves),
+        "compiler_options": known.compiler_options_kvs,
+        "keep_unused": known.keep_unused,
+        "device": known.device is not None,
+        "backend": known.backend is not None,
+    }
+    return [name for name, value in given.items() if value]
+
+
+# ---- What stands inside of a call: the primitives that call the user's functions, and where JAX saw their
+# equations.
+
+SINGLE_BODY_PRIMITIVES = frozenset(
+    {"jit", "closed_call", "core_call", "checkpoint", "remat2", "custom_jvp_call", "custom_vjp_call"}
+)
+"""Primitives that run one jaxpr on their operands."""
+
+_JAX_ROOT = os.path.join(os.path.dirname(jax.__file__), "")
+
+SCAN, WHILE, BRANCHES = "scan", "while", "cond"
+"""Loops and branches."""
+
+SHARD_MAP = "shard_map"
+"""Runs one jaxpr on each device's parts of its operands."""
+
+BODY_PRIMITIVES = SINGLE_BODY_PRIMITIVES | {SCAN, WHILE, BRANCHES, SHARD_MAP}
+"""All primitives that run jaxprs of the user's functions."""
+
+
+def traceback_of(eqn: Any) -> Any:
+    """What was running when an equation was traced, for :func:`running`; the same object for all equations
+    that JAX made of one."""
+    return eqn.source_info.traceback
+
+
+def forward_traceback(context: Any) -> Any:
+    """What was running when the operation was traced of which JAX does the backward pass in ``context``, a
+    source context of JAX's; None if it does none."""
+    if context.traceback is None or f"{BACKWARD_SCOPE}(" not in str(context.name_stack):
+        return None
+    return context.traceback
+
+
+def eqn_frames(eqn: Any) -> Iterable[tuple[CodeType, int]]:
+    """The instructions that were running when an equation was traced, as code object and offset, the
+    innermost first. JAX keeps those within the function that is traced, and none of its callers'."""
+    return traceback_frames(eqn.source_info.traceback)
+
+
+def jax_function_of(jaxpr: Any) -> tuple[str, str] | None:
+    """Name and file of the function that ``jaxpr`` was traced of, if it is JAX's own; None otherwise."""
+    debug_info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
+    info = getattr(debug_info, "func_src_info", None) or ""
+    name, _, where = info.partition(" at ")
+    file = where.rpartition(":")[0]
+    return (name, file) if file.startswith(_JAX_ROOT) else None
+
+
+def traceback_frames(traceback: Any) -> Iterable[tuple[CodeType, int]]:
+    """The instructions in one of JAX's tracebacks, as code object and offset, the innermost first."""
+    if traceback is None:
+        return ()
+    codes, offsets = traceback.raw_frames()
+    return zip(codes, offsets)
+
+
+def name_stack(eqn: Any) -> str:
+    """The name scopes of an equation, and what transformed it: ``jvp(MLP)/Dense_0``."""
+    return str(eqn.source_info.name_stack)
+
+
+def with_name_scope(eqn: Any, scope: str, params: dict[str, Any]) -> Any:
+    """``eqn`` under one more name scope, around its own, with other parameters."""
+    stack = _source_info_util.new_name_stack(scope) + eqn.source_info.name_stack
+    return eqn.replace(params=params, source_info=eqn.source_info.replace(name_stack=stack))
+
+
+def replace_eqns(jaxpr: Any, eqns: Sequence[Any]) -> Any:
+    """A jaxpr like ``jaxpr``, closed or not, with other equations."""
+    if ClosedJaxpr is Jaxpr or isinstance(jaxpr, Jaxpr):
+        return jaxpr.replace(eqns=list(eqns))
+    return ClosedJaxpr(jaxpr.jaxpr.replace(eqns=list(eqns)), jaxpr.consts)
+
+
+def scan_constants(params: dict[str, Any]) -> int:
+    """How many of a scan's operands are the same in each turn; they come first."""
+    if "num_consts" in params:  # 0.10
+        return int(params["num_consts"])
+    constants, _, _ = params["ft_in"].unpack()
+    return len(list(constants))

@@ -1,0 +1,284 @@
+"""Calls of compiled executables."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import (
+    compilation_cache as _compilation_cache,
+    compiler as _compiler,
+    config as _config,
+    lru_cache as _lru_cache,
+)
+from jax._src.lib import xla_client as _xla_client
+
+# ---- XLA's cost analysis and its profiler -----------------------------------------------------------------
+
+
+def cost_properties(text: str) -> dict[str, float] | None:
+    """The costs of the HLO module ``text`` by XLA's analysis, by XLA's names. Returns None if this jaxlib or
+    backend has no such analysis.
+
+    A property that is 0 is left out. One that XLA does not know is -1, and makes a sum that it is part of too
+    small by 1.
+
+    Raises:
+      ValueError: XLA cannot read ``text``.
+    """
+    try:
+        from jaxlib import _hlo, _jax
+
+        analyse, read = _jax.hlo_module_cost_analysis, _hlo.hlo_module_from_text
+    except (ImportError, AttributeError):
+        return None
+    try:
+        module = read(text)
+    except Exception as error:  # RuntimeError or one of XLA's own classes, by release
+        raise ValueError(str(error).partition("\n")[0]) from None
+    try:
+        return dict(analyse(jax.local_devices()[0].client, module))
+    except Exception:  # each backend has its own error for "not implemented"
+        return None
+
+
+Figures = dict[str, float] | str | None
+"""Costs by XLA's names; None if there is no such analysis; a sentence if XLA cannot read the module."""
+
+
+def cost_figures(texts: Iterable[str]) -> list[Figures]:
+    """What XLA says that each of these HLO modules costs."""
+    return list(map(_figures, texts))
+
+
+def _figures(text: str) -> Figures:
+    try:
+        return cost_properties(text)
+    except ValueError as error:
+        return str(error)
+
+
+def new_profile() -> Any:
+    """A running profiler session that records kernels and no Python calls. Its ``stop()`` ends it and returns
+    the profile as bytes.
+
+    ``jax.profiler.trace`` writes the same to a directory and takes twice as long. On 0.10 it stays stuck for
+    the rest of the process if it cannot write or if another session runs.
+
+    Raises:
+      RuntimeError: from ``stop()``, if another session was running already. That one is not disturbed.
+    """
+    from jaxlib import _profiler
+
+    jax.local_devices()  # a session started before there is a backend records nothing of it
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0
+    options.host_tracer_level = 2
+    return _profiler.ProfilerSession(options)
+
+
+# ---- JAX's persistent compilation cache -------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def compiling_settings(cache: Any | None) -> Iterator[None]:
+    """Settings under which lazynb compiles: a persistent cache (or none), with scopes as part of the key.
+
+    JAX's key leaves debug information out: two programs that differ only in scopes share an entry and show
+    each other's names. ``include_metadata_in_key`` prevents that.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_config.compilation_cache_include_metadata_in_key(True))
+        stack.enter_context(_config.persistent_cache_min_compile_time_secs(0.0))
+        stack.enter_context(_config.enable_compilation_cache(cache is not None))
+        if cache is not None:
+            stack.enter_context(_swapped_cache(cache))
+        yield
+
+
+_CACHE_STATE = ("_cache", "_cache_initialized", "_cache_checked", "_cache_used")
+_cache_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def _swapped_cache(cache: Any) -> Iterator[None]:
+    """Lets JAX use ``cache`` for the compilations in its body.
+
+    JAX opens one cache a process, and the user's own setting must not change, so the caches are exchanged.
+    """
+    with _cache_lock:
+        before = {name: getattr(_compilation_cache, name) for name in _CACHE_STATE}
+        vars(_compilation_cache).update(
+            _cache=cache, _cache_initialized=True, _cache_checked=True, _cache_used=True
+        )
+        try:
+            yield
+        finally:
+            vars(_compilation_cache).update(before)
+
+
+def file_cache(path: str) -> Any:
+    """JAX's persistent cache in the directory ``path``; None if JAX cannot open it.
+
+    JAX can put a check of contents around a cache. It is left out, as it unpacks each entry that it is given.
+    """
+    found = _compilation_cache.get_file_cache(path)
+    return getattr(found[0], "_base_cache", found[0]) if found is not None else None
+
+
+def is_readable_entry(entry: bytes) -> bool:
+    """Whether JAX can unpack an entry of the persistent cache. It does so with zlib, which checks a sum."""
+    try:
+        executable_in(entry)
+    except Exception:
+        return False
+    return True
+
+
+def executable_in(entry: bytes) -> bytes:
+    """The machine code in an entry of the persistent cache."""
+    return _compilation_cache.extract_executable_and_time(_compilation_cache.decompress_executable(entry))[0]
+
+
+def remove_entry(cache: Any, key: str) -> None:
+    """Removes an entry from a :func:`file_cache`. The cache itself never writes over an entry."""
+    (cache.path / f"{key}{_lru_cache._CACHE_SUFFIX}").unlink(missing_ok=True)
+
+
+def move_entry(cache: Any, key: str, directory: Any) -> None:
+    """Moves the file of an entry of a :func:`file_cache` into ``directory``."""
+    name = f"{key}{_lru_cache._CACHE_SUFFIX}"
+    (cache.path / name).replace(directory / name)
+
+
+@contextlib.contextmanager
+def no_cache() -> Iterator[None]:
+    """Compiles in its body without a persistent cache.
+
+    JAX decides once a process, at its first compilation, whether it has a cache. Switched off for that
+    compilation the cache would be off for good, so JAX's decision is exchanged instead.
+    """
+    with _cache_lock:
+        before = {name: getattr(_compilation_cache, name) for name in _CACHE_STATE}
+        vars(_compilation_cache).update(_cache_checked=True, _cache_used=False)
+        try:
+            yield
+        finally:
+            vars(_compilation_cache).update(before)
+
+
+def capturing_call(compiled: Any) -> Callable[..., Any]:
+    """A function that calls an executable with the least Python in between: JAX's C++ dispatch.
+
+    The first call, and a call with arguments of another kind, need JAX's Python. There the results are kept
+    as soon as XLA gives them, see :class:`Captured`.
+    """
+    return _dispatch(compiled, compiled._executable.xla_executable) or compiled
+
+
+def _dispatch(compiled: Any, loaded: Any) -> Callable[..., Any] | None:
+    """JAX's C++ dispatch for ``compiled``, with ``loaded`` as XLA's executable; None if JAX has none."""
+    executable, call = copy.copy(compiled._executable), copy.copy(compiled._executable.unsafe_call)
+    executable.xla_executable, call.xla_executable = loaded, _CapturingExecutable(loaded)
+    executable._unsafe_call = call
+    found: Callable[..., Any] | None = executable.create_cpp_call(
+        compiled._params._replace(executable=executable)
+    )
+    return found
+
+
+class ResultCapture(threading.local):
+    """The list in which the calls of this thread keep what XLA gave: its object for the results, then the
+    arrays made of that.
+
+    JAX runs Python code between the two, and after them. An interrupt may arrive there, when the memory of
+    the inputs has been given away already.
+    """
+
+    into: list[Any] | None = None
+
+
+result_capture = ResultCapture()
+
+
+def recover_results(compiled: Any, kept: Sequence[Any]) -> Sequence[Any] | None:
+    """The results that a call of ``compiled`` kept before it was interrupted; None if XLA gave none."""
+    if not kept:
+        return None
+    if len(kept) == 1:
+        return kept[0].consume_with_handlers(compiled._executable.unsafe_call.out_handler.handlers)
+    return kept[1]
+
+
+class _CapturingExecutable:
+    """Stands for XLA's executable in JAX's Python code, and keeps what it returns."""
+
+    def __init__(self, loaded: Any):
+        self._loaded = loaded
+
+    def execute_sharded(self, buffers: Any, **more: Any) -> Any:
+        into: list[Any] = result_capture.into if result_capture.into is not None else []
+        if more:
+            return self._loaded.execute_sharded(buffers, **more)
+        into.clear()
+        # ``extend`` and ``map`` are C, so that no signal is handled between the call and the list.
+        into.extend(map(self._loaded.execute_sharded, (buffers,)))
+        return _CapturingResults(into)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loaded, name)
+
+
+class _CapturingResults:
+    """Stands for XLA's results in JAX's Python code, and keeps the arrays made of them."""
+
+    def __init__(self, into: list[Any]):
+        self._into = into
+
+    def consume_with_handlers(self, handlers: Any, **more: Any) -> Any:
+        self._into.extend(map(functools.partial(self._into[0].consume_with_handlers, **more), (handlers,)))
+        return self._into[1]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._into[0], name)
+
+
+def synchronous_call(compiled: Any, entry: bytes | None) -> Callable[..., Any] | None:
+    """A function that runs an executable of XLA:CPU in the thread that calls it: the results are there when
+    it returns. Returns None if that is impossible.
+
+    XLA:CPU hands all but the cheapest programs (1,000 floating point operations) to a thread of its own, and
+    JAX has no option for anything else. Waking that thread takes longer than many programs run. But XLA:CPU
+    runs a program with a host callback in the calling thread. So the machine code is loaded once more, as a
+    program that has a callback and never calls it.
+
+    Arguments:
+      entry: the entry of the persistent cache from which the executable was loaded, if it was. XLA cannot
+        write such an executable down again.
+    """
+    loaded: Any = compiled._executable.xla_executable
+    devices = loaded.local_devices()
+    if [device.platform for device in devices] != ["cpu"]:
+        return None
+    try:
+        machine_code = loaded.serialize() if entry is None else executable_in(entry)
+        options = _compiler.get_compile_options(1, 1, device_assignment=np.array([[devices[0].id]]))
+        again = loaded.client.deserialize_executable(
+            machine_code,
+            executable_devices=_xla_client.DeviceList(tuple(devices)),
+            compile_options=options,
+            host_callbacks=[_never_called],
+        )
+    except Exception:  # a program that XLA cannot write down
+        return None
+    return _dispatch(compiled, again)
+
+
+def _never_called(*_: Any) -> None:
+    raise AssertionError("no program calls this")

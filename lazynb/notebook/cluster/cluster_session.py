@@ -1,0 +1,238 @@
+"""A cluster in the notebook: started, given cells, ended."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.display import display
+
+from lazynb.notebook.cluster import rank_process
+from lazynb.notebook.cluster.cluster_engines import (
+    ClusterError,
+    ClusterRequest,
+    Engines,
+    start_engines,
+    wait_until,
+)
+from lazynb.notebook.cluster.cluster_routing import ParallelMagics, code_lines
+from lazynb.notebook.cluster.rank_differences import ranks_named
+from lazynb.notebook.cluster.rank_execution import ClusterCellRun
+from lazynb.notebook.cluster.rank_outputs import NotebookScreen
+from lazynb.running.record_table import plural
+from lazynb.version import __version__
+
+_JOINING = 120.0  # seconds in which the processes find each other
+
+
+class Cluster:
+    """Processes in which the notebook's cells run, each of them one host.
+
+    Attributes:
+      engines: the processes.
+      hosts: what each said of itself, by its rank.
+      devices: number of devices of all.
+    """
+
+    def __init__(
+        self,
+        shell: Any,
+        engines: Engines,
+        hosts: Sequence[rank_process.ProcessInfo],
+        devices: int,
+        profile: str,
+    ):
+        self._shell = shell
+        self.engines = engines
+        self.hosts = list(hosts)
+        self.devices = devices
+        self._profile = profile
+        self._magics = ParallelMagics(shell, engines.client)
+        self._magics.start()
+        atexit.register(self.stop)
+
+    @classmethod
+    def start(cls, shell: Any, wish: ClusterRequest, tell: Callable[[str], None]) -> Cluster:
+        """Starts it. An interrupt ends what has been started.
+
+        Arguments:
+          tell: is told how far it has come.
+
+        Raises:
+          ClusterError: it does not start; the text says why, and what to do.
+        """
+        engines = start_engines(wish, tell)
+        try:
+            hosts = _answers(engines, rank_process.process_info, [() for _ in engines.ids], "answer")
+            _check(hosts)
+            tell(f"{plural(len(hosts), 'process')} join each other")
+            devices = _join(engines, hosts)
+        except BaseException:
+            engines.stop()
+            raise
+        return cls(shell, engines, hosts, devices, wish.profile or "")
+
+    def run(self, text: str, number: int) -> None:
+        """Runs a cell on all ranks, and shows what they show.
+
+        Arguments:
+          text: the cell, as the user typed it.
+          number: its execution count.
+
+        Raises:
+          RanksError: it raised on some ranks.
+          RanksInterrupted: an interrupt reached the ranks.
+          ClusterError: a process has ended.
+        """
+        __tracebackhide__ = True
+        gone = [place for place, engine in enumerate(self.engines.ids) if not self._is_there(engine)]
+        if gone:
+            verb = "has" if len(gone) == 1 else "have"
+            raise ClusterError(
+                f"{ranks_named(gone)} {verb} ended, so no cell can run on all: %lazy cluster off, then "
+                f"{self._again} starts new ones"
+            )
+        for engine in self.engines.ids:
+            self.engines.client[engine].apply_async(rank_process.begin, number)
+        ClusterCellRun(self.engines, [host.identity for host in self.hosts], NotebookScreen(self._shell)).run(
+            text
+        )
+
+    def _is_there(self, engine: int) -> bool:
+        return engine in self.engines.client.ids
+
+    @property
+    def _again(self) -> str:
+        return f"%lazy cluster {len(self.hosts)}" + (f" --profile {self._profile}" if self._profile else "")
+
+    def __repr__(self) -> str:
+        machines = dict.fromkeys(host.host for host in self.hosts)
+        where = f"on {len(machines)} machines" if len(machines) > 1 else "on one machine"
+        own = "%lazy cluster off ends them" if self.engines.owned else "%lazy cluster off leaves them running"
+        pids = ", ".join(str(host.pid) for host in self.hosts)
+        return (
+            f"Cells run on {plural(len(self.hosts), 'process')} (pid {pids}) {where}, with "
+            f"{plural(self.devices, 'device')} in all; {own}."
+        )
+
+    def stop(self) -> None:
+        """Ends the processes that were started for it; others run cells as before."""
+        atexit.unregister(self.stop)
+        self._magics.stop()
+        if not self.engines.owned:
+            there = filter(self._is_there, self.engines.ids)
+            calls = [self.engines.client[engine].apply_async(rank_process.leave) for engine in there]
+            wait_until(lambda: all(call.ready() for call in calls), 10)
+        self.engines.stop()
+
+
+def _check(hosts: Sequence[rank_process.ProcessInfo]) -> None:
+    """
+    Raises:
+      ClusterError: the processes have different versions, or some of them belong to others already.
+    """
+    import jax
+
+    versions = {host.versions for host in hosts}
+    if versions != {(jax.__version__, __version__)}:
+        found = "; ".join(f"JAX {one} with lazynb {other}" for one, other in sorted(versions))
+        raise ClusterError(
+            f"the processes have {found}, and this notebook has JAX {jax.__version__} with lazynb "
+            f"{__version__}: install the same versions everywhere"
+        )
+    joined = [host.joined for host in hosts]
+    if any(joined) and joined != [(number, len(hosts)) for number in range(len(hosts))]:
+        raise ClusterError(
+            "some of the processes are hosts of another program already, which JAX allows once: restart the "
+            "engines, then run this again"
+        )
+
+
+def _join(engines: Engines, hosts: Sequence[rank_process.ProcessInfo]) -> int:
+    """Makes the processes hosts of one program; the number of devices of all."""
+    alone = len({host.host for host in hosts}) == 1
+    coordinator = f"{'127.0.0.1' if alone else hosts[0].address}:{hosts[0].port}"
+    path = list(sys.path) if engines.owned and alone else None
+    given = [(coordinator, len(hosts), number, path) for number in range(len(hosts))]
+    return _answers(engines, rank_process.join, given, "join the others")[0][1]
+
+
+def _answers(engines: Engines, function: Callable[..., Any], given: Sequence[tuple], what: str) -> list[Any]:
+    """What a function returns on each rank.
+
+    Raises:
+      ClusterError: it raised on one, or one did not answer.
+    """
+    calls = [engines.client[one].apply_async(function, *args) for one, args in zip(engines.ids, given)]
+    if not wait_until(lambda: all(call.ready() for call in calls), _JOINING):
+        late = [number for number, call in enumerate(calls) if not call.ready()]
+        raise ClusterError(f"{ranks_named(late)} did not {what} within {_JOINING:.0f} s; run this again")
+    try:
+        return [call.get() for call in calls]
+    except Exception as error:
+        raise ClusterError(f"the processes could not {what}: {error}") from error
+
+
+# ---- What ``%lazy cluster`` does --------------------------------------------------------------------------
+
+_USE = "%lazy cluster N (processes), %lazy cluster --profile NAME, %lazy cluster off"
+
+
+def command(extension: Any, size: str | None, profile: str | None) -> None:
+    """Starts a cluster, ends it, or says how it stands.
+
+    Arguments:
+      extension: lazynb in this shell, whose ``cluster`` it is.
+      size: number of processes, or ``off``.
+      profile: ipyparallel's.
+    """
+    if rank_process.joined_cluster:
+        raise UsageError("%lazy cluster: this is a process of a cluster; begin the cell with %lazy cluster")
+    if size == "off":
+        extension.end_cluster()
+        print("No cluster: cells run in this process.")
+    elif size is None and profile is None:
+        print(extension.cluster or f"No cluster: cells run in this process. {_USE}")
+    elif extension.cluster is not None:
+        raise UsageError("%lazy cluster: there is one already; %lazy cluster off ends it")
+    elif len(code_lines(extension.routing.cell)) > 1:
+        raise UsageError(
+            "%lazy cluster: what starts a cluster stands alone in its cell, for the other lines would run in "
+            "this process"
+        )
+    else:
+        extension.cluster = _start(extension.shell, ClusterRequest(_count(size), profile))
+
+
+def _count(size: str | None) -> int | None:
+    if size is None:
+        return None
+    if not size.isdecimal() or int(size) < 1:
+        raise UsageError(f"%lazy cluster: {size!r} is no number of processes; {_USE}")
+    return int(size)
+
+
+def _start(shell: Any, wish: ClusterRequest) -> Cluster:
+    begun = time.monotonic()
+    handle = display({"text/plain": "Starting a cluster"}, raw=True, display_id=True)
+
+    def tell(text: str) -> None:
+        line = f"Starting a cluster: {text} ({time.monotonic() - begun:.1f} s)"
+        handle.update({"text/plain": line}, raw=True)
+
+    try:
+        cluster = Cluster.start(shell, wish, tell)
+    except KeyboardInterrupt:
+        handle.update({"text/plain": "The cluster was not started: an interrupt."}, raw=True)
+        raise
+    except ClusterError as error:
+        handle.update({"text/plain": "The cluster was not started."}, raw=True)
+        raise UsageError(f"%lazy cluster: {error}") from None
+    taken = time.monotonic() - begun
+    text = f"{cluster} They begin without the variables of this process. Started in {taken:.1f} s."
+    handle.update({"text/plain": text}, raw=True)
+    return cluster

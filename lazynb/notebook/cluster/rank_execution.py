@@ -1,0 +1,255 @@
+"""A cell that runs on all ranks, from its start to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from lazynb.errors import HostMissingError, HostsDifferError, LazynbError
+from lazynb.notebook.cluster.cluster_engines import Engines
+from lazynb.notebook.cluster.rank_differences import ranks_named, without_process_details
+from lazynb.notebook.cluster.rank_outputs import Outputs, Screen
+
+# ---- Errors of a cell that several processes ran: shown once, with the ranks that had them ----------------
+
+_BY_KIND = (HostMissingError.__name__, HostsDifferError.__name__)
+"""Errors of which the text says which host raised it."""
+
+
+class Failure(NamedTuple):
+    """An error in a process.
+
+    Attributes:
+      name: of its class.
+      text: its message.
+      traceback: as that process shows it.
+    """
+
+    name: str
+    text: str
+    traceback: Sequence[str]
+
+
+class RanksError(LazynbError):
+    """A cell raised an error on ranks of the cluster. It displays as the error does there.
+
+    Attributes:
+      failures: the error of each rank that had one, a :class:`Failure`.
+      count: number of ranks.
+    """
+
+    def __init__(self, failures: Mapping[int, Failure], count: int):
+        self.failures, self.count = dict(failures), count
+        super().__init__("; ".join(map(self._line, _groups(failures))))
+
+    def _line(self, ranks: tuple[int, ...]) -> str:
+        one = self.failures[ranks[0]]
+        return f"{one.name} on {_named(ranks, self.count)}: {one.text}"
+
+    def _render_traceback_(self) -> list[str]:
+        return rendered(self.failures, self.count)
+
+
+class RanksInterrupted(KeyboardInterrupt):
+    """An interrupt that reached the ranks of the cluster. Attributes as of :class:`RanksError`."""
+
+    def __init__(self, failures: Mapping[int, Failure], count: int, silent: Sequence[int] = ()):
+        self.failures, self.count = dict(failures), count
+        self.silent = tuple(silent)
+        super().__init__(_unanswered(silent))
+
+    def _render_traceback_(self) -> list[str]:
+        lines = rendered(self.failures, self.count)
+        return [*lines, *([_unanswered(self.silent)] if self.silent else [])]
+
+
+def _unanswered(ranks: Sequence[int]) -> str:
+    if not ranks:
+        return "interrupted on all ranks"
+    verb = "does" if len(ranks) == 1 else "do"
+    return (
+        f"{ranks_named(ranks)} {verb} not answer an interrupt and may still run the cell; "
+        "%lazy cluster off ends all processes"
+    )
+
+
+def rendered(failures: Mapping[int, Failure], count: int) -> list[str]:
+    """Parts of a traceback: each error once, with the ranks that had it; one that others followed first."""
+    parts = []
+    for number, ranks in enumerate(_groups(failures)):
+        one = failures[ranks[0]]
+        if number == 0:
+            parts += [f"On {_named(ranks, count)}:", *one.traceback]
+        else:
+            parts.append(f"On {_named(ranks, count)}: {one.name}: {one.text}")
+    return parts
+
+
+def _named(ranks: Sequence[int], count: int) -> str:
+    return f"all {count} ranks" if len(ranks) == count > 1 else f"{ranks_named(ranks)} of {count}"
+
+
+def _groups(failures: Mapping[int, Failure]) -> list[tuple[int, ...]]:
+    """The ranks of each error. What a rank raised because another one did not come stands last."""
+    groups: dict[Any, list[int]] = {}
+    for rank, one in sorted(failures.items()):
+        text = "" if one.name in _BY_KIND else without_process_details(one.text)
+        groups.setdefault((one.name, text), []).append(rank)
+    order = sorted(groups, key=lambda key: (_error_order(key[0]), groups[key]))
+    return [tuple(groups[key]) for key in order]
+
+
+def _error_order(name: str) -> int:
+    """How late an error of this name stands."""
+    return {HostMissingError.__name__: 1, "KeyboardInterrupt": 2}.get(name, 0)
+
+
+_CHECK_INTERVAL = 0.1  # seconds between two looks at whether the processes are there
+_END = "end"  # of a rank's outputs
+_ANSWER = 10.0  # seconds in which a process answers an interrupt
+
+
+class _Message(NamedTuple):
+    rank: int
+    kind: str
+    content: dict[str, Any]
+
+
+@contextlib.contextmanager
+def _interrupts_raise() -> Iterator[None]:
+    """An interrupt raises KeyboardInterrupt. While a cell with ``await`` runs, ipykernel has it end a task of
+    its event loop, which waits here."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class ClusterCellRun:
+    """One run of a cell.
+
+    Arguments:
+      engines: the processes.
+      identities: what ipyparallel addresses each by.
+      screen: where outputs are shown.
+    """
+
+    def __init__(self, engines: Engines, identities: Sequence[str], screen: Screen):
+        self._engines = engines
+        self._identities = identities
+        self._outputs = Outputs(len(identities), screen)
+        self._messages: queue.SimpleQueue[_Message] = queue.SimpleQueue()
+        self._failures: dict[int, Failure] = {}
+        self._replies: list[Any] = []
+        self._running: set[int] = set(range(len(identities)))
+
+    def run(self, text: str) -> None:
+        """Runs the cell ``text`` and returns when all ranks have.
+
+        Raises:
+          RanksError: it raised on some.
+          RanksInterrupted: it was interrupted.
+        """
+        __tracebackhide__ = True
+        interrupted = False
+        self._replies = [self._send(rank, text) for rank in range(len(self._identities))]
+        with _interrupts_raise():
+            try:
+                self._follow(lambda: False)
+            except KeyboardInterrupt:
+                interrupted = True
+                self._interrupt()
+        silent = sorted(self._running)
+        self._outputs.close()
+        if interrupted:
+            raise RanksInterrupted(self._failures, len(self._identities), silent)
+        if self._failures:
+            raise RanksError(self._failures, len(self._identities))
+
+    def _send(self, rank: int, text: str) -> Any:
+        """Starts the cell on a rank; the future of its reply.
+
+        A view's ``execute`` cannot be told of outputs before some may have come, so this is the call that it
+        makes itself. Only cells that are not silent are cells to IPython, and lazy.
+        """
+        view = self._engines.client[self._engines.ids[rank]]
+
+        def listen(future: Any) -> None:
+            future.iopub_callbacks.append(lambda message: self._heard(rank, message))
+            # The callbacks are not told that the rank is idle if its reply came first: ipyparallel has
+            # forgotten the future by then. The future of the outputs is done by that message.
+            future.output.add_done_callback(lambda _: self._messages.put(_Message(rank, _END, {})))
+
+        return self._engines.client.send_execute_request(
+            view._socket,
+            text,
+            silent=False,
+            ident=self._identities[rank].encode(),
+            message_future_hook=listen,
+        )
+
+    def _heard(self, rank: int, message: dict[str, Any]) -> None:
+        """A message has come. Called in ipyparallel's thread."""
+        self._messages.put(_Message(rank, message["header"]["msg_type"], message["content"]))
+
+    def _follow(self, is_enough: Callable[[], bool]) -> None:
+        """Shows what comes, until no rank runs the cell any more."""
+        while self._running and not is_enough():
+            try:
+                rank, kind, content = self._messages.get(timeout=_CHECK_INTERVAL)
+            except queue.Empty:
+                self._look()
+                continue
+            if kind == _END:
+                self._ended(rank)
+            elif kind == "error":
+                self._failures[rank] = Failure(content["ename"], content["evalue"], content["traceback"])
+            else:
+                self._outputs.take(rank, kind, content)
+
+    def _ended(self, rank: int) -> None:
+        """A rank runs the cell no more. ipyparallel says so of one that is gone, too."""
+        if rank not in self._running:
+            return
+        self._running.discard(rank)
+        self._outputs.ended(rank)
+        if self._is_gone(rank):
+            self._fail(rank, "ProcessEnded", "the process has ended while it ran the cell")
+        elif not self._replies[rank].wait(_ANSWER):
+            self._fail(rank, "NoAnswer", "the process does not say how the cell ended")
+        elif type(answer := self._replies[rank].result()).__name__ == "TaskAborted":
+            self._fail(
+                rank, "NotRun", "the cell before raised only when this one was waiting: run this again"
+            )
+        elif isinstance(answer, Exception) and rank not in self._failures:
+            self._fail(rank, type(answer).__name__, str(answer))
+
+    def _fail(self, rank: int, name: str, text: str) -> None:
+        self._failures[rank] = Failure(name, text, [f"{name}: {text}"])
+
+    def _is_gone(self, rank: int) -> bool:
+        return self._engines.ids[rank] not in self._engines.client.ids
+
+    def _look(self) -> None:
+        """Notes the processes that are gone. Of those nothing more comes."""
+        for rank in filter(self._is_gone, sorted(self._running)):
+            self._ended(rank)
+
+    def _interrupt(self) -> None:
+        """Interrupts the ranks that run the cell, and waits for them. Another interrupt ends the wait."""
+        end = time.monotonic() + _ANSWER
+        try:
+            still = [self._engines.ids[rank] for rank in sorted(self._running)]
+            self._engines.client.send_signal("SIGINT", targets=still, block=False)
+            self._follow(lambda: time.monotonic() > end)
+        except KeyboardInterrupt:
+            pass

@@ -1,0 +1,249 @@
+"""What the inspector's front end asks for, answered. Needs no widget."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from lazynb.compare.differences.compilation_difference import CompilationDifference
+from lazynb.recording.lazy_mode import eager
+from lazynb.report.comparison_report import comparison_data, side_of
+from lazynb.report.inspection import hlo_data, kernel_data as parts
+from lazynb.report.inspection.inspection_data import jit_counterpart as other_of
+from lazynb.report.inspection.inspection_index import Index, Notes
+from lazynb.report.inspection.kernel_data import findings, formation
+from lazynb.user_code.text_format import abbreviated_list, escape_invisible_in
+from lazynb.xla.compilation import Compilation
+from lazynb.xla.cost.roofline import measured_peak
+from lazynb.xla.inspection_schema import Finding, Inspection, Machine
+
+
+class RequestHandler:
+    """Answers requests about one compilation. The user's pending trace, breaks and caches stay as they are.
+
+    Arguments:
+      data: what the front end was sent; what is found out later is noted in it too, for a page that is loaded
+        again.
+    """
+
+    def __init__(self, compilation: Compilation, data: Inspection):
+        self._compilation = compilation
+        self._data = data
+        self._index = Index(compilation, Notes())
+        self._kinds: dict[str, Callable[[Any], dict[str, Any]]] = {
+            "pass": self._pass,
+            "formation": self._formation,
+            "stage": self._stage,
+            "ask": self._ask,
+            "verify": self._verify,
+            "without": self._without,
+            "profile": self._profile,
+            "code": self._code,
+            "other": self._other,
+        }
+        self._of_other: RequestHandler | None = None
+
+    def answer(self, request: Any) -> dict[str, Any]:
+        """The answer to ``request``, with its ``id``; what goes wrong is an answer of type ``error``."""
+        id_ = request.get("id") if isinstance(request, dict) else None
+        try:
+            if isinstance(request, dict) and request.get("of") == "other":
+                return self._about_other({**request, "of": None})
+            with eager():
+                return {**escape_invisible_in(self._answer(request)), "id": id_}
+        except KeyboardInterrupt:  # the front end waits for an answer
+            return {"type": "error", "id": id_, "message": "interrupted"}
+        except Exception as error:
+            return {"type": "error", "id": id_, "message": str(error) or type(error).__name__}
+
+    def _answer(self, request: Any) -> dict[str, Any]:
+        kind = request.get("type") if isinstance(request, dict) else None
+        if not isinstance(kind, str) or kind not in self._kinds:
+            raise ValueError(f"the inspector knows no request of type {kind!r}")
+        return self._kinds[kind](request)
+
+    def _about_other(self, request: Any) -> dict[str, Any]:
+        """The answer about the other program."""
+        counterpart, other = self._compilation.counterpart, self._data["other"]
+        if counterpart is None or counterpart.compilation is None or other is None:
+            raise ValueError("the other program is not compiled")
+        if self._of_other is None:
+            assert other["inspection"] is not None
+            self._of_other = RequestHandler(counterpart.compilation, other["inspection"])
+        return self._of_other.answer(request)
+
+    def _other(self, _request: Any) -> dict[str, Any]:
+        counterpart = self._compilation.counterpart
+        if counterpart is None:
+            raise ValueError("there is one program alone")
+        counterpart.compile()
+        self._data["other"] = other_of(self._compilation, live=True, full=True)
+        self._of_other = None
+        return {"type": "other", "other": self._data["other"]}
+
+    def _number(self, request: Any) -> int:
+        return _checked_index(request, "program", len(self._index.traces))
+
+    def _pass(self, request: Any) -> dict[str, Any]:
+        number = self._number(request)
+        passes = self._index.traces[number].passes
+        step = passes[_checked_index(request, "index", len(passes))]
+        return {
+            "type": "pass",
+            "program": number,
+            "index": step.index,
+            "changes": hlo_data.changes(self._index, number, step),
+        }
+
+    def _formation(self, request: Any) -> dict[str, Any]:
+        number = self._number(request)
+        found = formation(self._index, number)
+        steps = self._index.traces[number].passes
+        return {
+            "type": "formation",
+            "program": number,
+            "formation": found,
+            "passes": [hlo_data.pass_info(step) for step in steps],
+        }
+
+    def _stage(self, request: Any) -> dict[str, Any]:
+        number, which = self._number(request), request.get("which")
+        trace = self._index.traces[number]
+        if which not in ("before", "after"):
+            raise ValueError(f"which must be 'before' or 'after', not {which!r}")
+        text, module = (trace.before, None) if which == "before" else (trace.text, trace.module)
+        if not text:
+            raise ValueError("this backend gives no HLO of the program")
+        return {
+            "type": "stage",
+            "program": number,
+            "which": which,
+            "stage": hlo_data.hlo_stage(self._index, number, text, module),
+        }
+
+    def _ask(self, request: Any) -> dict[str, Any]:
+        self._compilation.ask()
+        notes = Notes()
+        self._data["boundaries"] = escape_invisible_in(parts.boundaries(self._index, notes))
+        if notes:
+            raise RuntimeError(notes[0])
+        return {
+            "type": "boundaries",
+            "boundaries": self._data["boundaries"],
+            "findings": self._findings(),
+        }
+
+    def _findings(self) -> list[Finding]:
+        """The findings, as far as is known by now."""
+        self._data["findings"] = escape_invisible_in(
+            findings(self._compilation, self._index, self._data["boundaries"])
+        )
+        return self._data["findings"]
+
+    def _without(self, request: Any) -> dict[str, Any]:
+        names = request.get("variables")
+        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"variables must be names, not {names!r}")
+        other = self._compilation.without(*names)
+        left = f"without {abbreviated_list([*names])}"
+        sides = [side_of(one, name, {}) for one, name in ((self._compilation, "as it is"), (other, left))]
+        return {
+            "type": "without",
+            "compared": comparison_data(CompilationDifference(*sides)),
+            "findings": self._findings(),
+        }
+
+    def _verify(self, request: Any) -> dict[str, Any]:
+        id_ = request.get("boundary")
+        location = parts.boundary_by_id(self._index, id_) if isinstance(id_, int) else None
+        if location is None:
+            raise ValueError(f"there is no boundary {id_!r}")
+        number, edge = location
+        verified = parts.boundary(self._index, number, self._index.traces[number].verify(edge), id_)
+        assert verified is not None
+        self._data["boundaries"] = [
+            escape_invisible_in(verified) if known["id"] == id_ else known
+            for known in self._data["boundaries"]
+        ]
+        return {"type": "boundary", "boundary": verified, "findings": self._findings()}
+
+    def _code(self, request: Any) -> dict[str, Any]:
+        id_ = _checked_index(request, "cluster", len(self._index.clusters))
+        return {"type": "code", "cluster": id_, "code": parts.code_data(self._index, id_)}
+
+    def _profile(self, request: Any) -> dict[str, Any]:
+        self._compilation.profile()
+        times = [dict(trace.times) for trace in self._index.traces]
+        for cluster in self._data["clusters"]:
+            cluster["time"] = parts.time_data(times[cluster["program"]].get(cluster["name"]))
+        self._data["machine"] = machine_data()
+        return {
+            "type": "times",
+            "machine": self._data["machine"],
+            "clusters": [
+                {"id": cluster["id"], "time": cluster["time"]} for cluster in self._data["clusters"]
+            ],
+        }
+
+
+def machine_data() -> Machine | None:
+    """This machine's measured peaks, or None if they cannot be had."""
+    try:
+        peak = measured_peak()
+    except Exception:  # no peak is no reason to withhold the times
+        return None
+    return {"flops": peak.flops, "bandwidth": peak.bandwidth, "text": peak.text, "cache": peak.cache}
+
+
+def _checked_index(request: Any, name: str, length: int) -> int:
+    value = request.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < length:
+        raise ValueError(f"{name} must be a number from 0 to {length - 1}, not {value!r}")
+    return value
+
+
+# ---- Which page asked for the cell that runs, and whether it may show widgets -----------------------------
+
+
+def lab_execution() -> tuple[str, str] | None:
+    """The cell that JupyterLab or Notebook runs, and which run of it this is; None elsewhere. Only these two
+    say with a cell whether its notebook is trusted."""
+    parent = _request()
+    metadata = parent.get("metadata") or {}
+    return (str(metadata.get("cellId")), str(parent["header"]["msg_id"])) if "trusted" in metadata else None
+
+
+def may_show_widgets() -> bool:
+    """Whether a person may look at what the running cell shows: then the output holds the widget's view
+    beside the static form, and the page takes what it can show.
+
+    A program that runs a notebook (nbclient, for nbconvert, papermill and others) cannot be asked for input.
+    It would store the widget's state in the notebook, where only a page with a network could show it.
+    """
+    if _marimo_runs():
+        return True
+    parent = _request()
+    return bool(parent.get("metadata")) or bool((parent.get("content") or {}).get("allow_stdin"))
+
+
+def _request() -> dict[str, Any]:
+    """The message with which the page asked for the cell; empty where no page did."""
+    if sys.modules.get("IPython") is None:
+        return {}
+    from IPython import get_ipython
+
+    kernel = getattr(get_ipython(), "kernel", None)  # type: ignore[no-untyped-call]
+    try:
+        return dict(kernel.get_parent("shell")) if kernel is not None else {}
+    except Exception:  # a kernel that is none of ipykernel's
+        return {}
+
+
+def _marimo_runs() -> bool:
+    """Whether a cell of marimo runs, which has no IPython."""
+    marimo = sys.modules.get("marimo")
+    try:
+        return marimo is not None and bool(marimo.running_in_notebook())
+    except Exception:
+        return False

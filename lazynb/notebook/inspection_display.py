@@ -1,0 +1,319 @@
+"""``lazynb.inspect``: the widget where one can live, else the static form."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+from IPython.display import display
+
+from lazynb.compare.differences.variant_comparison import listed
+from lazynb.notebook.frontend_requests import lab_execution, may_show_widgets
+from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.snapshot.variable_names import user_namespace
+from lazynb.report.comparison_report import Diff, comparison_data
+from lazynb.report.graph.graph_svg import PlacedView
+from lazynb.report.graph.lazy_graph import Graph
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_file import SavedInspections, read_inspections
+from lazynb.report.inspection.inspection_html import TABS, to_html
+from lazynb.report.inspection.inspection_page import (
+    bundle_source,
+    last_compilation,
+    set_last_compilation,
+    static_mime_bundle,
+)
+from lazynb.report.inspection.inspection_text import to_text
+from lazynb.xla.compilation import Compilation
+from lazynb.xla.compilation_builder import compile_tensors
+from lazynb.xla.external.external_programs import SUFFIXES, compile_stage, is_jax_stage, read_file
+from lazynb.xla.function_compilation import is_function
+from lazynb.xla.inspection_schema import Inspection
+
+# ---- Functions that a cell only defines: what to do to see what XLA makes of them -------------------------
+
+
+def uncalled_function_hint(body: str, namespace: Mapping[str, Any]) -> str:
+    """What to do after a cell that recorded nothing; empty unless it defines functions that it does not use.
+
+    Arguments:
+      body: of the cell, as Python.
+      namespace: the user's variables, after it ran.
+    """
+    tree = ast.parse(body)
+    used = set(_used(tree))
+    names = [name for name in dict.fromkeys(_assigned(tree)) if name not in used]
+    names = [name for name in names if may_take_arrays(namespace.get(name))]
+    if not names:
+        return ""
+    which = "it" if len(names) == 1 else "one"
+    only = "only " if all(isinstance(statement, _DEFINITIONS) for statement in tree.body) else ""
+    quoted = listed([f"`{name}`" for name in names])
+    return (
+        f"This cell {only}defines {quoted}, and records no operations: call {which}, or "
+        f"{inspect_call(names[-1], namespace[names[-1]])} shows what XLA makes of it"
+    )
+
+
+_DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)
+
+
+def may_take_arrays(value: Any) -> bool:
+    """Whether ``value`` is a function that may compute with arrays: none of C code's, no class, no
+    generator."""
+    if isinstance(value, type) or inspect.isbuiltin(value) or not is_function(value):
+        return False
+    return not (inspect.iscoroutinefunction(value) or inspect.isgeneratorfunction(value))
+
+
+def inspect_call(name: str, function: Callable[..., Any]) -> str:
+    """``lazynb.inspect(step, w, x)``, with the arguments that ``function`` must have."""
+    words = [name]
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return f"lazynb.inspect({name}, ...)"
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            words.append("...")
+        elif parameter.default is not parameter.empty or parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        else:
+            words.append(parameter.name + "=..." * (parameter.kind is parameter.KEYWORD_ONLY))
+    return f"lazynb.inspect({', '.join(words)})"
+
+
+def _assigned(tree: ast.Module) -> Iterator[str]:
+    """The names that the statements of a module give to functions, perhaps."""
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef):
+            yield statement.name
+        elif isinstance(statement, ast.Assign):
+            yield from [target.id for target in statement.targets if isinstance(target, ast.Name)]
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            yield statement.target.id
+
+
+def _used(tree: ast.Module) -> Iterator[str]:
+    """The names that are read while a module runs, outside of its functions."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            waiting += node.decorator_list
+        elif not isinstance(node, ast.Lambda):
+            waiting += ast.iter_child_nodes(node)
+
+
+class StaticForm:
+    """The static form as something to display.
+
+    Attributes:
+      compilation: what it shows; None if only its forms are known.
+      ran: whether that was run.
+      opened: tabs that are open.
+    """
+
+    def __init__(
+        self,
+        forms: dict[str, Any],
+        compilation: Compilation | None = None,
+        ran: bool = False,
+        opened: Collection[str] = (),
+    ):
+        self._forms = forms
+        self.compilation = compilation
+        self.ran = ran
+        self.opened = tuple(opened)
+
+    def __repr__(self) -> str:
+        return str(self._forms["text/plain"])
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        return self._forms
+
+
+class FromFile(SavedInspections):
+    """Inspections from a file, each as an inspector where one can live."""
+
+    def _ipython_display_(self) -> None:
+        if not may_show_widgets() or widget_problem():
+            raise NotImplementedError  # then IPython takes the static forms
+        from IPython.display import display
+
+        from lazynb.notebook.inspector_widget import Inspector
+
+        for entry in self.entries:
+            static = {"text/plain": to_text(entry.data), "text/html": to_html(entry.data, entry.graph)}
+            display(Inspector(None, entry.data, static))
+
+
+def show_inspection(obj: Any = None, namespace: dict[str, Any] | None = None, *, ran: bool = True) -> Any:
+    """See :func:`lazynb.inspect`.
+
+    Arguments:
+      ran: whether a compilation was run.
+    """
+    if isinstance(obj, (str, os.PathLike)):
+        if not os.fspath(obj).endswith(SUFFIXES):
+            saved = read_inspections(obj)
+            return FromFile(saved.entries, os.path.basename(obj), made_by=saved.made_by)
+        return inspector_for(set_last_compilation(read_file(obj)), ran=False)
+    if isinstance(obj, Graph) and not obj.pending():
+        return obj
+    return inspector_for(
+        compilation_of(obj, namespace),
+        ran=ran and not isinstance(obj, (Graph, LazyTensor)) and not is_jax_stage(obj),
+    )
+
+
+def compilation_of(obj: Any = None, namespace: dict[str, Any] | None = None) -> Compilation:
+    """The compilation of a tensor, a pending graph or a stage of ``jax.jit``, which makes one; a compilation
+    itself; without anything, the last.
+
+    Raises:
+      TypeError: ``obj`` is none of these.
+      ValueError: nothing was compiled yet, or the graph is no longer pending.
+    """
+    if isinstance(obj, Compilation):
+        return obj
+    if isinstance(obj, LazyTensor):
+        return _compile([obj], namespace)
+    if isinstance(obj, Graph):
+        tensors = obj.pending()
+        if not tensors:
+            raise ValueError("nothing of this graph is pending any more, so there is nothing to compile")
+        return _compile(tensors, namespace)
+    if is_jax_stage(obj):
+        return set_last_compilation(compile_stage(obj))
+    if may_take_arrays(obj):
+        call = inspect_call(getattr(obj, "__name__", "f"), obj)
+        raise TypeError(f"a function is compiled for its arguments: {call}")
+    if obj is not None:
+        raise TypeError(
+            "lazynb.inspect takes a LazyTensor, a Graph, a Compilation, a function, what jax.jit lowered or "
+            f"compiled, a file or nothing, not {type(obj).__name__}"
+        )
+    newest = last_compilation()
+    if newest is None:
+        raise ValueError(
+            "nothing was compiled yet: lazynb.compile(), or a cell with %%compile, gives something to inspect"
+        )
+    return newest
+
+
+def _compile(tensors: list[LazyTensor], namespace: dict[str, Any] | None) -> Compilation:
+    if namespace is None:
+        namespace = user_namespace()
+    return set_last_compilation(compile_tensors(tensors, namespace))
+
+
+def inspector_for(
+    compilation: Compilation,
+    *,
+    ran: bool = True,
+    tabs: Collection[str] = (),
+    arranged: Callable[[], PlacedView | None] = lambda: None,
+) -> Any:
+    """Something that displays as the inspector of ``compilation``, opened at ``tabs``.
+
+    Arguments:
+      arranged: gives the drawing's layout, if it is there already.
+    """
+    looks = may_show_widgets()
+    missing = widget_problem() if looks else ""
+    is_live = looks and not missing and bool(compilation.traces)
+    opened: list[str] = []
+    for tab in tabs:
+        opened += TABS[tab]
+
+    def make(begun: Callable[[str], None] = lambda part: None) -> tuple[Inspection, dict[str, Any]]:
+        # What the static form shows is short.
+        data = inspection(compilation, ran=ran, live=True, full=False, begun=begun)
+        begun("The stored form")
+        static: Inspection = {**data, "live": False}
+        if static["other"] is not None and (of_jit := static["other"]["inspection"]) is not None:
+            static["other"] = {**static["other"], "inspection": {**of_jit, "live": False}}
+        return data, static_mime_bundle(compilation, static, opened=opened, arranged=arranged(), hint=missing)
+
+    if not is_live:
+        _, forms = make()
+        return StaticForm(forms, compilation, ran, tabs)
+    from lazynb.notebook.inspector_widget import Inspector
+
+    if lab_execution() is not None:
+        widget = Inspector(compilation, {}, {"text/plain": repr(compilation)}, show=tuple(tabs))  # type: ignore[arg-type]
+        if len(compilation.snapshot.nodes) <= DEFERRED_NODES:
+            widget.complete_later(make)
+        else:
+            widget.complete_when_shown(make)
+        return widget
+    return Inspector(compilation, *make(), show=tuple(tabs))
+
+
+def is_deferred() -> bool:
+    """Whether an inspector is worked out after its cell."""
+    return may_show_widgets() and not widget_problem() and lab_execution() is not None
+
+
+DEFERRED_NODES = 3_000
+"""Nodes of a graph up to which an inspector is worked out after its cell. That of a larger one is part of the
+cell, below the value: it takes seconds, and what runs after a cell cannot be interrupted."""
+
+
+def widget_problem() -> str:
+    """Why there can be no widget, in a line that says what to install; empty if there can be one."""
+    if importlib.util.find_spec("anywidget") is None:
+        return (
+            "This is the static form. For the interactive inspector: pip install anywidget (or "
+            '"lazynb[lab]"), then restart.'
+        )
+    if bundle_source() is None:
+        return (
+            "This is the static form: lazynb was installed without its front end "
+            "(lazynb/notebook/static/inspector.js)."
+        )
+    return ""
+
+
+# ---- Two compilations compared, in a notebook: the report, and under it both inspectors side by side ------
+
+_STORED = {"text/html": '<div class="lazynb-inspection"></div>', "text/plain": ""}
+"""In a stored notebook the report says it all."""
+
+
+def show(diff: Diff) -> None:
+    """Displays it.
+
+    Raises:
+      NotImplementedError: no widget can live here; then IPython takes the report.
+    """
+    if not may_show_widgets() or widget_problem():
+        raise NotImplementedError
+    from lazynb.notebook.inspector_widget import Inspector
+
+    display(diff._repr_mimebundle_(), raw=True)
+    display(Inspector(None, comparison_data(diff), _STORED))  # type: ignore[arg-type]
+
+
+class DiffDisplay:
+    """Has one shell display comparisons so."""
+
+    def __init__(self, shell: Any):
+        self._formatter = shell.display_formatter.ipython_display_formatter
+
+    def start(self) -> None:
+        """From here on."""
+        self._formatter.for_type(Diff, show)
+
+    def stop(self) -> None:
+        """The report alone."""
+        self._formatter.pop(Diff, None)

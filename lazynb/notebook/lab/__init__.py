@@ -1,1 +1,0 @@
-"""The kernel's side of the JupyterLab extension."""

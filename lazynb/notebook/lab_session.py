@@ -1,0 +1,425 @@
+"""The kernel's side of the JupyterLab extension: state, line marks and panel over one comm.
+
+Nothing is sent, and no run is looked at, unless a page is there that knows lazynb.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+
+from lazynb.compare.misses.cache_info import cache_info, clear_cache
+from lazynb.config import config
+from lazynb.errors import LazynbError
+from lazynb.notebook.cell_programs import CellPrograms
+from lazynb.notebook.frontend_requests import RequestHandler, lab_execution
+from lazynb.notebook.lab_messages import TARGET, VERSION, Marks, State, ValueState
+from lazynb.notebook.line_marks import CellIndex, LineKernels, break_lines, kernel_lines, line_marks
+from lazynb.recording.lazy_mode import eager
+from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.lazy_trace import thread_trace
+from lazynb.report.graph.graph_json import MIME_TYPE
+from lazynb.report.graph.lazy_graph import graph_of, is_own_key, page_connection, tensor_of_key
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_page import set_last_compilation
+from lazynb.report.inspection.session_tables import table, timelines
+from lazynb.report.inspection.source_data import Sources
+from lazynb.running.break_log import break_log, breaks
+from lazynb.running.flush import execution
+from lazynb.running.observers import Observer, observe
+from lazynb.xla.compilation import Compilation
+from lazynb.xla.compilation_builder import compile_tensors
+from lazynb.xla.inspection_schema import Inspection
+
+# ---- What a page may ask about a pending value that it shows: how it stands, its value, and its compilation
+
+GONE = "This value is gone: nothing refers to it any more."
+FOREIGN = "This was drawn by another kernel: run its cell again."
+
+
+def value_state(
+    key: Any,
+    what: Any,
+    namespace: Mapping[str, Any],
+    keep: Callable[[Compilation], int],
+) -> ValueState:
+    """The answer of the value of ``key``.
+
+    Arguments:
+      what: ``run`` runs what it needs and gives its text; ``compile`` compiles that and runs nothing;
+        anything else says how it stands, and neither compiles nor runs.
+      keep: takes a compilation, and gives the number by which the page asks for it.
+
+    Raises what running and compiling raise.
+    """
+    tensor = tensor_of_key(key)
+    if tensor is None:
+        return _state("gone", GONE if is_own_key(key) else FOREIGN)
+    if what == "run":
+        return _run(tensor)
+    if what == "compile" and tensor.is_pending:
+        number = keep(set_last_compilation(compile_tensors([tensor], namespace)))
+        return {**_pending(tensor, namespace), "compilation": number}
+    return _pending(tensor, namespace)
+
+
+def _pending(tensor: LazyTensor, namespace: Mapping[str, Any]) -> ValueState:
+    if not tensor.is_pending:
+        return _state("computed", "It has been computed since.")
+    outlook = graph_of([tensor], namespace).outlook
+    return _state("pending", outlook.text if outlook is not None else "")
+
+
+def _run(tensor: LazyTensor) -> ValueState:
+    """The value, waited for. Its text is what eager JAX shows."""
+    was_pending = tensor.is_pending
+    began = time.perf_counter()
+    execution.sync(tensor)
+    with eager():
+        jax.block_until_ready(tensor._value)
+        seconds = time.perf_counter() - began
+        text = repr(tensor)
+    return {**_state("value", text), "seconds": seconds if was_pending else None}
+
+
+def _state(state: str, text: str) -> ValueState:
+    return {"state": state, "text": text, "seconds": None, "compilation": None}
+
+
+# seconds after a cell at which its line marks are worked out: the kernel first says that the cell is done
+_SOON = 0.03
+_KEPT = 16  # compilations that the panel can ask about
+
+
+class _Sent(NamedTuple):
+    """The line marks of a cell as they were sent, and what they were made of."""
+
+    lines: dict[int, LineKernels]
+    compilation: int | None
+    message: Marks
+
+
+class LabConnection(Observer):
+    """Speaks with the pages that show this kernel's notebook.
+
+    Arguments:
+      extension: lazynb in this shell, a :class:`lazynb.notebook.extension.Extension`.
+      status: says in a line how things stand.
+
+    Attributes:
+      there: whether a page answered that knows lazynb; None while nobody can tell.
+    """
+
+    def __init__(self, extension: Any, status: Callable[[], str]):
+        self._extension = extension
+        self._status = status
+        self._comm: Any = None
+        self.there: bool | None = None
+        self._waiting: collections.deque[tuple[CellPrograms | None, str | None]] = collections.deque(
+            maxlen=_KEPT
+        )
+        self._cells = CellIndex()
+        self._cell: str | None = None
+        self._text: str | None = None  # of the cell, until its number is known
+        self._runs: CellPrograms | None = None
+        self._last: State | None = None
+        self._sent: dict[str, _Sent] = {}  # by cell
+        self._numbers = 0
+        self._compilations: collections.OrderedDict[int, tuple[Compilation, Inspection, RequestHandler]] = (
+            collections.OrderedDict()
+        )
+        self._began = 0.0
+        self._end_watching: Callable[[], None] = lambda: None
+        self._end_runs: Callable[[], None] = lambda: None
+
+    # ---- the shell's events --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Opens the comm, where JupyterLab or Notebook asked for the cell that runs."""
+        if lab_execution() is None:
+            return
+        from comm import create_comm  # ipykernel brings it
+
+        self._comm = create_comm(target_name=TARGET, data=self._state())
+        self._comm.on_msg(self._receive)
+        self._comm.on_close(self._closed)
+        self._end_watching = observe(self, everywhere=True)
+        page_connection.active = True
+
+    def stop(self) -> None:
+        """Closes the comm: the pages take their marks away."""
+        if self._comm is not None:
+            self._end_watching()
+            self._comm.close()
+            self._comm, self.there = None, None
+            page_connection.active = False
+        self.end()
+
+    def begin(self, info: Any) -> None:
+        """A cell begins; ``info`` is IPython's."""
+        cell = getattr(info, "cell_id", None)
+        self._cell = cell
+        if self._comm is None or cell is None or not info.store_history:
+            return
+        self._text = info.raw_cell
+        if self.there is not False:
+            self._runs = CellPrograms(self._extension.leftovers.earlier, self._extension.shell.user_ns)
+            self._end_runs = observe(self._runs)
+
+    def numbered(self, number: int, file: str) -> None:
+        """The cell that began is execution ``number``: IPython says so when it names the cell's code
+        ``file``."""
+        if self._cell is None:
+            return
+        if self._text is None:
+            self._cells.named(number, self._cell, file)  # the body of its magic
+        else:
+            self._cells.runs(number, self._cell, self._text, file)
+            self._text = None
+            if self._runs is not None:
+                self._runs.cell = number
+
+    def end(self) -> None:
+        """A cell is over: what it ran is explained when the kernel has nothing else to do."""
+        runs, self._runs = self._runs, None
+        self._end_runs()
+        if self.there is None and self._comm is not None:
+            # cells queue up behind %load_ext: a page may yet say hello
+            self._waiting.append((runs, self._cell))
+        if not self.there:
+            return
+        cell = self._cell
+        try:
+            asyncio.get_running_loop().call_later(_SOON, self._explain, runs, cell)
+        except RuntimeError:  # no event loop
+            self._explain(runs, cell)
+
+    # ---- what it says --------------------------------------------------------------------------------------
+
+    def _send(self, message: Any) -> None:
+        if self._comm is not None:
+            self._comm.send(message)
+
+    def _state(self) -> State:
+        info = cache_info()
+        return {
+            "type": "state",
+            "version": VERSION,
+            "lazy": self._extension.enabled,
+            "pending": sum(len(trace) for trace in thread_trace().all_pending()),
+            "executables": len(info),
+            "hits": info.hits,
+            "misses": info.misses,
+            "breaks": break_log.total,
+            "seconds": sum(one.seconds for one in break_log.tallies()),
+            "compilation": next(reversed(self._compilations), None),
+            "text": self._status(),
+        }
+
+    def _tell(self) -> None:
+        state = self._state()
+        if state != self._last:
+            self._last = state
+            self._send(state)
+
+    def compiling(self, operations: int) -> None:
+        """Sent at once: the kernel is busy until the program is made."""
+        if self.there and thread_trace().pending is not None:
+            label = self._cells.label(self._cell) if self._cell is not None else ""
+            self._send(
+                {
+                    "type": "compiling",
+                    "operations": operations,
+                    "cell": self._cell,
+                    "label": label,
+                    "seconds": 0.0,
+                }
+            )
+
+    def compiled(self) -> None:
+        if self.there and thread_trace().pending is not None:
+            self._send({"type": "compiled"})
+
+    def _explain(self, runs: CellPrograms | None, cell: str | None) -> None:
+        """Sends the marks of the cells that ran programs of ``runs``, or broke."""
+        lines: dict[str, dict[int, LineKernels]] = {}
+        number = None
+        if runs is not None and not runs.is_empty:
+            # no marks are better than an error nobody asked for
+            with contextlib.suppress(Exception), eager():
+                compilation = runs.compilation()
+                for earlier in compilation.earlier:
+                    self._send_line_marks(*self._lines_of(earlier), None)
+                lines, number = self._lines_of(compilation)  # the last, so that the panel shows it
+        self._send_line_marks(lines, number, cell)
+        self._tell()
+
+    def _lines_of(self, compilation: Compilation) -> tuple[dict[str, dict[int, LineKernels]], int]:
+        """By cell and line, the kernels of ``compilation``; and its number."""
+        data = inspection(compilation, live=True, full=False)
+        return kernel_lines(self._cells, data), self._remember(compilation, data)
+
+    def _remember(self, compilation: Compilation, data: Inspection) -> int:
+        self._numbers += 1
+        self._compilations[self._numbers] = compilation, data, RequestHandler(compilation, data)
+        while len(self._compilations) > _KEPT:
+            self._compilations.popitem(last=False)
+        return self._numbers
+
+    def _send_line_marks(
+        self, kernels: dict[str, dict[int, LineKernels]], number: int | None, ran: str | None
+    ) -> None:
+        """Sends the line marks that changed.
+
+        Arguments:
+          kernels: by cell and line, those of compilation ``number``.
+          ran: the cell that ran; without kernels, it loses those of its last run.
+        """
+        broken = break_lines(self._cells)
+        cells = {*kernels, *broken, *self._sent}
+        if ran is not None:
+            cells.add(ran)
+        for cell in cells:
+            sent = self._sent.get(cell)
+            lines: dict[int, LineKernels] = {}
+            compilation = None
+            if cell in kernels:
+                lines, compilation = kernels[cell], number
+            elif sent is not None and cell != ran:
+                lines, compilation = sent.lines, sent.compilation
+            message = line_marks(cell, self._cells, lines, broken.get(cell, {}), compilation)
+            if sent is None and not message["lines"]:
+                continue
+            if sent is None or sent.message != message:
+                self._send(message)
+            self._sent[cell] = _Sent(lines, compilation, message)
+
+    # ---- what it is asked ----------------------------------------------------------------------------------
+
+    def _closed(self, _message: Any) -> None:
+        """A page that does not know lazynb closes the comm at once; one that does never does."""
+        if not self.there:
+            self.there = False
+            self._waiting.clear()
+
+    def _receive(self, message: Any) -> None:
+        request = _data_of(message)
+        kind = request.get("type")
+        if kind == "hello":
+            self._welcome()
+        elif kind == "settings":
+            config.run_on_display = bool(request.get("autocompile"))
+        elif kind == "ask":
+            self._send({"type": "answer", "id": request.get("id"), "answer": self._ask(request)})
+        elif kind == "show":
+            view = request.get("view")
+            panel = self._panel(view, self._number(request))
+            self._send({"type": "panel", "id": request.get("id"), "view": str(view), **panel})
+        elif kind == "value":
+            self._send({"type": "value", "id": request.get("id"), **self._value(request)})
+            if request.get("do") in ("run", "compile"):
+                self._send_line_marks({}, None, None)
+                self._tell()
+        elif kind in ("lazy", "compile", "clear"):
+            self._send({"type": "done", "id": request.get("id"), **self._do(kind, request)})
+            self._send_line_marks({}, None, None)
+            self._tell()
+
+    def _welcome(self) -> None:
+        self.there = True
+        self._last = self._state()
+        self._send(self._last)
+        for sent in self._sent.values():
+            self._send(sent.message)
+        while self._waiting:
+            self._explain(*self._waiting.popleft())
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        number = self._number(request)
+        if number is None:
+            return {
+                "type": "error",
+                "id": None,
+                "message": "this compilation is too old to answer: run its cell again",
+            }
+        _, _, answers = self._compilations[number]
+        return answers.answer(request.get("request"))
+
+    def _number(self, request: dict[str, Any]) -> int | None:
+        """The compilation that ``request`` is about, or None if it is not known."""
+        number = request.get("compilation")
+        return number if type(number) is int and number in self._compilations else None
+
+    def _panel(self, view: Any, number: int | None) -> dict[str, Any]:
+        shell = self._extension.shell
+        try:
+            if view == "graph":
+                drawn = graph_of([], shell.user_ns)
+                return {
+                    "data": drawn._repr_mimebundle_()[MIME_TYPE] if len(drawn) else None,
+                    "text": "Nothing is pending.",
+                }
+            if view == "breaks":
+                return {"data": _broken(), "text": "No trace breaks so far."}
+            if view == "cache":
+                made = table(cache_info(), "executable", placed=Sources(()).placed)
+                return {"data": made, "text": "No executables yet."}
+            if view == "compilation":
+                if number is None:
+                    number = next(reversed(self._compilations), None)
+                data = self._compilations[number][1] if number is not None else None
+                return {"data": data, "compilation": number, "text": "No cell has run a program yet."}
+        except Exception as error:
+            return {"data": None, "text": f"{type(error).__name__}: {error}"}
+        return {"data": None, "text": f"There is no view {view!r}."}
+
+    def _value(self, request: dict[str, Any]) -> dict[str, Any]:
+        def keep(compilation: Compilation) -> int:
+            return self._remember(compilation, inspection(compilation, ran=False, live=True, full=False))
+
+        names = self._extension.shell.user_ns
+        return _attempted(lambda: dict(value_state(request.get("key"), request.get("do"), names, keep)))
+
+    def _do(self, kind: str, request: dict[str, Any]) -> dict[str, Any]:
+        def act() -> dict[str, Any]:
+            began = time.perf_counter()
+            if kind == "lazy":
+                self._extension.switch(bool(request.get("on")))
+            elif kind == "compile":
+                execution.run_all("compile")
+                return {"text": f"{self._status()} ({time.perf_counter() - began:.2f} s)"}
+            else:
+                clear_cache()
+            return {"text": self._status()}
+
+        return _attempted(act)
+
+
+def _attempted(act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What ``act`` gives, or why it failed: an error that a page asked for is the page's."""
+    try:
+        return act()
+    except KeyboardInterrupt:
+        return {"text": "", "error": "interrupted; everything is as it was"}
+    except (Exception, LazynbError) as error:
+        return {"text": "", "error": f"{type(error).__name__}: {error}"}
+
+
+def _broken() -> dict[str, Any]:
+    """The trace breaks as a table, and as timelines."""
+    found, placed = breaks(), Sources(()).placed
+    return {**table(found, "trace break", placed=placed), "timelines": timelines(found, placed)}
+
+
+def _data_of(message: Any) -> dict[str, Any]:
+    """What a page sent; empty if it is not of the form that pages send."""
+    data = message
+    for key in ("content", "data"):
+        data = data.get(key) if isinstance(data, dict) else None
+    return data if isinstance(data, dict) else {}

@@ -1,1 +1,0 @@
-"""Recording: LazyTrace, LazyTensor and the trie of recorded traces."""

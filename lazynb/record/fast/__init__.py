@@ -1,1 +1,0 @@
-"""Calls and gradients that were recorded before, recorded again without JAX."""

@@ -1,1 +1,0 @@
-"""Pending traces as plain data, for drawings and explanations."""

@@ -1,0 +1,1594 @@
+/* Recording of remembered calls in C.
+
+   The specification is lazynb/recording/replay/python_replay.py with recall.take: a Call here does what a function of
+   `remembered` or `binary` does there, step by step and in that order, and calls the Python for whatever is
+   not a plain repetition (a call that is new, a gradient, another configuration of JAX). Nothing is learned
+   here. Both use one trie and the same keys, so either can go on where the other stopped.
+
+   `hand_over` runs a trace that ran before; its specification is `Execution._run_one` in lazynb/running/flush.py.
+   `here` is lazynb.user_code.call_stack.current_position, asked once for each stack. `again` is for calls that are no functions of JAX's.
+
+   With the GIL alone: between the statements that append, no other thread runs and no signal is handled.
+   PyFrame_GetLasti is outside of the stable ABI. */
+
+#include "../_native.h"
+
+/* ---- what Python tells ------------------------------------------------------------------------------------ */
+
+enum {
+    TENSOR_TRACE, TENSOR_AVAL, TENSOR_PENDING, TENSOR_SLOT, TENSOR_EDGE, TENSOR_CODE, TENSOR_LASTI, TENSOR_SCOPE,
+    TENSOR_VALUE, PENDING_TRACE, PENDING_TIP, PENDING_EPOCH, PENDING_SLOTS_OF, PENDING_INPUTS, PENDING_RECORDS,
+    PENDING_END, PENDING_BEGAN, PENDING_ENDED, PENDING_GUARDS, PENDING_COPIES, PENDING_SOURCES, PENDING_UNSETTLED,
+    PENDING_CHECKS, PENDING_DOOMED, PENDING_CLOSED, PENDING_APPEND, PENDING_LANDING, PENDING_TROUBLE, PENDING_ROOT,
+    PENDING_OWNERS, STATE_EXECUTABLES, STATE_LARGE, STATE_SLOTS, STATE_EDGES, STATE_INPUTS, STATE_RECENT, EDGE_END,
+    EDGE_RESULTS, EDGE_CONTAINER, EDGE_SLOT, EDGE_AVAL, EDGE_VALUES, EDGE_CONVERTERS, EDGE_CONVERT, EDGE_SCALAR,
+    EDGE_CONVERTED, EDGE_ARGUMENT, EDGE_PLAIN, EDGE_FILLS, CHANGES_COUNT, LANDMARK_CALL,
+    LANDMARK_CALLED, LANDMARK_ORIGIN, LANDMARK_USER, ORIGIN_CODE, ORIGIN_LASTI, ORIGIN_CALLEE, ORIGIN_CALL_ID,
+    ORIGIN_CONTEXT, ORIGIN_INSIDE, ORIGIN_FORWARD, CALLS_CALL, CALLS_POSITION, CALLS_NUMBER,
+    WRITTEN_NUMBER, WRITTEN_VALUE, OFFSETS
+};
+
+static const Slot slots[OFFSETS] = {
+    {"LazyTensor", "_trace"}, {"LazyTensor", "aval"}, {"LazyTensor", "_pending"}, {"LazyTensor", "_slot"},
+    {"LazyTensor", "_edge"}, {"LazyTensor", "_code"}, {"LazyTensor", "_lasti"}, {"LazyTensor", "_scope"},
+    {"LazyTensor", "_value"}, {"Pending", "trace"}, {"Pending", "tip"}, {"Pending", "epoch"},
+    {"Pending", "slots_of"}, {"Pending", "inputs"}, {"Pending", "records"}, {"Pending", "_end"},
+    {"Pending", "began"}, {"Pending", "ended"}, {"Pending", "guards"}, {"Pending", "_copies"}, {"Pending", "sources"},
+    {"Pending", "unsettled"}, {"Pending", "checks"}, {"Pending", "doomed"}, {"Pending", "closed"},
+    {"Pending", "append"}, {"Pending", "landing"}, {"Pending", "trouble"}, {"Pending", "root"},
+    {"Pending", "_owners"}, {"State", "executables"}, {"State", "large"}, {"State", "slots"}, {"State", "edges"},
+    {"State", "inputs"}, {"State", "recent"}, {"Edge", "end"}, {"Edge", "results"}, {"Edge", "container"},
+    {"Edge", "slot"}, {"Edge", "aval"}, {"Edge", "values"}, {"Edge", "converters"}, {"Edge", "convert"},
+    {"Edge", "scalar"}, {"Edge", "converted"}, {"Edge", "argument"}, {"Edge", "plain"}, {"Edge", "fills"},
+    {"Changes", "count"}, {"Landmark", "call"}, {"Landmark", "called"}, {"Landmark", "origin"},
+    {"Landmark", "user"}, {"Origin", "code"}, {"Origin", "lasti"}, {"Origin", "callee"}, {"Origin", "call_id"},
+    {"Origin", "context"}, {"Origin", "inside"}, {"Origin", "forward"}, {"CallCounter", "_call"},
+    {"CallCounter", "_position"}, {"CallCounter", "number"}, {"Written", "number"}, {"Written", "_value"},
+};
+
+static Py_ssize_t offsets[OFFSETS];
+
+/* Classes and functions of lazynb and JAX, by the names that `configure` takes. */
+enum {
+    LAZY_TENSOR, PENDING, STATE, EDGE, CHANGES, LAZY_TRACE, LINEARIZE_TRACE, ARRAY, DTYPE, KINDS, AMBIENT,
+    CHANGES_OBJECT, SCOPES, OPENED, WAITING_ELSEWHERE, RECALL, LINEARIZED_CALL, MAKE_CURRENT, LANDMARKS, LANDMARK, ORIGIN, CALL_COUNTER, BORROWED,
+    HELD_OUTSIDE, PLACES, PLACE, CODE_KIND, WRITTEN, NAMES
+};
+
+static const char *const names[NAMES] = {
+    "LazyTensor", "Pending", "State", "Edge", "Changes", "LazyTrace", "LinearizeTrace", "ArrayImpl", "dtype",
+    "KINDS", "ambient", "changes", "scopes", "opened", "waiting_elsewhere", "recall", "linearized_call",
+    "make_current", "landmarks", "Landmark", "Origin", "CallCounter",
+    "borrowed", "held_outside", "places", "here", "code_kind", "Written",
+};
+
+static PyObject *known[NAMES];
+
+static PyObject *str_append, *str_array, *str_aval, *str_backward, *str_calls, *str_committed, *str_context, *str_dict, *str_donated, *str_f_code, *str_inputs,
+    *str_is_deleted, *str_name, *str_observers, *str_origin_of, *str_parent_trace, *str_pending, *str_placed,
+    *str_pointer, *str_recalled_to_full, *str_same_context, *str_seconds, *str_start, *str_tensors, *str_traceback, *str_value;
+
+/* ---- reading ---------------------------------------------------------------------------------------------- */
+
+static PyObject *ambient(void) { return PyObject_GetAttr(known[AMBIENT], str_value); }
+
+/* JAX's source context of this thread. It stands in the dictionary that the thread has for a threading.local,
+   which is looked for once for each thread. */
+static PyObject *scope(void)
+{
+    static PyObject *dictionary;
+    static uint64_t thread;
+    uint64_t now = PyThreadState_GetID(PyThreadState_Get());
+    if (dictionary == NULL || thread != now) {
+        PyObject *found = PyObject_GetAttr(known[SCOPES], str_dict), *before = dictionary;
+        if (found == NULL)
+            return NULL;
+        dictionary = found;
+        thread = now;
+        Py_XDECREF(before); /* what this frees may run Python, and another thread then comes here */
+        if (thread != now)
+            return PyObject_GetAttr(known[SCOPES], str_context);
+    }
+    PyObject *context = PyDict_GetItemWithError(dictionary, str_context);
+    if (context != NULL)
+        return Py_NewRef(context);
+    return PyErr_Occurred() ? NULL : PyObject_GetAttr(known[SCOPES], str_context);
+}
+
+static int is_deleted(PyObject *array)
+{
+    PyObject *answer = PyObject_CallMethodNoArgs(array, str_is_deleted);
+    int is = answer == NULL ? -1 : PyObject_IsTrue(answer);
+    Py_XDECREF(answer);
+    return is;
+}
+
+/* Whether calls may be recalled under JAX's present configuration; -1 is an error. */
+static int same_context(PyObject *pending)
+{
+    PyObject *count = SLOT(known[CHANGES_OBJECT], CHANGES_COUNT), *epoch = SLOT(pending, PENDING_EPOCH);
+    if (count == epoch)
+        return 1;
+    int same = count == NULL || epoch == NULL ? 0 : PyObject_RichCompareBool(epoch, count, Py_EQ);
+    if (same)
+        return same;
+    PyObject *answer = PyObject_CallMethodNoArgs(pending, str_same_context);
+    same = answer == NULL ? -1 : PyObject_IsTrue(answer);
+    Py_XDECREF(answer);
+    return same;
+}
+
+/* `Pending._secured(value)`, the usual case: 1 with the guard kept, 0 if Python is to look, -1 for an error. */
+static int guard(PyObject *pending, PyObject *value, PyObject *id)
+{
+    PyObject *view = PyMemoryView_FromObject(value);
+    if (view == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    int done = 1;
+    if (PyDict_GET_SIZE(known[BORROWED]) > 0) {
+        PyObject *address = PyObject_CallMethodNoArgs(value, str_pointer);
+        done = address == NULL ? -1 : !PyDict_Contains(known[BORROWED], address);
+        Py_XDECREF(address);
+    }
+    if (done == 1 && PyDict_SetItem(SLOT(pending, PENDING_GUARDS), id, view) < 0)
+        done = -1;
+    Py_DECREF(view);
+    return done;
+}
+
+/* The state to which an uncommitted array leads, that was an input there before: a new reference, or NULL, with an
+   error or without. */
+static PyObject *state_after(PyObject *tip, PyObject *value)
+{
+    PyObject *aval = PyObject_GetAttr(value, str_aval), *id = NULL, *key = NULL, *state = NULL, *committed;
+    if (aval != NULL && (id = PyLong_FromVoidPtr(aval)) != NULL && (key = PyTuple_Pack(2, id, Py_None)) != NULL) {
+        PyObject *found = PyDict_GetItemWithError(SLOT(tip, STATE_EDGES), key);
+        if (found != NULL && PyTuple_CheckExact(found) && PyTuple_GET_ITEM(found, 0) == aval) {
+            state = Py_NewRef(PyTuple_GET_ITEM(found, 1));
+            committed = PyObject_GetAttr(value, str_committed);
+            if (committed != Py_False)
+                Py_CLEAR(state);
+            Py_XDECREF(committed);
+        }
+    }
+    Py_XDECREF(key);
+    Py_XDECREF(id);
+    Py_XDECREF(aval);
+    return state;
+}
+
+/* The rest of `Pending.array`, for an array that is no input yet: its slot, or None; NULL with no error if Python is
+   to look. The order is that of `append`. */
+static PyObject *new_input(PyObject *pending, PyObject *value, PyObject *id, int outside)
+{
+    PyObject *tip = SLOT(pending, PENDING_TIP), *state, *slot = NULL;
+    int held = outside ? 1 : PyDict_Contains(known[HELD_OUTSIDE], id);
+    if (tip == Py_None || held < 0 || (held && guard(pending, value, id) != 1))
+        return NULL;
+    Py_INCREF(tip);
+    if ((state = state_after(tip, value)) == NULL || SLOT(pending, PENDING_TIP) != tip) {
+        slot = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+        goto end;
+    }
+    Py_ssize_t before = PyLong_AsSsize_t(SLOT(tip, STATE_INPUTS));
+    PyObject *entry = PyTuple_Pack(1, value);
+    if (entry == NULL || before < 0 || PyList_SetSlice(SLOT(pending, PENDING_INPUTS), before, PY_SSIZE_T_MAX, entry) < 0) {
+        Py_XDECREF(entry);
+        goto end;
+    }
+    Py_DECREF(entry);
+    Py_SETREF(SLOT(pending, PENDING_TIP), Py_NewRef(state));
+    if (PyDict_SetItem(SLOT(pending, PENDING_SLOTS_OF), id, SLOT(tip, STATE_SLOTS)) == 0)
+        slot = Py_NewRef(SLOT(tip, STATE_SLOTS));
+end:
+    Py_XDECREF(state);
+    Py_DECREF(tip);
+    return slot;
+}
+
+/* `Pending.array(value, outside)`: the slot of a concrete array, or None. */
+static PyObject *slot_of_array(PyObject *pending, PyObject *value, int outside)
+{
+    if (IS_A(value, ARRAY)) {
+        PyObject *id = PyLong_FromVoidPtr(value);
+        if (id == NULL)
+            return NULL;
+        PyObject *slot = PyDict_GetItemWithError(SLOT(pending, PENDING_SLOTS_OF), id);
+        Py_XINCREF(slot);
+        int gone = PyErr_Occurred() ? -1 : slot == NULL || outside ? is_deleted(value) : 0;
+        if (slot == NULL && gone == 0)
+            slot = new_input(pending, value, id, outside);
+        else if (gone != 0)
+            Py_CLEAR(slot);
+        Py_DECREF(id);
+        if (slot != NULL || PyErr_Occurred())
+            return slot;
+    }
+    PyObject *args[] = {pending, value, outside ? Py_True : Py_False};
+    return PyObject_VectorcallMethod(str_array, args, 3, NULL);
+}
+
+static PyObject *slot_of_tensor(PyObject *pending, PyObject *tensor)
+{
+    if (SLOT(tensor, TENSOR_PENDING) == pending)
+        return Py_XNewRef(SLOT(tensor, TENSOR_SLOT));
+    PyObject *value = SLOT(tensor, TENSOR_VALUE);
+    if (value == NULL || value == Py_None)
+        return Py_NewRef(Py_None);
+    Py_INCREF(value);
+    PyObject *slot = slot_of_array(pending, value, SLOT(tensor, TENSOR_TRACE) != SLOT(pending, PENDING_TRACE));
+    Py_DECREF(value);
+    return slot;
+}
+
+/* ---- keys: the same as those of recall.look_up ------------------------------------------------------------ */
+
+static PyObject *part_of(PyObject *pending, PyObject *argument, PyObject *scalars);
+
+/* `(kind, *map(part_of, items))`; None if one has none. */
+static PyObject *parts_of(PyObject *pending, PyTypeObject *kind, PyObject *const *items, Py_ssize_t count)
+{
+    PyObject *parts = PyTuple_New(count + 1);
+    if (parts == NULL)
+        return NULL;
+    PyTuple_SET_ITEM(parts, 0, Py_NewRef(kind));
+    for (Py_ssize_t at = 0; at < count; at++) {
+        PyObject *part = part_of(pending, items[at], NULL);
+        int has_none = part == Py_None && items[at] != Py_None;
+        if (part == NULL || has_none) {
+            Py_DECREF(parts);
+            return part;
+        }
+        PyTuple_SET_ITEM(parts, at + 1, part);
+    }
+    return parts;
+}
+
+/* `recall.by_value`; None also where Python is to look: None itself is told apart by the argument. */
+static PyObject *part_by_value(PyObject *pending, PyObject *argument)
+{
+    PyTypeObject *kind = Py_TYPE(argument);
+    if (kind == &PyFloat_Type || kind == &PyComplex_Type) {
+        PyObject *text = PyObject_Repr(argument);
+        PyObject *part = text == NULL ? NULL : PyTuple_Pack(2, (PyObject *)kind, text);
+        Py_XDECREF(text);
+        return part;
+    }
+    if (kind == &PyLong_Type || kind == &PyBool_Type || PyType_Check(argument) ||
+        PyObject_TypeCheck(argument, (PyTypeObject *)known[DTYPE]))
+        return PyTuple_Pack(2, (PyObject *)kind, argument);
+    if (argument == Py_None || kind == &PyUnicode_Type || argument == Py_Ellipsis)
+        return Py_NewRef(argument);
+    if (kind == &PyTuple_Type || kind == &PyList_Type) {
+        PyObject *items = PySequence_Tuple(argument); /* of its own, for the list may change */
+        if (items == NULL)
+            return NULL;
+        PyObject *parts = NULL;
+        if (Py_EnterRecursiveCall(" for the key of a call") == 0) { /* a list may be in itself */
+            parts = parts_of(pending, kind, &PyTuple_GET_ITEM(items, 0), PyTuple_GET_SIZE(items));
+            Py_LeaveRecursiveCall();
+        }
+        Py_DECREF(items);
+        return parts;
+    }
+    if (kind == &PySlice_Type) {
+        PySliceObject *slice = (PySliceObject *)argument;
+        PyObject *items[] = {slice->start, slice->stop, slice->step};
+        return parts_of(pending, kind, items, 3);
+    }
+    return Py_NewRef(Py_None);
+}
+
+/* The part of a key for an argument; None if Python is to look (or for None itself). A number whose value makes
+   no difference is appended to `scalars`, which is NULL where each value does. */
+static PyObject *part_of(PyObject *pending, PyObject *argument, PyObject *scalars)
+{
+    if (IS_A(argument, LAZY_TENSOR)) {
+        PyObject *slot = slot_of_tensor(pending, argument);
+        if (slot != Py_None || SLOT(argument, TENSOR_VALUE) != Py_None)
+            return slot;
+        Py_DECREF(slot);
+        PyObject *args[] = {pending, argument};
+        return PyObject_Vectorcall(known[WAITING_ELSEWHERE], args, 2, NULL);
+    }
+    if (IS_A(argument, ARRAY))
+        return slot_of_array(pending, argument, 1);
+    if (scalars != NULL) {
+        PyObject *kind = PyDict_GetItemWithError(known[KINDS], (PyObject *)Py_TYPE(argument));
+        if (kind != NULL)
+            return PyList_Append(scalars, argument) < 0 ? NULL : Py_NewRef(kind);
+        if (PyErr_Occurred())
+            return NULL;
+        if (!(argument == Py_None || PyUnicode_CheckExact(argument) || PyTuple_CheckExact(argument) ||
+              PyList_CheckExact(argument) || argument == Py_Ellipsis || PySlice_Check(argument)))
+            return Py_NewRef(Py_None); /* NumPy's scalars and the like */
+    }
+    return part_by_value(pending, argument);
+}
+
+/* The edge of the call that a state saw last, if that had these very parts: a new reference, or NULL. */
+static PyObject *recent_edge(PyObject *state, PyObject *const *parts, Py_ssize_t count)
+{
+    PyObject *recent = SLOT(state, STATE_RECENT);
+    if (recent == NULL || recent == Py_None || PyTuple_GET_SIZE(recent) != count + 1)
+        return NULL;
+    for (Py_ssize_t at = 0; at < count; at++)
+        if (PyTuple_GET_ITEM(recent, at + 1) != parts[at])
+            return NULL;
+    return Py_NewRef(PyTuple_GET_ITEM(recent, 0));
+}
+
+/* A tuple of `count` parts from the place `first` on, after as many that the caller sets. */
+static PyObject *tuple_of(Py_ssize_t first, PyObject *const *parts, Py_ssize_t count)
+{
+    PyObject *tuple = PyTuple_New(first + count);
+    for (Py_ssize_t at = 0; tuple != NULL && at < count; at++)
+        PyTuple_SET_ITEM(tuple, first + at, Py_NewRef(parts[at]));
+    return tuple;
+}
+
+static int has_tuple(PyObject *const *parts, Py_ssize_t count)
+{
+    while (count > 0)
+        if (PyTuple_CheckExact(parts[--count]))
+            return 1;
+    return 0;
+}
+
+/* The edge of `parts` at a state: a new reference, or NULL, with an error or without. The call that a state saw
+   last is compared by identity before a key is made of it. */
+static PyObject *edge_at(PyObject *state, PyObject *const *parts, Py_ssize_t count)
+{
+    PyObject *edge = recent_edge(state, parts, count), *key, *recent = NULL;
+    if (edge != NULL)
+        return edge;
+    if ((key = tuple_of(0, parts, count)) == NULL)
+        return NULL;
+    /* A tuple among the parts was made for this call, and so is never the same again. This one is made before
+       the edge is looked for, because the garbage collector, which runs then, may have edges forgotten. */
+    if (!has_tuple(parts, count) && (recent = tuple_of(1, parts, count)) == NULL) {
+        Py_DECREF(key);
+        return NULL;
+    }
+    edge = PyDict_GetItemWithError(SLOT(state, STATE_EDGES), key);
+    edge = edge != NULL && IS_A(edge, EDGE) ? Py_NewRef(edge) : NULL;
+    if (edge != NULL && recent != NULL) {
+        PyTuple_SET_ITEM(recent, 0, Py_NewRef(edge));
+        Py_XSETREF(SLOT(state, STATE_RECENT), Py_NewRef(recent));
+    }
+    Py_XDECREF(recent);
+    Py_DECREF(key);
+    return edge;
+}
+
+/* ---- kinds of code ---------------------------------------------------------------------------------------- */
+
+enum { USERS = 1, OURS = 2, MODULE = 4, EXAMPLE = 8 }; /* the kinds of code that `source.code_kind` tells */
+
+/* The kind of `code`, which is asked for once as long as its place in the table is its own; -1 is an error. */
+static long kind_of(PyObject *code)
+{
+    static struct { PyObject *code; long kind; } table[1024];
+    size_t at = ((uintptr_t)code >> 5) % 1024;
+    if (table[at].code != code) {
+        PyObject *answer = PyObject_CallOneArg(known[CODE_KIND], code);
+        long kind = answer == NULL ? -1 : PyLong_AsLong(answer);
+        Py_XDECREF(answer);
+        if (kind < 0)
+            return -1;
+        table[at].kind = kind;
+        Py_XSETREF(table[at].code, Py_NewRef(code)); /* what is freed may ask for another kind */
+        return kind;
+    }
+    return table[at].kind;
+}
+
+/* ---- appending -------------------------------------------------------------------------------------------- */
+
+static PyObject *new_tensor(PyObject *pending, PyObject *aval, PyObject *slot)
+{
+    PyObject *tensor = new_of(known[LAZY_TENSOR]);
+    if (tensor == NULL)
+        return NULL;
+    SLOT(tensor, TENSOR_TRACE) = Py_XNewRef(SLOT(pending, PENDING_TRACE));
+    SLOT(tensor, TENSOR_AVAL) = Py_XNewRef(aval);
+    SLOT(tensor, TENSOR_PENDING) = Py_NewRef(pending);
+    SLOT(tensor, TENSOR_SLOT) = Py_XNewRef(slot);
+    SLOT(tensor, TENSOR_VALUE) = Py_NewRef(Py_None);
+    SLOT(tensor, TENSOR_EDGE) = Py_NewRef(Py_None);
+    SLOT(tensor, TENSOR_CODE) = Py_NewRef(Py_None);
+    return tensor;
+}
+
+/* The frame of the caller, `between` frames further out: a new reference; NULL if there is none, as where
+   `atexit` calls. */
+static PyFrameObject *caller(int between)
+{
+    PyFrameObject *frame = (PyFrameObject *)Py_XNewRef((PyObject *)PyEval_GetFrame());
+    while (frame != NULL && between-- > 0) {
+        PyFrameObject *back = PyFrame_GetBack(frame);
+        Py_DECREF(frame);
+        frame = back;
+    }
+    return frame;
+}
+
+/* `nearest_landmark(frame)`: a new reference, or NULL, with an error or without. */
+static PyObject *nearest_landmark(PyFrameObject *frame)
+{
+    PyObject *mark = NULL;
+    Py_INCREF(frame);
+    while (frame != NULL && mark == NULL) {
+        PyObject *id = PyLong_FromVoidPtr(frame), *code = (PyObject *)PyFrame_GetCode(frame);
+        mark = id == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(known[LANDMARKS], id));
+        long kind = mark == NULL && !PyErr_Occurred() ? kind_of(code) : 0;
+        int goes_on = mark == NULL && !PyErr_Occurred() && !(kind & USERS);
+        PyFrameObject *back = goes_on ? PyFrame_GetBack(frame) : NULL;
+        Py_XDECREF(id);
+        Py_DECREF(code);
+        Py_DECREF(frame);
+        frame = back;
+    }
+    Py_XDECREF(frame);
+    if (mark != NULL && !IS_A(mark, LANDMARK))
+        Py_CLEAR(mark);
+    return mark;
+}
+
+/* `calls.of(user, below, call)` of a call that a landmark numbers: a new reference, or NULL with an error. */
+static PyObject *number_of(PyObject *calls, PyObject *user, PyObject *lasti, PyObject *number)
+{
+    PyObject *id = PyLong_FromVoidPtr(user), *minus = PyNumber_Negative(number), *position = PyList_New(0), *call = NULL;
+    if (id != NULL && minus != NULL && position != NULL && (call = PyTuple_Pack(3, id, lasti, minus)) != NULL) {
+        int same = PyObject_RichCompareBool(call, SLOT(calls, CALLS_CALL), Py_EQ);
+        PyObject *one = PyLong_FromLong(!same), *next = NULL;
+        if (one != NULL && same >= 0)
+            next = PyNumber_Add(SLOT(calls, CALLS_NUMBER), one);
+        Py_XDECREF(one);
+        if (next == NULL)
+            Py_CLEAR(call);
+        else
+            Py_XSETREF(SLOT(calls, CALLS_NUMBER), next);
+    }
+    Py_XDECREF(id);
+    Py_XDECREF(minus);
+    if (call == NULL) {
+        Py_XDECREF(position);
+        return NULL;
+    }
+    Py_XSETREF(SLOT(calls, CALLS_CALL), call);
+    Py_XSETREF(SLOT(calls, CALLS_POSITION), position);
+    return Py_NewRef(SLOT(calls, CALLS_NUMBER));
+}
+
+/* The Origin of an operation of the call that a landmark is of: a new reference, or NULL with an error. */
+static PyObject *origin_at(PyObject *mark, PyObject *calls, PyObject *context)
+{
+    PyObject *user = SLOT(mark, LANDMARK_USER), *called = SLOT(mark, LANDMARK_CALLED), *origin = NULL, *callee = NULL;
+    PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)user), *number = NULL;
+    PyObject *lasti = PyLong_FromLong(PyFrame_GetLasti((PyFrameObject *)user));
+    Py_ssize_t below = PySequence_Size(called);
+    PyObject *first = below > 0 ? PySequence_GetItem(called, 0) : NULL;
+    if (first != NULL)
+        callee = PyObject_GetAttr(first, str_f_code);
+    else if (below == 0)
+        callee = Py_NewRef(Py_None);
+    if (lasti != NULL && callee != NULL)
+        number = number_of(calls, user, lasti, SLOT(mark, LANDMARK_CALL));
+    if (number != NULL && (origin = new_of(known[ORIGIN])) != NULL) {
+        SLOT(origin, ORIGIN_CODE) = Py_NewRef(code);
+        SLOT(origin, ORIGIN_LASTI) = Py_NewRef(lasti);
+        SLOT(origin, ORIGIN_CALLEE) = Py_NewRef(callee);
+        SLOT(origin, ORIGIN_CALL_ID) = Py_NewRef(number);
+        SLOT(origin, ORIGIN_CONTEXT) = Py_NewRef(context);
+        SLOT(origin, ORIGIN_INSIDE) = Py_NewRef(Py_None);
+        SLOT(origin, ORIGIN_FORWARD) = Py_NewRef(Py_None);
+        Py_XSETREF(SLOT(mark, LANDMARK_ORIGIN), Py_NewRef(origin));
+    }
+    Py_XDECREF(number);
+    Py_XDECREF(callee);
+    Py_XDECREF(first);
+    Py_XDECREF(lasti);
+    Py_DECREF(code);
+    return origin;
+}
+
+/* What `LazyTrace.origin_of(frame)` gives where `frame` is below a landmark, with no frame of the user's between, and
+   no backward pass is recorded: a new reference, or NULL, with an error or without. */
+static PyObject *origin_below_landmark(PyObject *trace, PyFrameObject *frame)
+{
+    PyObject *mark = nearest_landmark(frame), *origin = NULL;
+    if (mark == NULL)
+        return NULL;
+    PyObject *backward = PyObject_GetAttr(trace, str_backward), *calls = PyObject_GetAttr(trace, str_calls);
+    PyObject *context = scope(), *traceback = context == NULL ? NULL : PyObject_GetAttr(context, str_traceback);
+    if (backward == Py_None && traceback == Py_None && calls != NULL && IS_A(calls, CALL_COUNTER)) {
+        PyObject *kept = SLOT(mark, LANDMARK_ORIGIN);
+        if (kept != Py_None && SLOT(kept, ORIGIN_CONTEXT) == context &&
+            PyObject_RichCompareBool(SLOT(kept, ORIGIN_CALL_ID), SLOT(calls, CALLS_NUMBER), Py_EQ) == 1)
+            origin = Py_NewRef(kept);
+        else if (PyFrame_Check(SLOT(mark, LANDMARK_USER)))
+            origin = origin_at(mark, calls, context);
+    }
+    Py_XDECREF(traceback);
+    Py_XDECREF(context);
+    Py_XDECREF(calls);
+    Py_XDECREF(backward);
+    Py_DECREF(mark);
+    return origin;
+}
+
+/* `trace.origin_of(frame)` */
+static PyObject *origin_of(PyObject *trace, PyFrameObject *frame)
+{
+    PyObject *origin = PyDict_GET_SIZE(known[LANDMARKS]) ? origin_below_landmark(trace, frame) : NULL;
+    if (origin != NULL || PyErr_Occurred())
+        return origin;
+    PyObject *args[] = {trace, (PyObject *)frame};
+    return PyObject_VectorcallMethod(str_origin_of, args, 2, NULL);
+}
+
+/* Notes the user's line, in or above `frame`, on the first result of a call: 1, 0 if there is none, -1 for an error. */
+static int note_line(PyObject *first, PyObject *edge, PyFrameObject *frame)
+{
+    if (frame == NULL)
+        return 0;
+    PyObject *code = (PyObject *)PyFrame_GetCode(frame), *lasti = NULL, *context = NULL;
+    long kind = kind_of(code);
+    int users = kind < 0 ? -1 : (kind & USERS) != 0;
+    if (users > 0) {
+        lasti = PyLong_FromLong(PyFrame_GetLasti(frame));
+        context = scope();
+        if (lasti != NULL && context != NULL) {
+            Py_XSETREF(SLOT(first, TENSOR_CODE), Py_NewRef(code));
+            Py_XSETREF(SLOT(first, TENSOR_EDGE), Py_NewRef(edge));
+            SLOT(first, TENSOR_LASTI) = Py_NewRef(lasti);
+            SLOT(first, TENSOR_SCOPE) = Py_NewRef(context);
+        } else
+            users = -1;
+    } else if (users == 0) {
+        PyObject *origin = origin_of(SLOT(first, TENSOR_TRACE), frame);
+        if (origin != NULL) {
+            Py_XSETREF(SLOT(first, TENSOR_CODE), origin);
+            Py_XSETREF(SLOT(first, TENSOR_EDGE), Py_XNewRef(SLOT(edge, EDGE_END)));
+        } else
+            users = -1;
+    }
+    Py_XDECREF(lasti);
+    Py_XDECREF(context);
+    Py_DECREF(code);
+    return users < 0 ? -1 : 1;
+}
+
+/* Appends a call whose results are `tensors`: 1, 0 if the trace does not end at `tip` any more, -1 for an error.
+   `inputs` is a tuple or NULL. `Pending` explains the order. */
+static int append(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *inputs, PyObject *const *tensors,
+                  Py_ssize_t count)
+{
+    if (SLOT(pending, PENDING_TIP) != tip)
+        return 0; /* a finalizer recorded an operation, or another thread sealed the trace */
+    if (inputs != NULL && PyTuple_GET_SIZE(inputs) > 0) {
+        Py_ssize_t before = PyLong_AsSsize_t(SLOT(tip, STATE_INPUTS));
+        if (before < 0 || PyList_SetSlice(SLOT(pending, PENDING_INPUTS), before, PY_SSIZE_T_MAX, inputs) < 0)
+            return -1;
+    }
+    PyObject *end = Py_NewRef(SLOT(edge, EDGE_END)), *records = Py_NewRef(SLOT(pending, PENDING_RECORDS));
+    Py_SETREF(SLOT(pending, PENDING_TIP), end); /* the caller holds `tip` */
+    int done = 1;
+    for (Py_ssize_t at = 0; at < count && done == 1; at++)
+        if (PyList_Append(records, tensors[at]) < 0)
+            done = -1;
+    Py_DECREF(records);
+    return done;
+}
+
+/* Whether a number is certainly the one that is written in the code, to the bit. */
+static int is_same_number(PyObject *number, PyObject *written)
+{
+    if (number == written)
+        return 1;
+    if (!PyFloat_CheckExact(number) || !PyFloat_CheckExact(written))
+        return 0;
+    double one = PyFloat_AS_DOUBLE(number), other = PyFloat_AS_DOUBLE(written);
+    return memcmp(&one, &other, sizeof one) == 0;
+}
+
+/* `inputs_of` where all numbers are those that are written in the code; NULL, with an error or without. */
+static PyObject *written_inputs(PyObject *edge, PyObject *scalars)
+{
+    PyObject *converters = SLOT(edge, EDGE_CONVERTERS), *values = SLOT(edge, EDGE_VALUES);
+    Py_ssize_t count = PyTuple_GET_SIZE(converters);
+    if (scalars == NULL || PyList_GET_SIZE(scalars) != count)
+        return NULL;
+    for (Py_ssize_t at = 0; at < count; at++) {
+        PyObject *one = PyTuple_GET_ITEM(converters, at);
+        if (!IS_A(one, WRITTEN) || !is_same_number(PyList_GET_ITEM(scalars, at), SLOT(one, WRITTEN_NUMBER)))
+            return NULL;
+    }
+    if (PyTuple_GET_SIZE(values) > 0)
+        return Py_NewRef(values);
+    PyObject *inputs = PyTuple_New(count);
+    for (Py_ssize_t at = 0; inputs != NULL && at < count; at++)
+        PyTuple_SET_ITEM(inputs, at, Py_NewRef(SLOT(PyTuple_GET_ITEM(converters, at), WRITTEN_VALUE)));
+    return inputs;
+}
+
+/* The inputs that a call adds, of which `scalars` are the numbers: a new reference; NULL with no error if another
+   edge, or JAX with an error of its own, is for the number. */
+static PyObject *inputs_of(PyObject *edge, PyObject *scalars)
+{
+    if (PyTuple_GET_SIZE(SLOT(edge, EDGE_CONVERTERS)) == 0)
+        return Py_NewRef(SLOT(edge, EDGE_VALUES));
+    PyObject *as_written = written_inputs(edge, scalars);
+    if (as_written != NULL || PyErr_Occurred())
+        return as_written;
+    PyObject *args[] = {edge, scalars};
+    PyObject *inputs = PyObject_VectorcallMethod(str_inputs, args, 2, NULL);
+    if (inputs == NULL &&
+        (PyErr_ExceptionMatches(PyExc_OverflowError) || PyErr_ExceptionMatches(PyExc_ValueError) ||
+         PyErr_ExceptionMatches(PyExc_TypeError)))
+        PyErr_Clear();
+    return inputs;
+}
+
+/* The tensors of an edge's results: a list, or NULL with an error. */
+static PyObject *new_tensors(PyObject *pending, PyObject *edge)
+{
+    PyObject *results = SLOT(edge, EDGE_RESULTS), *tensors = PyList_New(0); /* a list of pairs */
+    for (Py_ssize_t at = 0; tensors != NULL && at < PyList_GET_SIZE(results); at++) {
+        PyObject *pair = PyList_GET_ITEM(results, at);
+        PyObject *one = new_tensor(pending, PyTuple_GET_ITEM(pair, 1), PyTuple_GET_ITEM(pair, 0));
+        if (one == NULL || PyList_Append(tensors, one) < 0)
+            Py_CLEAR(tensors);
+        Py_XDECREF(one);
+    }
+    return tensors;
+}
+
+/* `recall.take`: 1 with the results, 0 if the edge cannot be appended, -1 for an error. `inputs` is a tuple or NULL,
+   `frame` the caller's or NULL. */
+static int take(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *inputs, PyFrameObject *frame,
+                PyObject **result)
+{
+    PyObject *container = SLOT(edge, EDGE_CONTAINER), *tensors = NULL, *first;
+    int taken = -1;
+    if (container == Py_None)
+        first = new_tensor(pending, SLOT(edge, EDGE_AVAL), SLOT(edge, EDGE_SLOT));
+    else {
+        tensors = new_tensors(pending, edge);
+        first = tensors == NULL ? NULL : Py_NewRef(PyList_GET_ITEM(tensors, 0));
+    }
+    if (first != NULL && (taken = note_line(first, edge, frame)) == 1) {
+        PyObject *const *all = tensors == NULL ? &first : ((PyListObject *)tensors)->ob_item;
+        taken = append(pending, tip, edge, inputs, all, tensors == NULL ? 1 : PyList_GET_SIZE(tensors));
+    }
+    if (taken == 1) {
+        *result = tensors == NULL                         ? Py_NewRef(first)
+                  : container == (PyObject *)&PyList_Type ? Py_NewRef(tensors)
+                                                          : PyList_AsTuple(tensors);
+        if (*result == NULL)
+            taken = -1;
+    }
+    Py_XDECREF(first);
+    Py_XDECREF(tensors);
+    return taken;
+}
+
+/* ---- calls of jitted functions ---------------------------------------------------------------------------- */
+
+/* `take_slots(pending, operands, slots)`, all but the first of them lists. */
+static PyObject *take_slots(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    if (count != 3 || !IS_A(args[0], PENDING) || !PyList_CheckExact(args[1]) || !PyList_CheckExact(args[2]))
+        return PyErr_Format(PyExc_TypeError, "take_slots(pending, operands, slots)");
+    PyObject *pending = args[0], *operands = args[1], *slots = args[2];
+    for (Py_ssize_t at; (at = PyList_GET_SIZE(slots)) < PyList_GET_SIZE(operands);) {
+        PyObject *operand = Py_NewRef(PyList_GET_ITEM(operands, at)), *slot;
+        slot = IS_A(operand, LAZY_TENSOR) ? slot_of_tensor(pending, operand)
+               : IS_A(operand, ARRAY)     ? slot_of_array(pending, operand, 1)
+                                          : Py_NewRef(Py_None);
+        Py_DECREF(operand);
+        int appended = slot == NULL ? -1 : slot == Py_None ? 1 : PyList_Append(slots, slot);
+        Py_XDECREF(slot);
+        if (appended < 0)
+            return NULL;
+        if (appended > 0)
+            break;
+    }
+    Py_RETURN_NONE;
+}
+
+/* `new_tensors(pending, avals, first)`: `avals` is a tuple. */
+static PyObject *tensors_of(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    if (count != 3 || !IS_A(args[0], PENDING) || !PyTuple_CheckExact(args[1]) || !PyLong_CheckExact(args[2]))
+        return PyErr_Format(PyExc_TypeError, "new_tensors(pending, avals, first)");
+    Py_ssize_t size = PyTuple_GET_SIZE(args[1]), first = PyLong_AsSsize_t(args[2]);
+    PyObject *tensors = PyList_New(0);
+    for (Py_ssize_t at = 0; tensors != NULL && at < size; at++) {
+        PyObject *slot = PyLong_FromSsize_t(first + at);
+        PyObject *one = slot == NULL ? NULL : new_tensor(args[0], PyTuple_GET_ITEM(args[1], at), slot);
+        Py_XDECREF(slot);
+        if (one == NULL || PyList_Append(tensors, one) < 0)
+            Py_CLEAR(tensors);
+        Py_XDECREF(one);
+    }
+    return tensors;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *name, *plain, *dict, *weakrefs;
+    int alike;   /* whether all numbers of one type are recorded in the same way */
+    int pair;    /* whether it is an operator for a tensor and another operand, and for nothing else */
+    int between; /* number of frames between the user's and that of the call */
+} Call;
+
+/* `operator` of `binary`: 1 with the result, 0 if it is no plain repetition, -1 for an error. */
+static int binary(Call *self, PyObject *tensor, PyObject *other, PyObject **result)
+{
+    PyObject *pending = SLOT(tensor, TENSOR_PENDING), *tip, *slot, *part, *edge = NULL;
+    PyObject *inputs = NULL;
+    int taken = 0;
+    if (pending == NULL || !IS_A(pending, PENDING) || SLOT(pending, PENDING_TIP) == Py_None)
+        return 0;
+    Py_INCREF(pending);
+    if (IS_A(other, LAZY_TENSOR))
+        part = slot_of_tensor(pending, other);
+    else if (IS_A(other, ARRAY))
+        part = slot_of_array(pending, other, 1);
+    else
+        part = Py_XNewRef(PyDict_GetItemWithError(known[KINDS], (PyObject *)Py_TYPE(other)));
+    tip = Py_NewRef(SLOT(pending, PENDING_TIP)); /* the array may have become an input just now */
+    slot = Py_XNewRef(SLOT(tensor, TENSOR_SLOT)); /* the tensor may move to another trace, where it has another */
+    if (part == NULL || part == Py_None || tip == Py_None || slot == NULL)
+        goto end;
+    PyObject *parts[] = {self->name, slot, part};
+    edge = edge_at(tip, parts, 3);
+    if (edge == NULL || SLOT(edge, EDGE_PLAIN) != Py_True)
+        goto end;
+    PyObject *trace = ambient();
+    Py_XDECREF(trace); /* the thread keeps it */
+    if (trace == NULL || trace != SLOT(pending, PENDING_TRACE) || (taken = same_context(pending)) <= 0)
+        goto end;
+    taken = 0;
+    if (SLOT(edge, EDGE_CONVERT) != Py_None) {
+        if (SLOT(edge, EDGE_SCALAR) != other) {
+            PyObject *number = PyObject_CallOneArg(SLOT(edge, EDGE_CONVERT), other);
+            if (number == NULL) {
+                if (PyErr_ExceptionMatches(PyExc_OverflowError)) /* for JAX's own error, or another edge */
+                    PyErr_Clear();
+                goto end;
+            }
+            PyObject *converted = PyTuple_Pack(1, number);
+            Py_DECREF(number);
+            if (converted == NULL)
+                goto end;
+            Py_XSETREF(SLOT(edge, EDGE_CONVERTED), converted);
+            Py_XSETREF(SLOT(edge, EDGE_SCALAR), Py_NewRef(other));
+        }
+        inputs = Py_NewRef(SLOT(edge, EDGE_CONVERTED));
+    }
+    PyFrameObject *frame = caller(self->between);
+    taken = take(pending, tip, edge, inputs, frame, result);
+    Py_XDECREF(frame);
+end:
+    Py_XDECREF(inputs);
+    Py_XDECREF(edge);
+    Py_XDECREF(part);
+    Py_XDECREF(slot);
+    Py_DECREF(tip);
+    Py_DECREF(pending);
+    return PyErr_Occurred() ? -1 : taken;
+}
+
+/* Cuts a trace that a recalled call has filled. */
+static int cut_full(PyObject *pending)
+{
+    PyObject *args[] = {SLOT(pending, PENDING_TRACE), pending};
+    PyObject *nothing = PyObject_VectorcallMethod(str_recalled_to_full, args, 2, NULL);
+    Py_XDECREF(nothing);
+    return nothing == NULL ? -1 : 0;
+}
+
+#define FEW 24 /* arguments, for which there is room on the stack */
+
+/* The parts of a call's key after its name, into `parts`: 1, 0 if Python is to look, -1 for an error. `filled` of
+   them are there, whichever it is. `outside`: whether other code may hold the arrays, as for `Pending.array`. */
+static int fill(PyObject *pending, PyObject *const *args, Py_ssize_t count, PyObject *words, PyObject *scalars,
+                int outside, PyObject **parts, Py_ssize_t *filled)
+{
+    Py_ssize_t named = words == NULL ? 0 : PyTuple_GET_SIZE(words);
+    for (Py_ssize_t at = 0; at < count + named; at++) {
+        PyObject *part = IS_A(args[at], ARRAY) ? slot_of_array(pending, args[at], outside)
+                                               : part_of(pending, args[at], at < count ? scalars : NULL);
+        if (part == NULL || (part == Py_None && args[at] != Py_None)) {
+            if (part == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_RecursionError))
+                PyErr_Clear(); /* JAX has an error of its own for such lists */
+            Py_XDECREF(part);
+            return PyErr_Occurred() ? -1 : 0;
+        }
+        if (at >= count) {
+            PyObject *pair = PyTuple_Pack(2, PyTuple_GET_ITEM(words, at - count), part);
+            Py_DECREF(part);
+            if ((part = pair) == NULL)
+                return -1;
+        }
+        parts[(*filled)++] = part;
+    }
+    return 1;
+}
+
+/* Repeats the call `name` at the end of an open trace: 1 with the result, 0 if it is no plain repetition, -1 for an
+   error. That JAX's configuration is the trace's the caller knows. `frame`: the caller's, or NULL for one that is
+   `between` frames further out than the running one. `outside`: see `fill`. */
+static int repeat(PyObject *pending, PyObject *name, int alike, PyFrameObject *frame, int between, int outside,
+                  PyObject *const *args, Py_ssize_t count, PyObject *words, PyObject **result)
+{
+    Py_ssize_t filled = 1;
+    Py_ssize_t all = count + (words == NULL ? 0 : PyTuple_GET_SIZE(words));
+    PyObject *few[FEW + 1], *tip = NULL, *edge = NULL, *scalars = NULL, *inputs = NULL;
+    PyObject **parts = all > FEW ? PyMem_New(PyObject *, all + 1) : few;
+    int taken = 0;
+    if (parts == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    parts[0] = Py_NewRef(name);
+    if ((alike && (scalars = PyList_New(0)) == NULL) ||
+        fill(pending, args, count, words, scalars, outside, parts, &filled) != 1)
+        goto end;
+    tip = Py_NewRef(SLOT(pending, PENDING_TIP));
+    if (tip == Py_None)
+        goto end;
+    edge = edge_at(tip, parts, filled);
+    if (edge == NULL) {
+        if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_Clear(); /* an argument without a hash */
+        goto end;
+    }
+    PyObject *argument = SLOT(edge, EDGE_ARGUMENT);
+    if (argument != Py_None) {
+        *result = Py_NewRef(args[PyLong_AsSsize_t(argument)]);
+        taken = 1;
+    } else if (SLOT(edge, EDGE_END) != Py_None && (inputs = inputs_of(edge, scalars)) != NULL) {
+        PyFrameObject *from = frame == NULL ? caller(between) : (PyFrameObject *)Py_NewRef(frame);
+        taken = take(pending, tip, edge, inputs, from, result);
+        Py_XDECREF(from);
+        if (taken == 1 && SLOT(edge, EDGE_FILLS) == Py_True && cut_full(pending) < 0) {
+            Py_CLEAR(*result);
+            taken = -1;
+        }
+    }
+end:
+    while (filled > 0)
+        Py_DECREF(parts[--filled]);
+    if (parts != few)
+        PyMem_Free(parts);
+    Py_XDECREF(inputs);
+    Py_XDECREF(scalars);
+    Py_XDECREF(edge);
+    Py_XDECREF(tip);
+    return PyErr_Occurred() ? -1 : taken;
+}
+
+/* `call` of `remembered`, as `binary`. */
+static int general(Call *self, PyObject *pending, PyObject *const *args, Py_ssize_t count, PyObject *words,
+                   PyObject **result)
+{
+    int same = same_context(pending);
+    return same <= 0 ? same : repeat(pending, self->name, self->alike, NULL, self->between, 1, args, count, words,
+                                             result);
+}
+
+/* `again(pending, name, values, alike, frame, outside=True)`: the results of a call that was recorded before at the end
+   of an open trace, whose configuration the caller knows to be in force; None if it was not. `values` is a list or a
+   tuple, `frame` one in or below the user's, None for the running one; `outside` says whether other code may hold
+   arrays that are not marked as such. */
+static PyObject *again(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    if (count < 5 || count > 6 || !IS_A(args[0], PENDING) || !(args[4] == Py_None || PyFrame_Check(args[4])))
+        return PyErr_Format(PyExc_TypeError, "again(pending, name, values, alike, frame, outside=True)");
+    PyObject *result = NULL, *pending = args[0], *values = PySequence_Tuple(args[2]);
+    PyFrameObject *frame = args[4] == Py_None ? NULL : (PyFrameObject *)args[4];
+    if (values == NULL)
+        return NULL;
+    int taken = SLOT(pending, PENDING_TIP) == Py_None ? 0
+                : repeat(pending, args[1], args[3] == Py_True, frame, 0, count < 6 || args[5] != Py_False,
+                         &PyTuple_GET_ITEM(values, 0), PyTuple_GET_SIZE(values), NULL, &result);
+    Py_DECREF(values);
+    return taken == 0 ? Py_NewRef(Py_None) : result;
+}
+
+/* The open trace of a LazyTrace, opened if it is none: a new reference, or None, see `recall.opened`. */
+static PyObject *open_trace(PyObject *trace, PyObject *const *args, Py_ssize_t count)
+{
+    PyObject *pending = PyObject_GetAttr(trace, str_pending);
+    if (pending == NULL || (IS_A(pending, PENDING) && SLOT(pending, PENDING_TIP) != Py_None))
+        return pending;
+    Py_DECREF(pending);
+    PyObject *all = tuple_of(0, args, count);
+    if (all == NULL)
+        return NULL;
+    PyObject *both[] = {trace, all};
+    pending = PyObject_Vectorcall(known[OPENED], both, 2, NULL);
+    Py_DECREF(all);
+    return pending;
+}
+
+/* `function(trace, name, plain, args, kwargs, alike[, depth])`: recall or linearized_call. */
+static PyObject *by_python(Call *self, PyObject *function, PyObject *trace, PyObject *const *args,
+                           Py_ssize_t count, PyObject *words, int has_depth)
+{
+    PyObject *positional = tuple_of(0, args, count), *keywords = PyDict_New(), *depth = NULL, *result = NULL;
+    if (positional == NULL || keywords == NULL)
+        goto end;
+    for (Py_ssize_t at = 0; words != NULL && at < PyTuple_GET_SIZE(words); at++)
+        if (PyDict_SetItem(keywords, PyTuple_GET_ITEM(words, at), args[count + at]) < 0)
+            goto end;
+    if ((depth = PyLong_FromLong(1 + self->between)) == NULL)
+        goto end;
+    PyObject *all[] = {trace, self->name, self->plain, positional, keywords, self->alike ? Py_True : Py_False, depth};
+    result = PyObject_Vectorcall(function, all, has_depth ? 7 : 6, NULL);
+end:
+    Py_XDECREF(positional);
+    Py_XDECREF(keywords);
+    Py_XDECREF(depth);
+    return result;
+}
+
+static PyObject *otherwise(Call *self, PyObject *trace, PyObject *const *args, Py_ssize_t count, PyObject *words)
+{
+    if (IS_A(trace, LAZY_TRACE))
+        return by_python(self, known[RECALL], trace, args, count, words, 1);
+    if (IS_A(trace, LINEARIZE_TRACE)) {
+        PyObject *parent = PyObject_GetAttr(trace, str_parent_trace);
+        if (parent == NULL)
+            return NULL;
+        int over_lazy = IS_A(parent, LAZY_TRACE);
+        Py_DECREF(parent);
+        if (over_lazy)
+            return by_python(self, known[LINEARIZED_CALL], trace, args, count, words, 0);
+    }
+    if (trace == Py_None) {
+        PyObject *nothing = PyObject_CallNoArgs(known[MAKE_CURRENT]);
+        if (nothing == NULL)
+            return NULL;
+        Py_DECREF(nothing);
+    }
+    return PyObject_Vectorcall(self->plain, args, count, words);
+}
+
+static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *words)
+{
+    Call *self = (Call *)callable;
+    Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+    PyObject *result = NULL;
+    int taken = 0;
+    if (self->pair && (count != 2 || words != NULL)) /* for the error of JAX's own method */
+        return PyObject_Vectorcall(self->plain, args, count, words);
+    if (self->alike && count == 2 && words == NULL && IS_A(args[0], LAZY_TENSOR)) {
+        taken = binary(self, args[0], args[1], &result);
+        if (taken != 0)
+            return result;
+    }
+    PyObject *trace = ambient();
+    if (trace == NULL)
+        return NULL;
+    if (IS_A(trace, LAZY_TRACE)) {
+        PyObject *pending = open_trace(trace, args, count);
+        taken = pending == NULL ? -1 : pending == Py_None ? 0 : general(self, pending, args, count, words, &result);
+        Py_XDECREF(pending);
+    }
+    if (taken == 0)
+        result = otherwise(self, trace, args, count, words);
+    Py_DECREF(trace);
+    return result;
+}
+
+/* ---- places ----------------------------------------------------------------------------------------------- */
+
+/* Whether `frame`, whose code is of `kind`, is the cell, script or example that nothing of the user's calls. */
+static int is_main(PyFrameObject *frame, long kind)
+{
+    if (!(kind & MODULE) || (kind & EXAMPLE))
+        return (kind & MODULE) != 0;
+    PyObject *globals = PyFrame_GetGlobals(frame), *name = PyDict_GetItemWithError(globals, str_name);
+    int is = name != NULL && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__main__") == 0;
+    Py_DECREF(globals);
+    return is;
+}
+
+#define STACK 64 /* instructions of a stack that is remembered; a longer one is Python's */
+
+typedef struct {
+    PyObject *code[STACK];
+    int lasti[STACK];
+    int count;
+} Stack;
+
+static void drop(Stack *stack)
+{
+    while (stack->count > 0)
+        Py_DECREF(stack->code[--stack->count]);
+}
+
+/* The instructions by which `source.here` tells a place: the user's from the lowest outwards, after that of the
+   library that asks, if there is one. 1 if they are all, 0 if Python is to look, -1 for an error. */
+static int read_stack(PyFrameObject *frame, Stack *stack)
+{
+    int users = 0, all = 0;
+    Py_XINCREF(frame);
+    while (frame != NULL && all == 0) {
+        PyObject *code = (PyObject *)PyFrame_GetCode(frame);
+        long kind = kind_of(code);
+        int wanted = kind >= 0 && ((kind & USERS) || (users == 0 && stack->count == 0 && !(kind & OURS)));
+        if (kind < 0)
+            all = -1;
+        else if (wanted && stack->count == STACK)
+            all = 2;
+        else if (wanted) {
+            stack->lasti[stack->count] = PyFrame_GetLasti(frame);
+            stack->code[stack->count++] = Py_NewRef(code);
+            users += (kind & USERS) != 0;
+            if ((kind & USERS) && is_main(frame, kind))
+                all = 1;
+        }
+        Py_DECREF(code);
+        PyFrameObject *back = PyFrame_GetBack(frame);
+        Py_DECREF(frame);
+        frame = back;
+    }
+    Py_XDECREF(frame);
+    return all == 2 ? 0 : all == 0 ? users > 0 : all;
+}
+
+/* `here(depth)`: as source.here, which is asked once for each stack. */
+static PyObject *here(PyObject *module, PyObject *depth)
+{
+    (void)module;
+    long frames = PyLong_AsLong(depth);
+    if (frames < 1 && PyErr_Occurred())
+        return NULL;
+    PyFrameObject *frame = caller((int)frames - 1);
+    if (frame == NULL)
+        return PyObject_CallOneArg(known[PLACE], depth); /* for Python's error */
+    Stack stack = {.count = 0};
+    int found = read_stack(frame, &stack);
+    Py_DECREF(frame);
+    PyObject *key = NULL, *spot = NULL, *kept = NULL;
+    if (found < 0)
+        goto end;
+    if (found == 0) {
+        spot = PyObject_CallOneArg(known[PLACE], depth);
+        goto end;
+    }
+    uintptr_t words[2 * STACK];
+    for (int at = 0; at < stack.count; at++) {
+        words[2 * at] = (uintptr_t)stack.code[at];
+        words[2 * at + 1] = (uintptr_t)stack.lasti[at];
+    }
+    key = PyBytes_FromStringAndSize((char *)words, (Py_ssize_t)(2 * stack.count * sizeof *words));
+    if (key == NULL)
+        goto end;
+    kept = Py_XNewRef(PyDict_GetItemWithError(known[PLACES], key));
+    if (kept != NULL)
+        spot = Py_NewRef(PyTuple_GET_ITEM(kept, 0));
+    else if (!PyErr_Occurred() && (spot = PyObject_CallOneArg(known[PLACE], depth)) != NULL) {
+        kept = PyTuple_New(1 + stack.count); /* the code is kept, so that its address stays its own */
+        if (kept != NULL) {
+            PyTuple_SET_ITEM(kept, 0, Py_NewRef(spot));
+            for (int at = 0; at < stack.count; at++)
+                PyTuple_SET_ITEM(kept, at + 1, Py_NewRef(stack.code[at]));
+            if (PyDict_GET_SIZE(known[PLACES]) > 10000)
+                PyDict_Clear(known[PLACES]);
+        }
+        if (kept == NULL || PyDict_SetItem(known[PLACES], key, kept) < 0)
+            Py_CLEAR(spot);
+    }
+end:
+    Py_XDECREF(kept);
+    Py_XDECREF(key);
+    drop(&stack);
+    return spot;
+}
+
+/* ---- the hand-over ---------------------------------------------------------------------------------------- */
+
+/* What lazynb.execute tells, by the names that `configure_hand_over` takes. */
+enum { LANDING, RUN, FOR_ALL, TIME, KEY, USE, NOTE, NOT_STARTED, PARTS };
+
+static const char *const part_names[PARTS] = {"Landing", "Run", "for_all", "perf_counter", "key", "use", "note", "not_started"};
+
+static PyObject *parts[PARTS];
+
+/* Whether nothing is to be done for a trace but to run it: `Execution._run_one` is for the others. */
+static int is_usual(PyObject *pending)
+{
+    if (!IS_A(pending, PENDING) || SLOT(pending, PENDING_LANDING) != Py_None || SLOT(pending, PENDING_TROUBLE) != Py_None ||
+        PyObject_Size(SLOT(pending, PENDING_CHECKS)) || PyObject_Size(SLOT(pending, PENDING_DOOMED)) ||
+        PyObject_Size(SLOT(pending, PENDING_UNSETTLED)) || PyList_GET_SIZE(parts[FOR_ALL]) > 0)
+        return 0;
+    PyObject *observers = PyObject_GetAttr(SLOT(pending, PENDING_TRACE), str_observers);
+    int none = observers == NULL ? -1 : PyObject_Size(observers) == 0;
+    Py_XDECREF(observers);
+    return none;
+}
+
+/* `Pending.live`, if the tensors stand in the order of their slots, and their slots; 0 otherwise, or if there are
+   none. */
+static int live(PyObject *pending, PyObject **tensors, PyObject **wanted)
+{
+    PyObject *records = SLOT(pending, PENDING_RECORDS);
+    long last = -1;
+    *tensors = PyList_New(0);
+    *wanted = NULL;
+    for (Py_ssize_t at = 0; *tensors != NULL && at < PyList_GET_SIZE(records); at++) {
+        PyObject *tensor = PyList_GET_ITEM(records, at);
+        if (Py_REFCNT(tensor) == 1 || SLOT(tensor, TENSOR_PENDING) != pending)
+            continue; /* only `records` holds it; or it has its value */
+        long slot = PyLong_AsLong(SLOT(tensor, TENSOR_SLOT));
+        if (slot <= last)
+            return 0;
+        last = slot;
+        if (PyList_Append(*tensors, tensor) < 0)
+            return -1;
+    }
+    if (*tensors == NULL || (*wanted = PyTuple_New(PyList_GET_SIZE(*tensors))) == NULL)
+        return -1;
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(*tensors); at++)
+        PyTuple_SET_ITEM(*wanted, at, Py_NewRef(SLOT(PyList_GET_ITEM(*tensors, at), TENSOR_SLOT)));
+    return last >= 0;
+}
+
+/* Whether each input that other code holds is there: `Pending.restore` is for those that are deleted. */
+static int inputs_are_there(PyObject *pending)
+{
+    PyObject *key, *view;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(SLOT(pending, PENDING_GUARDS), &at, &key, &view)) {
+        PyObject *array = PyMemoryView_Check(view) ? PyMemoryView_GET_BUFFER(view)->obj : NULL;
+        if (array == NULL || !IS_A(array, ARRAY))
+            return 0;
+        int gone = is_deleted(array);
+        if (gone != 0)
+            return gone < 0 ? -1 : 0;
+    }
+    return 1;
+}
+
+/* The values of all inputs: a list; NULL, with an error or without, if one has none. */
+static PyObject *values_of(PyObject *pending)
+{
+    PyObject *inputs = SLOT(pending, PENDING_INPUTS), *values = PyList_New(0);
+    for (Py_ssize_t at = 0; values != NULL && at < PyList_GET_SIZE(inputs); at++) {
+        PyObject *value = PyList_GET_ITEM(inputs, at);
+        if (IS_A(value, LAZY_TENSOR))
+            value = SLOT(value, TENSOR_VALUE);
+        if (value == NULL || value == Py_None || PyList_Append(values, value) < 0)
+            Py_CLEAR(values);
+    }
+    return values;
+}
+
+/* The binding with which a trace that ends at `state` ran before: a new reference, or NULL, with an error or
+   without. Whose memory is given away Python decides. */
+static PyObject *binding_of(PyObject *pending, PyObject *state, PyObject *wanted, PyObject *values)
+{
+    PyObject *large = PyDict_GetItemWithError(SLOT(state, STATE_LARGE), wanted), *key;
+    if (large == NULL || !PyTuple_CheckExact(large))
+        return NULL;
+    if (PyTuple_GET_SIZE(large) == 0)
+        key = Py_NewRef(wanted);
+    else {
+        PyObject *args[] = {pending, wanted, values};
+        key = PyObject_Vectorcall(parts[KEY], args, 3, NULL);
+    }
+    PyObject *binding = key == NULL ? NULL : PyDict_GetItemWithError(SLOT(state, STATE_EXECUTABLES), key);
+    int is = binding != NULL && PyTuple_Check(binding) && PyTuple_GET_SIZE(binding) == 2 &&
+             PyList_Check(PyTuple_GET_ITEM(binding, 1));
+    Py_XINCREF(binding);
+    Py_XDECREF(key);
+    if (!is)
+        Py_CLEAR(binding);
+    return binding;
+}
+
+/* The item of `values` that a program takes as argument `at`: a borrowed reference, or NULL with an error. */
+static PyObject *argument_of(PyObject *values, PyObject *numbers, Py_ssize_t at)
+{
+    Py_ssize_t number = at < PyList_GET_SIZE(numbers) ? PyLong_AsSsize_t(PyList_GET_ITEM(numbers, at)) : -1;
+    return PyErr_Occurred() ? NULL : PyList_GetItem(values, number);
+}
+
+/* What a program takes of `values`: a list, or NULL with an error. The guards of what it consumes are dropped, since
+   XLA cannot take memory to which anything else refers. */
+static PyObject *arguments_of(PyObject *pending, PyObject *binding, PyObject *values)
+{
+    PyObject *numbers = PyTuple_GET_ITEM(binding, 1), *arguments = PyList_New(0);
+    for (Py_ssize_t at = 0; arguments != NULL && at < PyList_GET_SIZE(numbers); at++) {
+        PyObject *value = argument_of(values, numbers, at);
+        if (value == NULL || PyList_Append(arguments, value) < 0)
+            Py_CLEAR(arguments);
+    }
+    PyObject *donated = arguments == NULL ? NULL : PyObject_GetAttr(PyTuple_GET_ITEM(binding, 0), str_donated);
+    if (donated == NULL || !PyTuple_Check(donated))
+        Py_CLEAR(arguments);
+    for (Py_ssize_t at = 0; arguments != NULL && at < PyTuple_GET_SIZE(donated); at++) {
+        Py_ssize_t number = PyLong_AsSsize_t(PyTuple_GET_ITEM(donated, at));
+        PyObject *value = PyErr_Occurred() ? NULL : PyList_GetItem(arguments, number);
+        PyObject *id = value == NULL ? NULL : PyLong_FromVoidPtr(value);
+        int there = id == NULL ? -1 : PyDict_Contains(SLOT(pending, PENDING_GUARDS), id);
+        if (there < 0 || (there && PyDict_DelItem(SLOT(pending, PENDING_GUARDS), id) < 0))
+            Py_CLEAR(arguments);
+        Py_XDECREF(id);
+    }
+    Py_XDECREF(donated);
+    return arguments;
+}
+
+static double seconds(PyObject *number) { return PyFloat_AsDouble(number); }
+
+static PyObject *now(void) { return PyObject_CallNoArgs(parts[TIME]); }
+
+static int seal(PyObject *pending)
+{
+    if (SLOT(pending, PENDING_TIP) == Py_None)
+        return 0;
+    PyObject *ended = now();
+    if (ended == NULL)
+        return -1;
+    PyObject *tip = SLOT(pending, PENDING_TIP);
+    Py_XSETREF(SLOT(pending, PENDING_END), Py_NewRef(tip));
+    SLOT(pending, PENDING_TIP) = Py_NewRef(Py_None);
+    Py_DECREF(tip);
+    Py_XSETREF(SLOT(pending, PENDING_ENDED), ended);
+    return 0;
+}
+
+/* Puts `value`, a new reference, into a slot of a trace, and what was there into `freed`. */
+static void put(PyObject *pending, int which, PyObject *value, PyObject **freed)
+{
+    *freed = SLOT(pending, which);
+    SLOT(pending, which) = value;
+}
+
+/* `Pending.close` of a trace that has run as a whole, whose last state has an executable. */
+static int close_trace(PyObject *pending)
+{
+    PyObject *records = PyList_New(0), *inputs = PyList_New(0), *slots_of = PyDict_New(), *owners = PyList_New(0),
+             *guards = PyDict_New(), *copies = PyDict_New(), *sources = PySet_New(NULL),
+             *append = records == NULL ? NULL : PyObject_GetAttr(records, str_append), *freed[9];
+    if (!inputs || !slots_of || !owners || !guards || !copies || !sources || !append)
+        return -1;
+    put(pending, PENDING_END, Py_XNewRef(SLOT(pending, PENDING_ROOT)), &freed[0]);
+    put(pending, PENDING_INPUTS, inputs, &freed[1]);
+    put(pending, PENDING_RECORDS, records, &freed[2]);
+    put(pending, PENDING_SLOTS_OF, slots_of, &freed[3]);
+    put(pending, PENDING_OWNERS, owners, &freed[4]);
+    put(pending, PENDING_GUARDS, guards, &freed[5]);
+    put(pending, PENDING_COPIES, copies, &freed[6]);
+    put(pending, PENDING_SOURCES, sources, &freed[7]);
+    put(pending, PENDING_APPEND, append, &freed[8]);
+    Py_XSETREF(SLOT(pending, PENDING_CLOSED), Py_NewRef(Py_True));
+    for (size_t at = 0; at < sizeof freed / sizeof *freed; at++)
+        Py_XDECREF(freed[at]);
+    return 0;
+}
+
+/* `Execution._deliver`, of a trace without checks and trouble. */
+static int deliver(PyObject *pending, PyObject *landing, PyObject *tensors)
+{
+    PyObject *values = PyObject_CallMethodNoArgs(landing, str_placed);
+    if (values == NULL)
+        return -1;
+    if (!PyList_Check(values) || PyList_GET_SIZE(values) != PyList_GET_SIZE(tensors)) {
+        PyErr_SetString(PyExc_ValueError, "a program gave another number of results than was asked for");
+        Py_DECREF(values);
+        return -1;
+    }
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(tensors); at++) {
+        PyObject *tensor = PyList_GET_ITEM(tensors, at);
+        Py_XSETREF(SLOT(tensor, TENSOR_VALUE), Py_NewRef(PyList_GET_ITEM(values, at)));
+        Py_XSETREF(SLOT(tensor, TENSOR_PENDING), Py_NewRef(Py_None));
+        Py_XSETREF(SLOT(tensor, TENSOR_EDGE), Py_NewRef(Py_None));
+        Py_XSETREF(SLOT(tensor, TENSOR_CODE), Py_NewRef(Py_None));
+    }
+    Py_DECREF(values);
+    PyObject *none = PyTuple_New(0);
+    int failed = none == NULL || PyObject_SetAttr(landing, str_tensors, none) < 0;
+    Py_XDECREF(none);
+    if (failed)
+        return -1;
+    Py_XSETREF(SLOT(pending, PENDING_LANDING), Py_NewRef(Py_None));
+    return close_trace(pending);
+}
+
+#if PY_VERSION_HEX < 0x030C0000
+static PyObject *raised(void)
+{
+    PyObject *type, *error, *traceback;
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    if (traceback != NULL)
+        PyException_SetTraceback(error, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return error;
+}
+
+static void raise_again(PyObject *error)
+{
+    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(error)), error, PyException_GetTraceback(error));
+}
+#else
+#define raised PyErr_GetRaisedException
+#define raise_again PyErr_SetRaisedException
+#endif
+
+/* The `except` of `Execution._run_one`. */
+static void tell_not_started(PyObject *pending, PyObject *tensors, PyObject *landing)
+{
+    PyObject *error = raised(), *args[] = {pending, tensors, landing, error};
+    PyObject *nothing = PyObject_Vectorcall(parts[NOT_STARTED], args, 4, NULL);
+    if (nothing != NULL)
+        raise_again(error);
+    else
+        Py_DECREF(error);
+    Py_XDECREF(nothing);
+}
+
+/* Starts the program of `landing`, and notes what that took; -1 is an error. */
+static int start(PyObject *pending, PyObject *executable, PyObject *values, PyObject *awaited, PyObject *tensors,
+                 PyObject *landing)
+{
+    PyObject *began = now(), *ended = NULL, *took = NULL, *args[] = {executable, values, awaited, landing};
+    PyObject *nothing = began == NULL ? NULL : PyObject_VectorcallMethod(str_start, args, 4, NULL);
+    int done = -1;
+    if (nothing == NULL)
+        tell_not_started(pending, tensors, landing);
+    else if ((ended = now()) != NULL && (took = PyFloat_FromDouble(seconds(ended) - seconds(began))) != NULL)
+        done = PyObject_SetAttr(landing, str_seconds, took);
+    Py_XDECREF(nothing);
+    Py_XDECREF(began);
+    Py_XDECREF(ended);
+    Py_XDECREF(took);
+    return done;
+}
+
+/* A `Run`: a tuple with the fields in their order. */
+static PyObject *run_of(PyObject *binding, PyObject *landing, PyObject *recorded, PyObject *began)
+{
+    PyTypeObject *type = (PyTypeObject *)parts[RUN];
+    PyObject *took = PyObject_GetAttr(landing, str_seconds), *run = took == NULL ? NULL : type->tp_alloc(type, 5);
+    if (run == NULL) {
+        Py_XDECREF(took);
+        return NULL;
+    }
+    PyTuple_SET_ITEM(run, 0, Py_NewRef(binding));
+    PyTuple_SET_ITEM(run, 1, Py_NewRef(Py_None));
+    PyTuple_SET_ITEM(run, 2, took);
+    PyTuple_SET_ITEM(run, 3, Py_NewRef(recorded));
+    PyTuple_SET_ITEM(run, 4, Py_NewRef(began));
+    return run;
+}
+
+/* Runs a sealed trace with `binding`: a Run, or NULL with an error. */
+static PyObject *run_with(PyObject *pending, PyObject *binding, PyObject *tensors, PyObject *values, PyObject *const *args)
+{
+    PyObject *began = Py_NewRef(SLOT(pending, PENDING_BEGAN)), *executable = PyTuple_GET_ITEM(binding, 0);
+    PyObject *recorded = PyFloat_FromDouble(seconds(SLOT(pending, PENDING_ENDED)) - seconds(began));
+    PyObject *landing = NULL, *run = NULL, *nothing = NULL;
+    if (recorded != NULL) {
+        PyObject *fields[] = {binding, tensors, args[1], args[2], Py_None, recorded};
+        landing = PyObject_Vectorcall(parts[LANDING], fields, 6, NULL);
+    }
+    if (landing == NULL)
+        goto end;
+    Py_XSETREF(SLOT(pending, PENDING_LANDING), Py_NewRef(landing));
+    if (start(pending, executable, values, args[3], tensors, landing) < 0)
+        goto end;
+    PyObject *both[] = {pending, landing};
+    if ((nothing = PyObject_Vectorcall(parts[NOTE], both, 2, NULL)) == NULL)
+        goto end;
+    run = run_of(binding, landing, recorded, began);
+    if (run != NULL && deliver(pending, landing, tensors) < 0)
+        Py_CLEAR(run);
+end:
+    Py_XDECREF(nothing);
+    Py_XDECREF(landing);
+    Py_XDECREF(recorded);
+    Py_DECREF(began);
+    return run;
+}
+
+/* `hand_over(pending, kind, spot, awaited)`: what `Execution._run_one` does with a trace that ran before, if nothing
+   else is to be done: a Run. Otherwise None, and nothing has changed. */
+static PyObject *hand_over(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    if (count != 4 || parts[PARTS - 1] == NULL)
+        return PyErr_Format(PyExc_TypeError, "hand_over takes a trace, a kind, a place, and whether it is awaited");
+    PyObject *pending = args[0], *tensors = NULL, *wanted = NULL, *binding = NULL, *values = NULL, *arguments = NULL;
+    PyObject *run = NULL;
+    int usual = is_usual(pending);
+    PyObject *tip = usual == 1 ? SLOT(pending, PENDING_TIP) : NULL;
+    if (usual == 1 && (usual = live(pending, &tensors, &wanted)) == 1 && SLOT(pending, PENDING_TIP) == tip &&
+        (usual = inputs_are_there(pending)) == 1 && (values = values_of(pending)) != NULL)
+        binding = binding_of(pending, tip != Py_None ? tip : SLOT(pending, PENDING_END), wanted, values);
+    if (binding == NULL)
+        run = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    else {
+        PyObject *nothing = PyObject_CallOneArg(parts[USE], PyTuple_GET_ITEM(binding, 0));
+        if (nothing != NULL && SLOT(pending, PENDING_TIP) != tip)
+            run = Py_NewRef(Py_None); /* a finalizer recorded an operation */
+        else if (nothing != NULL && seal(pending) == 0 && (arguments = arguments_of(pending, binding, values)) != NULL) {
+            Py_CLEAR(values);
+            run = run_with(pending, binding, tensors, arguments, args);
+        }
+        Py_XDECREF(nothing);
+    }
+    Py_XDECREF(arguments);
+    Py_XDECREF(values);
+    Py_XDECREF(binding);
+    Py_XDECREF(wanted);
+    Py_XDECREF(tensors);
+    return run;
+}
+
+/* ---- the type --------------------------------------------------------------------------------------------- */
+
+static PyObject *call_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *words[] = {"name", "plain", "alike", "between", "pair", NULL};
+    PyObject *name, *plain;
+    int alike, between = 0, pair = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOp|ip", words, &name, &plain, &alike, &between, &pair))
+        return NULL;
+    if (known[NAMES - 1] == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "configure was not called");
+        return NULL;
+    }
+    Call *self = (Call *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->vectorcall = call;
+    self->name = Py_NewRef(name);
+    self->plain = Py_NewRef(plain);
+    self->alike = alike;
+    self->between = between;
+    self->pair = pair;
+    return (PyObject *)self;
+}
+
+static int call_traverse(Call *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->name);
+    Py_VISIT(self->plain);
+    Py_VISIT(self->dict);
+    return 0;
+}
+
+static int call_clear(Call *self)
+{
+    Py_CLEAR(self->dict); /* `plain` stays: what is freed with this may still call it */
+    return 0;
+}
+
+static void call_dealloc(Call *self)
+{
+    PyObject_GC_UnTrack(self);
+    Py_TRASHCAN_BEGIN(self, call_dealloc) /* calls of calls of calls, as deep as one likes */
+    if (self->weakrefs != NULL)
+        PyObject_ClearWeakRefs((PyObject *)self);
+    call_clear(self);
+    Py_CLEAR(self->plain);
+    Py_CLEAR(self->name);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+    Py_TRASHCAN_END
+}
+
+static PyObject *call_get(PyObject *self, PyObject *instance, PyObject *owner)
+{
+    (void)owner;
+    return instance == NULL || instance == Py_None ? Py_NewRef(self) : PyMethod_New(self, instance);
+}
+
+static PyObject *call_repr(Call *self)
+{
+    return PyUnicode_FromFormat("<remembered call of %R>", self->plain);
+}
+
+static PyGetSetDef call_attributes[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyTypeObject CallType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lazynb.record._fast.Call",
+    .tp_doc = PyDoc_STR("Call(name, plain, alike, between=0, pair=False): `plain` with a memory."),
+    .tp_basicsize = sizeof(Call),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_new = call_new,
+    .tp_dealloc = (destructor)call_dealloc,
+    .tp_traverse = (traverseproc)call_traverse,
+    .tp_clear = (inquiry)call_clear,
+    .tp_vectorcall_offset = offsetof(Call, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_descr_get = call_get,
+    .tp_dictoffset = offsetof(Call, dict),
+    .tp_weaklistoffset = offsetof(Call, weakrefs),
+    .tp_getset = call_attributes,
+    .tp_repr = (reprfunc)call_repr,
+};
+
+/* ---- the module ------------------------------------------------------------------------------------------- */
+
+static PyObject *configure(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    return configured(arguments, names, NAMES, known, slots, OFFSETS, offsets);
+}
+
+static PyObject *configure_hand_over(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    return configured(arguments, part_names, PARTS, parts, NULL, 0, NULL);
+}
+
+static PyMethodDef functions[] = {
+    {"here", here, METH_O, PyDoc_STR("here(depth): see lazynb.user_code.call_stack.current_position.")},
+    {"hand_over", (PyCFunction)(void (*)(void))hand_over, METH_FASTCALL,
+     PyDoc_STR("hand_over(pending, kind, spot, awaited): runs a trace as Execution._run_one does, if it ran before and "
+               "nothing else is to be done. Returns a Run; None if it did nothing.")},
+    {"configure_hand_over", configure_hand_over, METH_O,
+     PyDoc_STR("Takes what hand_over works with, by name. Raises KeyError for one that is missing.")},
+    {"configure", configure, METH_O,
+     PyDoc_STR("Takes the classes and functions that calls work with, by name. Raises KeyError for one that is "
+               "missing, TypeError if an attribute is no slot.")},
+    {"again", (PyCFunction)(void (*)(void))again, METH_FASTCALL,
+     PyDoc_STR("again(pending, name, values, alike, frame): repeats a recorded call without a look at JAX's configuration. "
+               "Returns its results, or None if it is no plain repetition.")},
+    {"take_slots", (PyCFunction)(void (*)(void))take_slots, METH_FASTCALL,
+     PyDoc_STR("take_slots(pending, operands, slots): see lazynb.recording.replay.python_replay.")},
+    {"new_tensors", (PyCFunction)(void (*)(void))tensors_of, METH_FASTCALL,
+     PyDoc_STR("new_tensors(pending, avals, first): see lazynb.recording.replay.python_replay.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static int filled(PyObject *module)
+{
+    static const Text texts[] = {
+        {&str_append, "append"}, {&str_array, "array"}, {&str_aval, "aval"}, {&str_backward, "backward"},
+        {&str_calls, "_calls"}, {&str_committed, "_committed"},
+        {&str_name, "__name__"}, {&str_observers, "observers"}, {&str_placed, "placed"},
+        {&str_pointer, "unsafe_buffer_pointer"}, {&str_seconds, "seconds"}, {&str_start, "start"},
+        {&str_tensors, "tensors"}, {&str_traceback, "traceback"}, {&str_context, "context"}, {&str_dict, "__dict__"}, {&str_donated, "donated"}, {&str_f_code, "f_code"}, {&str_inputs, "inputs"},
+        {&str_is_deleted, "is_deleted"}, {&str_origin_of, "origin_of"}, {&str_parent_trace, "parent_trace"},
+        {&str_pending, "pending"}, {&str_recalled_to_full, "recalled_to_full"}, {&str_same_context, "same_context"}, {&str_value, "value"},
+    };
+    if (begun(module, texts, sizeof texts / sizeof *texts) < 0 || PyType_Ready(&CallType) < 0)
+        return -1;
+    return PyModule_AddObjectRef(module, "Call", (PyObject *)&CallType);
+}
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, filled}, {0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "lazynb.recording._fast",
+    .m_doc = PyDoc_STR("Recording of remembered calls in C; lazynb.recording.replay.python_replay is the specification."),
+    .m_methods = functions,
+    .m_slots = module_slots,
+};
+
+PyMODINIT_FUNC PyInit__fast(void) { return PyModuleDef_Init(&definition); }

@@ -1,0 +1,200 @@
+"""Deferral: NumPy asks a lazy tensor for an operator (``array + x``) or for a ufunc (``np.add(array, x)``).
+
+The operator has JAX's meaning and the ufunc has NumPy's. A ``jax.Array`` has no ``__array_ufunc__``: NumPy's
+arrays leave operators to it because of ``__array_priority__``, and ufuncs convert it. A lazy tensor has the
+attribute, so that ufuncs are recorded. Then NumPy takes the operators to be ufuncs too (NEP 13). So the
+look-up of the attribute must tell them apart. NumPy looks it up on the class, in two places:
+
+- (a) An operator of an array or scalar on the left looks it up to decide whether the right operand answers.
+  If the right operand does not, the operator calls the ufunc.
+- (b) A ufunc looks it up once to find the operand that answers, and calls the attribute.
+
+At an operator in Python's code a lazy tensor has no ``__array_ufunc__``, as a ``jax.Array`` has none, and
+NumPy treats both alike. The same holds where the code calls a method such as ``array.__add__`` or a function
+such as ``operator.add`` by name. Elsewhere C code may do either (``map(operator.add, ...)`` or ``map(np.add,
+...)``), and the attribute exists. If NumPy looked it up from the same instruction before (b), the look-up
+before was (a), so it was an operator. No Python code runs between the two.
+
+Two cases cannot be told apart. C code that calls a method of an array's gets a result, though it gets
+``NotImplemented`` for a ``jax.Array``. And if another operand answered a ufunc, (b) took place without a
+call, so the next ufunc of the same instruction looks like an operator. For that reason a ufunc that is known
+by its global name never counts as an operator.
+"""
+
+from __future__ import annotations
+
+import dis
+import math
+import operator
+import sys
+import threading
+from collections.abc import Callable
+from types import BuiltinFunctionType, CodeType, FrameType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from lazynb.recording.runtime_interface import numpy_calls
+
+_OPERATORS: dict[Any, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
+    np.add: (operator.add, operator.iadd),
+    np.subtract: (operator.sub, operator.isub),
+    np.multiply: (operator.mul, operator.imul),
+    np.true_divide: (operator.truediv, operator.itruediv),
+    np.floor_divide: (operator.floordiv, operator.ifloordiv),
+    np.remainder: (operator.mod, operator.imod),
+    np.power: (operator.pow, operator.ipow),
+    np.matmul: (operator.matmul, operator.imatmul),
+    np.left_shift: (operator.lshift, operator.ilshift),
+    np.right_shift: (operator.rshift, operator.irshift),
+    np.bitwise_and: (operator.and_, operator.iand),
+    np.bitwise_or: (operator.or_, operator.ior),
+    np.bitwise_xor: (operator.xor, operator.ixor),
+    np.divmod: (divmod, divmod),
+    np.less: (operator.lt, operator.lt),
+    np.less_equal: (operator.le, operator.le),
+    np.greater: (operator.gt, operator.gt),
+    np.greater_equal: (operator.ge, operator.ge),
+    np.equal: (operator.eq, operator.eq),
+    np.not_equal: (operator.ne, operator.ne),
+}
+"""The operator that NumPy's arrays compute with each ufunc, and the operator in place."""
+
+_BY_NAME = frozenset(
+    f"__{prefix}{name}__"
+    for prefix in ("", "r", "i")
+    for name in """add sub mul truediv floordiv mod pow
+    matmul lshift rshift and or xor divmod lt le gt ge eq ne""".split()
+) | {"__array_ufunc__"}
+"""The methods behind operators, and the method by which a class of arrays lets NumPy compute a ufunc."""
+
+_FUNCTIONS = frozenset(function for pair in _OPERATORS.values() for function in pair) | {pow, sum, math.prod}
+"""Functions that use operators and call no ufunc."""
+
+_AT_OPERATORS = frozenset(dis.opmap[name] for name in ("BINARY_OP", "COMPARE_OP"))
+
+
+class _LastLookup(threading.local):
+    """The last look-up by NumPy in this thread.
+
+    Attributes:
+      frame, lasti: the id of the Python frame, and the instruction in it.
+      times: number of look-ups from there in a row.
+    """
+
+    frame = 0
+    lasti = -1
+    times = 0
+
+
+_asked = _LastLookup()
+
+
+class ArrayUfuncDescriptor:
+    """``LazyTensor.__array_ufunc__``: present if a ufunc may look it up, absent if an operator does."""
+
+    def __get__(self, tensor: Any, owner: Any = None) -> Callable[..., Any]:
+        # NumPy asks the class. Others (np.ma, pandas) ask the tensor, to do the same as NumPy's operators.
+        frame = sys._getframe(1)
+        if tensor is not None or frame.f_code is _APPLIES:
+            raise AttributeError(_ABSENT)
+        if frame.f_code.co_code[frame.f_lasti] in _AT_OPERATORS:
+            raise AttributeError(_ABSENT)
+        callee = callee_of(frame)
+        if callee is _OPERATOR_METHOD or (callee.__class__ is BuiltinFunctionType and callee in _FUNCTIONS):
+            raise AttributeError(_ABSENT)
+        asked = _asked
+        again = asked.frame == id(frame) and asked.lasti == frame.f_lasti and not isinstance(callee, np.ufunc)
+        asked.times = asked.times + 1 if again else 1
+        asked.frame, asked.lasti = id(frame), frame.f_lasti
+        return _dispatch_ufunc
+
+
+_ABSENT = "type object 'LazyTensor' has no attribute '__array_ufunc__'"
+
+
+def reset_lookups() -> None:
+    """Notes that a ufunc has its answer, so the next look-up is the first of another call."""
+    _asked.times = 0
+
+
+def _dispatch_ufunc(tensor: Any, ufunc: np.ufunc, method: str, /, *inputs: Any, **kwargs: Any) -> Any:
+    times, _asked.times = _asked.times, 0
+    if times > 1 and method == "__call__" and ufunc in _OPERATORS and inputs[1] is tensor:
+        left = inputs[0]
+        if times > 2 and isinstance(left, np.ndarray):
+            left = left[()]  # a scalar looks the attribute up, becomes an array, and looks it up again
+        return _apply(_OPERATORS[ufunc]["out" in kwargs], left, tensor)
+    return numpy_calls().array_ufunc(ufunc, method, inputs, kwargs)
+
+
+def _apply(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    """Calls the operator ``function`` again, as for any ``jax.Array``.
+
+    Called from here, no lazy tensor has ``__array_ufunc__``.
+    """
+    return function(left, right)
+
+
+_APPLIES = _apply.__code__
+
+
+# ---- the callee of a call in Python's code -----------------------------------------------------------------
+
+_OPERATOR_METHOD = object()  # stands for a method behind an operator
+
+# By the id of a code object, because hashing it walks through it. The code object is kept alive here.
+_called: dict[int, tuple[CodeType, dict[int, tuple[str, ...]]]] = {}
+_MOST = 10_000
+
+
+def callee_of(frame: FrameType) -> Any:
+    """The object that ``frame`` calls, if global names lead to it.
+
+    Returns ``_METHOD`` for a method behind an operator, and None if the code does not tell.
+    """
+    code = frame.f_code
+    known = _called.get(id(code))
+    if known is None:
+        if len(_called) >= _MOST:
+            _called.clear()
+        known = _called[id(code)] = code, _calls(code)
+    names = known[1].get(frame.f_lasti)
+    if not names:
+        return None
+    if names[-1] in _BY_NAME:
+        return _OPERATOR_METHOD
+    callee = frame.f_globals.get(names[0], frame.f_builtins.get(names[0]))
+    for name in names[1:]:
+        if not isinstance(callee, ModuleType):  # another object may compute its attributes
+            return None
+        callee = vars(callee).get(name)
+    return callee
+
+
+_CALLS = ("CALL", "PRECALL", "CALL_FUNCTION_EX", "CALL_KW")
+
+
+def _calls(code: CodeType) -> dict[int, tuple[str, ...]]:
+    """The names that lead to the callee of each call in ``code``, by the offset of the call.
+
+    A first name "" stands for an expression that is no global name.
+    """
+    calls: dict[int, tuple[str, ...]] = {}
+    names: dict[Any, tuple[str, ...]] = {}  # the last load of each expression, by its start in the source
+    for step in dis.get_instructions(code):
+        place = step.positions and (step.positions.lineno, step.positions.col_offset)
+        if not place or place[1] is None:
+            continue
+        if step.opname in _CALLS:
+            calls[step.offset] = names.get(place, ())
+            if step.opname != "PRECALL":
+                names[place] = ()
+        elif step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            names[place] = (step.argval,)
+        elif step.opname in ("LOAD_METHOD", "LOAD_ATTR", "LOAD_SUPER_ATTR"):
+            names[place] = (*(names.get(place) or ("",)), step.argval)
+        elif step.opname.startswith("LOAD_"):
+            # From 3.13 on, the names of keywords are loaded behind the arguments, at the place of the callee.
+            names.setdefault(place, ())
+    return calls

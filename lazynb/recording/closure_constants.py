@@ -1,0 +1,106 @@
+"""Lazy tensors in jaxprs: operands where JAX can make one, otherwise constants.
+
+JAX makes a constant of an array that a function closes over, and a program depends on the values of its
+constants. It makes an operand of a tracer. So a lazy tensor enters a jaxpr as a tracer, see :class:`Lifted`.
+
+Some constants stay. A function with a custom derivative may close over an array: in ``scan`` or ``cond``
+under ``jax.grad`` JAX makes it a constant of a jaxpr that is a parameter of the operation. Such a constant
+gets its value before the operation is recorded.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from lazynb import jax_compat as jc
+from lazynb.recording.lazy_tensor import LazyTensor
+
+
+class ClosureTracer(jc.Tracer):
+    """A lazy tensor, as a tracer, while JAX traces a function that closes over it.
+
+    As an operand it is the tensor again.
+    """
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: LazyTensor):
+        super().__init__(tensor._trace, tensor.aval)
+        self.tensor = tensor
+
+    def full_lower(self) -> LazyTensor:
+        # JAX lowers the operands of a jitted function that runs at once.
+        return self.tensor
+
+
+def unwrap_closure_tracer(value: Any) -> Any:
+    """The lazy tensor that ``value`` stands for; any other value is given as it is."""
+    return value.tensor if value.__class__ is ClosureTracer else value
+
+
+jc.register_closure_tracer_type(ClosureTracer, unwrap_closure_tracer)
+jc.register_constant_type(
+    ClosureTracer, lambda lifted: lifted.tensor._force("static", "a constant of what is compiled")
+)
+
+
+# ---- constants that stay -----------------------------------------------------------------------------------
+
+_holders: dict[Any, bool] = {}  # by primitive, whether its parameters hold jaxprs
+# By jaxpr, the jaxpr to use in its place. None means the same one, because it must not keep itself alive.
+_settled: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def resolve_params(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """``params``, in whose jaxprs each pending constant has its value."""
+    holds = _holders.get(primitive)
+    if holds is None:
+        holds = _holders[primitive] = bool(jc.jaxprs_in(params))
+    return _resolve_params(params, primitive.name) if holds else params
+
+
+def _resolve_params(params: dict[str, Any], name: str) -> dict[str, Any]:
+    changed = {}
+    for key, value in params.items():
+        if jc.jaxprs_of(value):
+            settled_value = _resolve(value, name)
+            if settled_value is not value:
+                changed[key] = settled_value
+    return dict(params, **changed) if changed else params
+
+
+def _resolve(value: Any, name: str) -> Any:
+    """``value``, a jaxpr or several, with the values of pending constants; the same object if none is."""
+    if not jc.is_jaxpr(value):
+        return _resolve_all(value, name)
+    if value not in _settled:
+        changed = _resolve_jaxpr(value, name)
+        _settled[value] = None if changed is value else changed
+    return _settled[value] or value
+
+
+def _resolve_all(values: Any, name: str) -> Any:
+    items = [_resolve(item, name) if jc.is_jaxpr(item) else item for item in values]
+    if all(new is old for new, old in zip(items, values)):
+        return values
+    return tuple(items) if type(values) is tuple else items
+
+
+def _resolve_jaxpr(jaxpr: Any, name: str) -> Any:
+    eqns, consts, changed = [], [], False
+    for eqn in jaxpr.eqns:
+        params = _resolve_params(eqn.params, name)
+        if params is eqn.params:
+            eqns.append(eqn)
+        else:
+            eqns.append(eqn.replace(params=params))
+            changed = True
+    for const in jc.constants(jaxpr):
+        const = unwrap_closure_tracer(const)
+        if isinstance(const, LazyTensor):
+            consts.append(const._force("static", f"a constant of {name}"))
+            changed = True
+        else:
+            consts.append(const)
+    return jc.replace_contents(jaxpr, eqns, consts) if changed else jaxpr

@@ -1,0 +1,276 @@
+"""Arrays from outside: their holders may delete them, and may write to their memory.
+
+A pending trace computes with the values that its inputs had when an operation was recorded. An array is
+immutable in JAX, but its memory may change: ``jax.device_put`` of an aligned NumPy array and ``from_dlpack``
+share memory, and the owner may write to it again. Code that holds an array may also delete or donate it. So a
+:data:`Guard` keeps the value of each input from outside, or the input is copied if other code can write to
+its memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from lazynb import jax_compat as jc
+
+# ---- Owned arrays: results of lazynb with which no other array shares memory ------------------------------
+# Their memory may be used again when the last reference to them goes.
+
+
+class IdentitySet:
+    """A set of arrays by identity, which does not keep them alive.
+
+    Attributes:
+      ids: the members that live, as weak references by their ids.
+    """
+
+    def __init__(self) -> None:
+        self.ids: dict[int, weakref.ref[Any]] = {}
+
+    def add(self, array: Any) -> None:
+        """Adds ``array``."""
+        key = id(array)
+        # The callback is no Python function, because an interrupt in one would be lost.
+        self.ids[key] = weakref.ref(array, functools.partial(self.ids.pop, key))
+
+    def discard(self, array: Any) -> None:
+        """Removes ``array``, if it is a member."""
+        self.ids.pop(id(array), None)
+
+    def __contains__(self, array: object) -> bool:
+        return id(array) in self.ids
+
+
+exclusively_owned = IdentitySet()
+"""The large results of all runs, until they are handed to other code."""
+
+
+held_outside = IdentitySet()
+"""Values of lazy tensors that other code may hold too, because they were handed out or came from outside."""
+
+
+class SharedMemory:
+    """The addresses of memory that JAX shares with code that can write to it.
+
+    An entry lasts as long as the owner of the memory, which JAX keeps alive while it uses the memory. If the
+    owner is not known, the entry lasts for good. XLA may then use the address for an array of its own, which
+    is copied without need.
+
+    Attributes:
+      addresses: by address, a function that gives the owner while it lives.
+    """
+
+    def __init__(self) -> None:
+        self.addresses: dict[int, Callable[[], Any]] = {}
+
+    def add(self, array: Any, source: Any) -> None:
+        """Notes that ``array`` may share memory with the NumPy array ``source``; None is an unknown owner."""
+        if source is None:
+            self._note(array, _unknown_owner)
+        elif any(_within(buffer.unsafe_buffer_pointer(), source) for buffer in _on_host(array)):
+            self._note(array, _reference(source))
+
+    def add_unknown(self, array: Any) -> None:
+        """Notes that the memory of ``array`` may have an owner that is not known."""
+        self._note(array, weakref.ref(array))
+
+    def _note(self, array: Any, owner: Callable[[], Any]) -> None:
+        for buffer in _on_host(array):
+            self.addresses[buffer.unsafe_buffer_pointer()] = owner
+
+    def __contains__(self, array: Any) -> bool:
+        if not self.addresses:
+            return False
+        # An array that is still being computed shares its memory with no other code.
+        return any(self._is_borrowed(buffer.unsafe_buffer_pointer()) for buffer in _on_host(array))
+
+    def _is_borrowed(self, address: int) -> bool:
+        owner = self.addresses.get(address)
+        if owner is not None and owner() is None:
+            del self.addresses[address]
+            return False
+        return owner is not None
+
+
+def _unknown_owner() -> bool:
+    return True
+
+
+def _reference(source: Any) -> Callable[[], Any]:
+    """A function that gives the owner of a NumPy array's memory while the owner lives.
+
+    Where something else owns it that takes no weak reference (DLPack's capsule), the array that holds that
+    stands for it: as long as JAX uses the memory, it keeps the array.
+    """
+    owner: Callable[[], Any] = _unknown_owner
+    while source is not None:
+        try:
+            owner = weakref.ref(source)
+        except TypeError:
+            break
+        source = source.base if isinstance(source, np.ndarray) else None
+    return owner
+
+
+def _within(address: int, source: Any) -> bool:
+    low, high = np.lib.array_utils.byte_bounds(np.asarray(source))
+    return low <= address < high
+
+
+def _on_host(array: Any) -> list[Any]:
+    """The parts of ``array`` that are computed and lie in the host's memory."""
+    parts = []
+    for buffer in jc.buffers(array):
+        if not buffer.is_deleted() and jc.on_host(buffer) and jc.is_ready(buffer):
+            parts.append(buffer)
+    return parts
+
+
+shared_memory = SharedMemory()
+
+
+on_memory_exposed: list[Callable[[Any], None]] = []
+"""Functions to call with an array before its memory is handed to code that may write to it."""
+
+
+def _memory_exposed(array: Any) -> None:
+    shared_memory.add_unknown(array)
+    for lender in on_memory_exposed:
+        lender(array)
+
+
+jc.watch_memory(shared_memory.add, _memory_exposed)
+for _array in jc.existing_arrays():  # they were made before memory was watched
+    shared_memory.add_unknown(_array)
+
+
+class HostViews:
+    """Keeps the value of a concrete array that has several parts, or whose type has no Python buffer.
+
+    Arguments:
+      array: an array on the host.
+    """
+
+    __slots__ = ("parts", "views")
+
+    def __init__(self, array: Any):
+        parts = jc.buffers(array)
+        self.views = [jc.host_view(part) for part in parts]
+        self.parts = None if parts[0] is array else parts
+
+
+Guard = memoryview | HostViews
+"""An object that keeps the value of a concrete array, even if the array is deleted."""
+
+
+def restore_from_guard(array: Any, guard: Guard) -> Any:
+    """An array like the deleted ``array``, with the value that ``guard`` keeps."""
+    if isinstance(guard, memoryview):
+        return jc.with_buffers(array, [jc.place_host_array(np.asarray(guard), array)])
+    parts = guard.parts or [array]
+    buffers = [
+        jc.place_host_array(np.asarray(view), part) for view, part in zip(guard.views, parts, strict=True)
+    ]
+    return jc.with_buffers(array, buffers)
+
+
+def references(array: Any, guard: Guard | None) -> int:
+    """The number of references that a guard holds to ``array``: what it guards, or a part of that."""
+    if guard is None:
+        return 0
+    if isinstance(guard, memoryview):
+        return int(guard.obj is array)
+    held = [*(guard.parts or ()), *[getattr(view, "obj", None) for view in guard.views]]
+    return sum(one is array for one in held)
+
+
+def is_on_host(array: Any) -> bool:
+    """Whether all of an array lies in memory that Python can reach."""
+    parts = jc.buffers(array)
+    return bool(parts) and all(map(jc.on_host, parts))
+
+
+def make_guard(array: Any) -> Guard | None:
+    """A guard of ``array``; waits until the array is computed.
+
+    Returns None for an array on an accelerator, and for one whose computation failed.
+    """
+    try:
+        return memoryview(array)
+    except (BufferError, TypeError):  # in several parts, of another type, elsewhere, random keys
+        pass
+    except jax.errors.JaxRuntimeError:  # raised again when the value is used
+        return None
+    try:
+        return HostViews(array) if is_on_host(array) else None
+    except jax.errors.JaxRuntimeError:
+        return None
+
+
+def private_copy(array: Any) -> Any:
+    """A copy of the computed ``array``, in memory of its own; it is complete when this returns."""
+    return jc.with_buffers(
+        array, [jc.place_host_array(_aligned_copy(jc.host_view(part)), part) for part in jc.buffers(array)]
+    )
+
+
+def new_array(values: np.ndarray) -> Any:
+    """An array of JAX's, where uncommitted values are, with a copy of ``values`` that no other code has."""
+    return jc.array_from_host_copy(values, jc.array_type(values), jc.default_device())
+
+
+def array_from_numpy(values: Any, aval: Any) -> Any:
+    """The array of type ``aval`` that eager JAX makes of a NumPy array: a copy, as the user may write to it.
+
+    JAX runs a program to make it. An array of plain numbers is the same without.
+    """
+    is_plain = values.__class__ in _PLAIN and aval.dtype.kind in "biufc" and aval.dtype == values.dtype
+    if not is_plain or aval.weak_type or jc.guards_transfers():
+        return jc.to_device_array(values)
+    return jc.array_from_host_copy(np.asarray(values), aval, jc.default_device())
+
+
+_PLAIN = (np.ndarray, jc.TypedNdArray)
+
+
+def replace_memory(array: Any) -> None:
+    """Puts other memory, whose content is not set, in place of that of ``array``."""
+    jc.replace_buffers(
+        array, [jc.place_host_array(_aligned(part.shape, part.dtype), part) for part in jc.buffers(array)]
+    )
+
+
+def same_content(array: Any, other: Any) -> bool:
+    """Whether two arrays of one type hold the same bytes."""
+    pairs = zip(jc.buffers(array), jc.buffers(other), strict=True)
+    return all(np.array_equal(_bytes(part), _bytes(other_part)) for part, other_part in pairs)
+
+
+def _bytes(buffer: Any) -> np.ndarray:
+    return np.atleast_1d(np.asarray(jc.host_view(buffer))).view(np.uint8)
+
+
+_ALIGNMENT = 64
+"""XLA:CPU uses memory without a copy if its address is a multiple of this."""
+
+
+def _aligned_copy(view: Any) -> np.ndarray:
+    source = np.asarray(view)
+    copy = _aligned(source.shape, source.dtype)
+    copy[...] = source
+    return copy
+
+
+def _aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An aligned NumPy array whose content is not set."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)

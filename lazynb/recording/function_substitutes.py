@@ -1,0 +1,384 @@
+"""The creation of arrays on a device: JAX's ``full`` and ``full_like`` with a sharding.
+
+For a tracer JAX's own functions ignore the sharding, which is right only inside of a program.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
+from types import FrameType
+from typing import Any
+
+import jax
+import numpy as np
+
+from lazynb import jax_compat as jc
+from lazynb.jax_compat.jax_names import DEVICE_FILL_FUNCTIONS
+from lazynb.jax_compat.substitutes import substitute_for
+from lazynb.recording import break_cause
+from lazynb.recording.closure_constants import ClosureTracer, unwrap_closure_tracer
+from lazynb.recording.lazy_blocks import patches
+from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.lazy_trace import LazyTrace, thread_trace
+from lazynb.recording.replay import (
+    array_functions,
+    eval_shape_cache,
+    jit_call_cache,
+    linearize_cache,
+    transpose_cache,
+)
+from lazynb.recording.runtime_interface import numpy_calls, runtime
+from lazynb.recording.value_placement import single_device
+from lazynb.user_code.call_stack import (
+    PACKAGE_ROOT,
+    STARTED_AT,
+    CodePosition,
+    current_position,
+    is_user_code,
+    thread_handoff,
+)
+
+
+def _full(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Any:
+        if not _is_placed(sharding):
+            return plain(shape, fill_value, dtype, sharding=sharding)
+        if single_device(sharding) == jc.default_device():
+            return jax.device_put(plain(shape, fill_value, dtype), sharding)
+        return _make_eagerly(lambda value: plain(shape, value, dtype, sharding=sharding), fill_value)
+
+    return full
+
+
+def _full_like(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None) -> Any:
+        if sharding is None and x.__class__ is LazyTensor:
+            sharding = _inherited_sharding(x, dtype, shape)
+        if not _is_placed(sharding) or single_device(sharding) == jc.default_device():
+            return plain(x, fill_value, dtype, shape, sharding)  # it calls ``full``
+        return _make_eagerly(lambda value: plain(x, value, dtype, shape, sharding), fill_value)
+
+    return full_like
+
+
+def _is_placed(sharding: Any) -> bool:
+    """Whether this thread records and ``sharding`` names devices."""
+    if sharding is None or jc.current_trace().__class__ is not LazyTrace:
+        return False
+    return jc.is_concrete_sharding(sharding)
+
+
+def _make_eagerly(make: Callable[[Any], Any], fill_value: Any) -> Any:
+    """A new array on another device than that of the programs, made at once: it needs no pending value."""
+    trace = jc.current_trace()
+    if fill_value.__class__ is LazyTensor:
+        fill_value = fill_value._force("device_put", "full")
+    with jc.set_current_trace(jc.eval_trace):
+        array = make(fill_value)
+    return LazyTensor(trace, jc.typeof(array), None, 0, array)
+
+
+def _inherited_sharding(x: LazyTensor, dtype: Any, shape: Any) -> Any:
+    """The sharding that an array like ``x`` gets from it, by eager JAX's rule; None if it gets none."""
+    if not x._committed or (dtype is None and x.weak_type):
+        return None
+    devices = x._known_devices()
+    if devices is not None and len(devices) == 1:
+        sharding = jc.uncommitted_sharding(devices[0])
+    else:
+        known = x._known_sharding()
+        sharding = known if known is not None else runtime().eager_sharding(x)
+        if sharding is None:
+            sharding = x.sharding
+    has_same_shape = shape is None or tuple(shape) == x.shape
+    if sharding is not None and (has_same_shape or sharding.is_fully_replicated):
+        return sharding
+    return None
+
+
+def array_creation_substitutes() -> list[tuple[Any, dict[str, Any]]]:
+    """The substitutes for JAX's own functions while some thread is lazy."""
+    module = jc.full_module
+    own = {name: getattr(module, name) for name in DEVICE_FILL_FUNCTIONS}
+    ours = {"full": _full(own["full"]), "full_like": _full_like(own["full_like"])}
+    public = {name: substitute_for(call, own[name], jax.lax, name) for name, call in ours.items()}
+    return [(module, ours), (jax.lax, public)]
+
+
+# ---- Lazy tensors that traced functions close over: each enters the jaxpr as a tracer, and not as a constant
+# See :class:`lazynb.recording.closure_constants.Lifted`. Some of JAX's functions (``lax.composite``) refuse a
+# function that closes over a tracer. For them it is a constant.
+
+
+class _Here(threading.local):
+    refusing = False  # whether one of JAX's functions that refuse tracers is running in this thread
+
+
+_here = _Here()
+
+
+def _keep_constants_during(plain: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        before, _here.refusing = _here.refusing, True
+        try:
+            return plain(*args, **kwargs)
+        finally:
+            _here.refusing = before
+
+    return call
+
+
+def _new_const(plain: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def new_const(trace: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
+        tensor = unwrap_closure_tracer(value)
+        if tensor.__class__ is not LazyTensor or _stays_constant(trace):
+            return plain(trace, tensor, *args, **kwargs)
+        known = jc.constants_by_id(trace)
+        taken = known.get(id(tensor))
+        if taken is None:
+            taken = known[id(tensor)] = plain(trace, ClosureTracer(tensor), *args, **kwargs)
+        return taken
+
+    return new_const
+
+
+def _stays_constant(trace: Any) -> bool:
+    """Whether a lazy tensor that ``trace`` takes is a constant, as any array is."""
+    return _here.refusing or jc.is_linear(trace) or thread_trace().stray
+
+
+def _with_concrete_attributes(plain: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def decorate(*given: Any, **more: Any) -> Any:
+        call = plain(*given, **more)
+
+        @functools.wraps(call)
+        def attributed(*args: Any, **attributes: Any) -> Any:
+            return call(*args, **jax.tree.map(_attribute, attributes))
+
+        return attributed
+
+    return decorate
+
+
+def _attribute(leaf: Any) -> Any:
+    return leaf._force("static", "an attribute of a composite") if isinstance(leaf, LazyTensor) else leaf
+
+
+def closure_substitutes() -> list[tuple[Any, dict[str, Any]]]:
+    """The substitutes for JAX's own functions while some thread is lazy."""
+    owner, name = jc.NEW_CONST
+    composite = jax.lax.composite
+    return [
+        (owner, {name: _new_const(getattr(owner, name))}),
+        (
+            jax.lax,
+            {
+                "composite": substitute_for(
+                    _with_concrete_attributes(composite), composite, jax.lax, "composite"
+                )
+            },
+        ),
+        *[
+            (owner, {name: _with_concrete_attributes(getattr(owner, name))})
+            for owner, name in jc.COMPOSITE_FUNCTIONS
+        ],
+        *[
+            (owner, {name: _keep_constants_during(getattr(owner, name))})
+            for owner, name in jc.TRACER_REFUSING_FUNCTIONS
+        ],
+    ]
+
+
+# ---- Exponents that are arrays: their values are not known while operations are recorded ------------------
+# ``jnp.power`` asks for the value of a concrete exponent, and unrolls the power. ``x ** i`` with a step
+# counter would be a trace break at each step, and another program. It is recorded as the operation that it is
+# under ``jax.jit``.
+
+
+def _is_known(exponent: Any) -> bool:
+    """Whether ``jnp.power`` may ask for the value of ``exponent``, which JAX takes for a known one."""
+    trace = jc.trace_state.value
+    if not isinstance(exponent, jax.Array) or jc.is_eval(trace) or jc.must_run_eagerly():
+        return True
+    if thread_trace().stray:
+        return True
+    return isinstance(trace, jc.JaxprTrace) and exponent.__class__ is not LazyTensor
+
+
+def exponent_substitutes() -> list[tuple[Any, dict[str, Any]]]:
+    """The substitute for JAX's own question while some thread is lazy."""
+    return [jc.power_exponent_substitutes(_is_known)]
+
+
+# ---- Work that is handed to other threads, and the user's line that does so -------------------------------
+# In a thread that runs ``float`` of a pending value no line of the user's runs. The break is placed at the
+# line that handed the work over: the one that started the thread, or gave the work to a pool.
+
+
+class AttributedTask:
+    """A function that a pool is to call, and the line that handed it over."""
+
+    def __init__(self, function: Callable[..., Any], spot: CodePosition):
+        self.function = function
+        self.spot = spot
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        before, thread_handoff.spot = thread_handoff.spot, self.spot
+        try:
+            return self.function(*args, **kwargs)
+        finally:
+            thread_handoff.spot = before
+
+
+def thread_substitutes() -> list[tuple[Any, dict[str, Any]]]:
+    """The substitutes for the methods that hand work to threads, while some thread is lazy."""
+    of_pool = {name: _submit(getattr(ThreadPool, name)) for name in _OF_POOL}
+    return [
+        (threading.Thread, {"start": _start(threading.Thread.start)}),
+        (ThreadPoolExecutor, {"submit": _submit(ThreadPoolExecutor.submit)}),
+        (ThreadPool, of_pool),
+    ]
+
+
+_OF_POOL = ("apply_async", "_map_async", "imap", "imap_unordered")
+
+
+def _submit(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The method ``plain`` of a pool, whose first argument is the function."""
+
+    @functools.wraps(plain)
+    def hand(pool: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if args and callable(args[0]) and not patches.rest.on:
+            args = (AttributedTask(args[0], _without_library(current_position(2))), *args[1:])
+        return plain(pool, *args, **kwargs)
+
+    return hand
+
+
+def _start(plain: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def start(thread: threading.Thread) -> None:
+        if not patches.rest.on:
+            spot = current_position(2)
+            if spot.library is None:  # what a library's own thread will do is not told by who started it
+                setattr(thread, STARTED_AT, spot)
+        plain(thread)
+
+    return start
+
+
+def _without_library(spot: CodePosition) -> CodePosition:
+    return spot._replace(library=None)
+
+
+# ---- Indexing: of values whose type says how they lie on several devices, and with arrays of other types
+# JAX slices an array on one device, and gathers from one on several, whose result's sharding the user names
+# (``x.at[0].get(out_sharding=...)``). It asks its own class of arrays which of the two it has. And it takes
+# its own arrays and NumPy's alone as parts of an index.
+
+
+def _is_sharded(plain: Callable[[Any], bool]) -> Any:
+    """The substitute for JAX's question. On Auto axes a value is sliced, as in ``jax.jit``."""
+
+    def is_sharded(arr: Any) -> bool:
+        return jc.indexing_gathers(arr.aval) if arr.__class__ is LazyTensor else plain(arr)
+
+    return staticmethod(is_sharded)
+
+
+def _parse_indices(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The substitute for JAX's parser, which takes whatever is registered as an array."""
+
+    def parse(parts: Sequence[Any], *shape: Any, **options: Any) -> Any:
+        return plain([jc.unwrap_container(part) for part in parts], *shape, **options)
+
+    return parse
+
+
+def index_substitutes() -> list[tuple[Any, dict[str, Any]]]:
+    """The substitutes while some thread is lazy."""
+    owner, name = jc.IS_SHARDED
+    module, parser = jc.PARSE_INDICES
+    return [
+        (owner, {name: _is_sharded(getattr(owner, name))}),
+        (module, {parser: _parse_indices(getattr(module, parser))}),
+    ]
+
+
+# ---- NumPy's ``np.array`` and ``np.asarray`` of a list of lazy tensors, in the user's own code ------------
+# NumPy hands this call over to nobody. To take the list's tensors one by one, it asks each of them for its
+# value. So both functions are substituted while a thread is lazy. A library that makes such an array wants
+# NumPy's own, and so gets it.
+
+_LISTS = (list, tuple)
+
+
+def _array_of_list(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def array(*args: Any, **kwargs: Any) -> Any:
+        if args and args[0].__class__ in _LISTS and _is_recorded(args[0], sys._getframe(1)):
+            recorded = numpy_calls().array_of(plain, args, kwargs)
+            if recorded is not None:
+                return recorded
+        return plain(*args, **kwargs)
+
+    return array
+
+
+def _is_recorded(items: Any, caller: FrameType) -> bool:
+    is_recording = jc.trace_state.value.__class__ is LazyTrace
+    return is_recording and _is_pending(items) and is_user_code(caller.f_code)
+
+
+def _is_pending(items: Any) -> bool:
+    """Whether the first element of ``items``, lists in lists too, or one beside it is a pending tensor.
+
+    An array that can be written to counts as one.
+    """
+    while items.__class__ in _LISTS and items:
+        for item in items:
+            if (item.__class__ is LazyTensor and item.is_pending) or jc.is_container(item):
+                return True
+        items = items[0]
+    return False
+
+
+def list_substitutes() -> list[tuple[Any, dict[str, Any]]]:
+    """The substitutes for NumPy's own functions while some thread is lazy."""
+    own: list[tuple[str, Any]] = [("array", np.array), ("asarray", np.asarray)]
+    return [(np, {name: substitute_for(_array_of_list(plain), plain, np, name) for name, plain in own})]
+
+
+# ---- The substitutes for JAX's own functions while some thread is lazy ------------------------------------
+# The import of this module registers them, once in a process.
+
+array_functions.install()
+jc.exclude_from_user_frames(PACKAGE_ROOT)
+for _owner, _names in [
+    *array_functions.substitutes(),
+    (jc.ArrayImpl, array_functions.array_methods(patches.rest.counted)),
+    (jc.LinearizeTracer, array_functions.linearize_tracer_methods(patches.rest.counted)),
+    *jit_call_cache.substitutes(),
+    *linearize_cache.substitutes(),
+    *eval_shape_cache.substitutes(),
+    *transpose_cache.substitutes(),
+]:
+    patches.substitute(_owner, _names, for_speed=True)
+for _owner, _names in [
+    *break_cause.substitutes(LazyTensor),
+    *array_creation_substitutes(),
+    *closure_substitutes(),
+    *exponent_substitutes(),
+    *thread_substitutes(),
+    *index_substitutes(),
+    *list_substitutes(),
+    *jc.change_counting_substitutes(),
+]:
+    patches.substitute(_owner, _names)

@@ -1,0 +1,279 @@
+"""Structural keys of the parameters of operations.
+
+A cell that runs again makes new function objects and new jaxprs with the same content, and they must give the
+same key. So a jaxpr enters by its content (variables are numbered in order of appearance). A number enters
+with its type, because ``1``, ``1.0`` and ``True`` are equal in Python and differ in XLA. An object without
+content to compare (a callback) enters by its identity.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
+
+import numpy as np
+
+from lazynb import jax_compat as jc
+from lazynb.user_code.call_stack import is_user_code
+
+
+class ByIdentity:
+    """The identity of an object without comparable content.
+
+    It keeps the object alive, so that no other object gets its address.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByIdentity) and other.value is self.value
+
+
+class HashedContent:
+    """The content of a jaxpr, hashed once."""
+
+    __slots__ = ("__weakref__", "_hash", "parts")
+
+    def __init__(self, parts: tuple[Hashable, ...]):
+        self.parts = parts
+        self._hash = hash(parts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, HashedContent):
+            return False
+        return self._hash == other._hash and self.parts == other.parts
+
+
+# Each jaxpr is walked once: its entry lives as long as the jaxpr (JAX caches those of a jitted function).
+# The second table is for content without the names of jitted functions and of name scopes.
+_Contents = weakref.WeakKeyDictionary[Any, HashedContent]
+_contents: tuple[_Contents, _Contents] = weakref.WeakKeyDictionary(), weakref.WeakKeyDictionary()
+
+
+def structure(value: Any, *, nameless: bool = False) -> Hashable:
+    """A hashable key that is equal for equal content.
+
+    Raises nothing: a value that cannot be compared enters by its identity.
+
+    Arguments:
+      nameless: leave out what jitted functions and name scopes are called.
+    """
+    kind = type(value)
+    if value is None or kind is str or kind is bytes:
+        return value
+    if kind is bool or kind is int:
+        return (kind, value)
+    if kind is float or kind is complex:
+        return (kind, repr(value))  # keeps -0.0 from 0.0, and NaN equal to itself
+    if isinstance(value, tuple | list):
+        return (kind, *[structure(each, nameless=nameless) for each in value])
+    if isinstance(value, dict):
+        return (kind, *((structure(k), structure(v, nameless=nameless)) for k, v in value.items()))
+    if jc.is_jaxpr(value):
+        return jaxpr_content(value, nameless=nameless)
+    if jc.is_host_array(value):
+        return (kind, value.dtype.str, value.shape, np.asarray(value).tobytes())
+    try:
+        hash(value)
+    except TypeError:
+        return ByIdentity(value)
+    return (kind, value)
+
+
+def params_structure(primitive: Any, params: dict[str, Any], *, nameless: bool = False) -> Hashable:
+    """The key of an equation's parameters, without those that only differentiation needs.
+
+    Arguments:
+      nameless: leave out what jitted functions and name scopes are called.
+    """
+    skip = jc.DIFFERENTIATION_PARAMS.get(primitive.name, ())
+    if nameless and primitive.name in jc.JIT_PRIMITIVES:
+        skip = (*skip, "name")
+    return tuple(
+        (name, structure(value, nameless=nameless)) for name, value in params.items() if name not in skip
+    )
+
+
+def jaxpr_content(jaxpr: Any, *, nameless: bool = False) -> HashedContent:
+    """The content of a jaxpr: types of its inputs, equations with numbered operands, outputs, constants."""
+    contents = _contents[nameless]
+    known = contents.get(jaxpr)
+    if known is None:
+        known = contents[jaxpr] = HashedContent(_jaxpr_key(jaxpr, nameless))
+    return known
+
+
+# Whether a jaxpr has derivative rules. If it has, it is walked each time, because a rule may refer to the
+# jaxpr and would keep it alive if it were kept here.
+_has_rules: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+
+
+def derivative_rules(params: dict[str, Any]) -> tuple[Hashable, ...]:
+    """The parameters that :func:`params_structure` leaves out in the jaxprs among ``params``, by identity.
+
+    Equal operations compute the same values, but their derivatives may differ.
+    """
+    rules: list[Hashable] = []
+    for jaxpr in jc.jaxprs_in(params):
+        if _has_rules.get(jaxpr, True):
+            inner = _rules_in(jaxpr)
+            _has_rules[jaxpr] = bool(inner)
+            rules += inner
+    return tuple(rules)
+
+
+def _rules_in(jaxpr: Any) -> list[Hashable]:
+    rules: list[Hashable] = []
+    for eqn in jaxpr.eqns:
+        skipped = jc.DIFFERENTIATION_PARAMS.get(eqn.primitive.name, ())
+        rules += [ByIdentity(value) for name, value in eqn.params.items() if name in skipped]
+        rules += derivative_rules(eqn.params)
+    return rules
+
+
+def _jaxpr_key(jaxpr: Any, nameless: bool) -> tuple[Hashable, ...]:
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    inputs = jc.jaxpr_inputs(jaxpr)
+    numbers: dict[Any, int] = {var: number for number, var in enumerate(inputs)}
+    parts: list[Hashable] = [
+        tuple(var.aval for var in inputs),
+        tuple(ByIdentity(const) for const in getattr(jaxpr, "consts", ())),
+    ]
+
+    def atom(value: Any) -> Hashable:
+        if isinstance(value, jc.Literal):
+            return _literal(value)
+        return numbers[value]
+
+    for eqn in inner.eqns:
+        operands = tuple(map(atom, eqn.invars))
+        for var in eqn.outvars:
+            numbers[var] = len(numbers)
+        parts.append(
+            (
+                eqn.primitive,
+                params_structure(eqn.primitive, eqn.params, nameless=nameless),
+                operands,
+                tuple(var.aval for var in eqn.outvars),
+                eqn.ctx,
+                "" if nameless else str(eqn.source_info.name_stack),
+            )
+        )
+    parts.append(tuple(map(atom, inner.outvars)))
+    return tuple(parts)
+
+
+def _literal(literal: Any) -> Hashable:
+    value = literal.val
+    if np.ndim(value) == 0 and not hasattr(value, "sharding"):
+        array = np.asarray(value)
+        return ("literal", literal.aval, array.dtype.str, array.tobytes())
+    return ("literal", literal.aval, ByIdentity(value))
+
+
+# ---- The inside of an operation: the equations of the user's functions that it calls, each with its position
+# A jitted function, a loop, a branch is one operation of the trace. Its equations are operations too, known
+# by where they stand: number of the jaxpr among the operation's, number of the equation in it, and so on
+# inwards. A library's jitted function (``jnp.where``) stays closed: nothing in it is the user's.
+
+POSITION_SCOPE = "i{}.{}"
+"""The name scope of an equation: which jaxpr of those of its call, and which equation of that."""
+
+Path = tuple[int, ...]
+"""The position of an equation inside of an operation: two numbers for each call around it."""
+
+_opened: weakref.WeakKeyDictionary[Any, HashedContent | None] = weakref.WeakKeyDictionary()
+
+
+def user_function_key(primitive: Any, params: dict[str, Any]) -> Hashable:
+    """Which functions of the user's an operation, or an equation, calls: equal if the same equations are
+    shown with what is inside; None if it calls none, and is shown closed."""
+    if primitive.name not in jc.BODY_PRIMITIVES:
+        return None
+    bodies = tuple([_opened_in(jaxpr) for jaxpr in jc.jaxprs_in(params)])
+    return bodies if any(body is not None for body in bodies) else None
+
+
+def _opened_in(jaxpr: Any) -> HashedContent | None:
+    """What is opened in ``jaxpr``; None if none of its equations, or inside of these, was traced on a line of
+    the user's."""
+    if jaxpr not in _opened:
+        calls = [eqn for eqn in jaxpr.eqns if eqn.primitive.name in jc.BODY_PRIMITIVES]
+        inner = tuple([user_function_key(eqn.primitive, eqn.params) for eqn in calls])
+        is_users = any(one is not None for one in inner) or _is_written(jaxpr)
+        _opened[jaxpr] = HashedContent(inner) if is_users else None
+    return _opened[jaxpr]
+
+
+def _is_written(jaxpr: Any) -> bool:
+    """Whether an equation was traced on a line of the user's.
+
+    JAX traces its own functions once, and the equations of one that was first called in a backward pass have
+    the traceback of what that differentiates (JAX 0.12): the user's lines count where they stand within the
+    function.
+    """
+    own = jc.jax_function_of(jaxpr)
+    for eqn in jaxpr.eqns:
+        codes = [code for code, _ in jc.eqn_frames(eqn)]
+        if own is not None:
+            within = [number for number, code in enumerate(codes) if (code.co_name, code.co_filename) == own]
+            del codes[within[-1] if within else 0 :]
+        if any(map(is_user_code, codes)):
+            return True
+    return False
+
+
+def with_position_scopes(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """``params`` with each equation inside under the scope of its position.
+
+    Positions are the same whenever the operation is recorded again, so the program's cache keys are too.
+    """
+    return _positioned(primitive, params, {})
+
+
+def _positioned(primitive: Any, params: dict[str, Any], known: dict[tuple[int, int], Any]) -> dict[str, Any]:
+    """As :func:`positioned`. A function that is called twice stays one, as JAX lowers it once.
+
+    Arguments:
+      known: what was made of jaxprs, by their ids and numbers; they live as long as ``params``.
+    """
+    if user_function_key(primitive, params) is None:
+        return params
+    numbers: Iterator[int] = iter(range(len(jc.jaxprs_in(params))))
+
+    def made(jaxpr: Any) -> Any:
+        key = (id(jaxpr), next(numbers))
+        if key not in known:
+            known[key] = _with_positions(jaxpr, key[1], known)
+        return known[key]
+
+    return {name: _map_jaxprs(value, made) for name, value in params.items()}
+
+
+def _map_jaxprs(value: Any, made: Callable[[Any], Any]) -> Any:
+    """A parameter with what is made of its jaxprs in their place."""
+    if jc.is_jaxpr(value):
+        return made(value)
+    if jc.jaxprs_of(value):
+        return type(value)(made(each) if jc.is_jaxpr(each) else each for each in value)
+    return value
+
+
+def _with_positions(jaxpr: Any, number: int, known: dict[tuple[int, int], Any]) -> Any:
+    eqns = []
+    for place, eqn in enumerate(jaxpr.eqns):
+        params = _positioned(eqn.primitive, eqn.params, known)
+        eqns.append(jc.with_name_scope(eqn, POSITION_SCOPE.format(number, place), params))
+    return jc.replace_eqns(jaxpr, eqns)

@@ -1,0 +1,547 @@
+"""LazyTensor: a jax.Array whose value may still be pending (LazyTensor, Suhan et al. 2021, section 3)."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import inspect
+import operator
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental.layout import Format
+
+from lazynb import jax_compat as jc
+from lazynb.jax_compat.jax_names import INTERPRETERS_FOLDER
+from lazynb.recording.array_ufunc import ArrayUfuncDescriptor
+from lazynb.recording.break_cause import find_cause, text_output_kind
+from lazynb.recording.break_reasons import REASONS
+from lazynb.recording.buffer_protocol import (
+    HAS_BUFFER_METHODS,
+    exported_buffer,
+    install_buffer_protocol,
+    raise_deferred_interrupt,
+)
+from lazynb.recording.external_arrays import exclusively_owned, held_outside
+from lazynb.recording.pending_trace import PendingTrace, pending_dependencies, predetermined_sharding
+from lazynb.recording.runtime_interface import numpy_calls, runtime
+
+
+class ToolAccess(threading.local):
+    """Whether a tool (an inspector, a tooltip) looks at values in this thread, and not the user's own code.
+
+    Attributes:
+      active: whether it does; ``str()`` then gives the same text as ``repr()``, which runs nothing.
+    """
+
+    active = False
+
+    @contextlib.contextmanager
+    def now(self) -> Iterator[None]:
+        """Marks the body as the look of a tool."""
+        before, self.active = self.active, True
+        try:
+            yield
+        finally:
+            self.active = before
+
+
+tool_access = ToolAccess()
+
+
+class DeletedValue:
+    """The value of a tensor that was deleted: what JAX still says of such an array.
+
+    Attributes:
+      sharding: how it lay; None if nobody knew.
+      committed: whether it was committed to that.
+    """
+
+    __slots__ = ("committed", "sharding")
+
+    def __init__(self, sharding: Any = None, committed: bool = False):
+        self.sharding, self.committed = sharding, committed
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return bool(self.sharding.is_fully_replicated)
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        return bool(self.sharding.is_fully_addressable)
+
+    @property
+    def format(self) -> Format:
+        return Format(None, self.sharding)
+
+
+_DELETED_ATTRIBUTES = ("committed", "format", "is_fully_addressable", "is_fully_replicated", "sharding")
+
+
+class _ArrayImplMeta(type(jax.Array)):  # type: ignore[misc]
+    """The class of :class:`LazyTensor`, which equals that of JAX's own arrays: libraries compare trees by
+    ``type(x) == type(y)`` (``equinox.tree_equal``). In sets and dicts, and for ``is``, they are two."""
+
+    def __eq__(cls, other: object) -> bool:
+        return cls is other or other is jc.ArrayImpl
+
+    __hash__ = type.__hash__
+
+
+class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
+    """A ``jax.Array`` whose value is computed when Python needs it.
+
+    It is no tracer: it has a value. Operations on it are recorded while lazy mode is on. ``repr``, rich
+    display, ``shape``, ``dtype``, ``dir`` and tab completion never run anything; ``float(x)``, ``bool(x)``,
+    ``print(x)``, ``np.asarray(x)`` and the like give what eager JAX gives and are trace breaks.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_code",
+        "_edge",
+        "_lasti",
+        "_pending",
+        "_scope",
+        "_slot",
+        "_trace",
+        "_value",
+        "aval",
+    )
+
+    # The recorder, and the type (a ``ShapedArray``).
+    _trace: Any
+    aval: Any
+
+    # While the tensor is pending: the trace and the slot in it. For the first result of a call also the end
+    # of the call (a State or an Edge) and the user's line (an Origin, or the parts of one).
+    _pending: PendingTrace | None
+    _slot: int
+    _edge: Any
+    _code: Any
+    _lasti: int
+    _scope: Any
+
+    _value: Any
+
+    def __init__(self, trace: Any, aval: Any, pending: PendingTrace | None, slot: int, value: Any = None):
+        self._trace = trace
+        self.aval = aval
+        self._pending = pending
+        self._slot = slot
+        self._value = value
+        self._edge = self._code = None
+
+    def _settle(self, value: Any, whole: bool) -> None:
+        """Sets the value. The origin stays until the ``whole`` trace has run."""
+        self._value = value
+        self._pending = None
+        if whole:
+            self._edge = self._code = None
+
+    def _twin(self) -> LazyTensor:
+        """Another tensor for the same pending result."""
+        twin = LazyTensor(self._trace, self.aval, self._pending, self._slot)
+        if self._edge is not None:
+            twin._edge, twin._code = self._edge, self._code
+            twin._lasti, twin._scope = getattr(self, "_lasti", 0), getattr(self, "_scope", None)
+        return twin
+
+    def _forget_origin(self) -> None:
+        """Frees the origin, when the trace has run."""
+        self._edge = self._code = None
+
+    # ---- the value -----------------------------------------------------------------------------------------
+
+    def _force(self, kind: str, detail: str = "") -> Any:
+        """The concrete array; runs what it needs and notes a trace break of ``kind`` if anything was pending.
+
+        Arguments:
+          detail: the attribute or function that needs the value. Without it, the callers of the method that
+            calls this one are examined, see :func:`lazynb.recording.break_cause.find_cause`.
+
+        Raises:
+          RuntimeError: the array was deleted or donated; the text is that of eager JAX.
+        """
+        value = self._value
+        if value is None:
+            if not detail and REASONS[kind].conversion:
+                kind, detail = find_cause(self, kind, sys._getframe(2))
+            value = runtime().force(self, kind, detail)
+        if REASONS[kind].shares_memory:
+            self._hand_out(value)
+        if value.__class__ is DeletedValue:
+            self.raise_if_deleted()
+            return self._force(kind, detail)
+        return value
+
+    def raise_if_deleted(self) -> None:
+        """Raises eager JAX's error if the array was deleted or donated."""
+        if self.is_deleted():
+            raise RuntimeError(f"Array has been deleted with shape={self.aval.str_short()}.")
+
+    def _hand_out(self, value: Any) -> None:
+        """Notes that other code gets the concrete array, and may delete or donate it."""
+        exclusively_owned.discard(value)
+        if value.__class__ is not DeletedValue and id(value) not in held_outside.ids:
+            held_outside.add(value)
+            self._trace.secure(value, self)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the value is not computed yet."""
+        return self._value is None
+
+    # ---- conversions: the checks come first, so that a failed one runs nothing -----------------------------
+
+    def __bool__(self) -> bool:
+        jc.check_bool_conversion(self)
+        return bool(self._force("bool"))
+
+    def __int__(self) -> int:
+        jc.check_scalar_conversion(self)
+        return int(self._force("int"))
+
+    def __float__(self) -> float:
+        jc.check_scalar_conversion(self)
+        return float(self._force("float"))
+
+    def __complex__(self) -> complex:
+        jc.check_scalar_conversion(self)
+        return complex(self._force("complex"))
+
+    def __index__(self) -> int:
+        jc.check_integer_conversion(self)
+        return operator.index(self._force("index"))
+
+    def item(self, *args: int) -> Any:
+        return self._force("item").item(*args)
+
+    def __iter__(self) -> Any:
+        # Eager JAX takes the rows of an array over several devices from the host.
+        if jc.is_sharded_along_first_axis(self.aval):
+            return iter(self._force("unrecordable", "iteration along an axis on several devices"))
+        return iter(jc.iterate_traced(self))
+
+    def __reversed__(self) -> Any:
+        return iter(self[::-1]) if self.ndim else iter(self)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of unsized object")  # JAX's words
+        return int(self.shape[0])
+
+    def tolist(self) -> Any:
+        return self._force("tolist").tolist()
+
+    def tobytes(self, order: str = "C") -> bytes:
+        return self._force("bytes").tobytes(order)
+
+    def __array__(self, dtype: Any = None, context: Any = None, copy: bool | None = None) -> np.ndarray:
+        raise_deferred_interrupt(self, sys._getframe(1))
+        return self._force("asarray").__array__(dtype, context, copy)
+
+    # NumPy's protocols (NEP 13, NEP 18): ``lazynb.frontends`` answers them, loaded with their first call.
+    __array_ufunc__ = ArrayUfuncDescriptor()
+    __array_priority__ = 100  # that of any jax.Array; a tracer's is higher
+    __numpy_dtype__ = jax.Array.__numpy_dtype__  # NumPy 2.4 asks for it, and the user is warned
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return numpy_calls().array_function(function, args, kwargs)
+
+    def view(self, dtype: Any = None, type: Any = None) -> Any:
+        # ``np.ma`` makes its arrays so of what NumPy's functions give.
+        if inspect.isclass(dtype) and issubclass(dtype, np.ndarray):
+            return np.array(self._force("asarray", f"a view as {dtype.__name__}")).view(dtype)
+        return jc.array_methods["view"](self, dtype=dtype, type=type)
+
+    def __contains__(self, item: Any) -> bool:
+        # JAX's own method checks the types and compares. Python then needs the truth value of the result.
+        result: Any = jc.array_operators["contains"](self, item)
+        if isinstance(result, LazyTensor):
+            result = result._force("contains")
+        return bool(result)
+
+    if HAS_BUFFER_METHODS:  # else ``offer_memory`` below
+
+        def __buffer__(self, flags: int) -> memoryview:
+            return memoryview(exported_buffer(self, sys._getframe(1), flags))
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self._force("dlpack").__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> Any:
+        return self._force("dlpack").__dlpack_device__()
+
+    def __reduce__(self) -> Any:
+        return self._force("pickle").__reduce__()
+
+    def __copy__(self) -> Any:
+        return self._copied(copy.copy)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self._copied(lambda value: copy.deepcopy(value, memo))
+
+    def _copied(self, how: Callable[[Any], Any]) -> Any:
+        if self._value is None:
+            return self.copy()
+        with jc.set_current_trace(jc.eval_trace):  # keys copy the array in them
+            return how(self._force("pickle"))
+
+    # ---- text ----------------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        if tool_access.active or INTERPRETERS_FOLDER in sys._getframe(1).f_code.co_filename:
+            return repr(
+                self
+            )  # a tracer of JAX's writes what it holds: JAX names functions by their arguments
+        return str(self._force("print"))
+
+    def __format__(self, spec: str) -> str:
+        return repr(self) if tool_access.active else format(self._force("format"), spec)
+
+    def __repr__(self) -> str:
+        if self._value.__class__ is DeletedValue and self.is_deleted():
+            return f"LazyTensor({self.aval.str_short()}, deleted)"
+        value = self._value
+        if (
+            value is None
+            and not tool_access.active
+            and (kind := text_output_kind(sys._getframe(1))) is not None
+        ):
+            value = self._force(kind)
+        if value is not None:
+            return repr(value)
+        count = sum(map(len, pending_dependencies([self])))
+        return f"LazyTensor({self.aval.str_short()}, pending: {count} operation{'s' * (count != 1)})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        if self._value is not None:
+            return {"text/plain": repr(self)}
+        return runtime().display(self)
+
+    # ---- attributes ----------------------------------------------------------------------------------------
+
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+    ndim = property(lambda self: self.aval.ndim)
+    size = property(lambda self: self.aval.size)
+    weak_type = property(lambda self: self.aval.weak_type)
+
+    @property
+    def sharding(self) -> Any:
+        told = self._told_sharding(sys._getframe(1))
+        return told if told is not None else self._computed("sharding")
+
+    @property
+    def device(self) -> Any:
+        devices = self._known_devices()
+        if devices is not None and len(devices) == 1:
+            return devices[0]
+        told = self._told_sharding(sys._getframe(1))
+        return told if told is not None else self._computed("device")
+
+    @property
+    def committed(self) -> bool:
+        return self._committed
+
+    @property
+    def _committed(self) -> bool:
+        if self._value is None and self._pending is not None:
+            return self._pending.owner(self._slot).devices is not None
+        return self._computed("committed")
+
+    def devices(self) -> Any:
+        devices = self._known_devices()
+        return set(devices) if devices is not None else self._computed("devices")()
+
+    def platform(self) -> str:
+        devices = self._known_devices()
+        return devices[0].platform if devices is not None else self._computed("platform")()
+
+    def _known_devices(self) -> tuple[Any, ...] | None:
+        """The devices of a pending value."""
+        if self._value is not None or self._pending is None:
+            return None
+        state = self._pending.owner(self._slot)
+        return state.devices if state.devices is not None else state.program
+
+    def _computed(self, name: str) -> Any:
+        """The attribute ``name`` of the concrete array."""
+        value = self._value
+        if value.__class__ is DeletedValue and value.sharding is not None and name in _DELETED_ATTRIBUTES:
+            return getattr(value, name)
+        return getattr(self._force("attribute", name), name)
+
+    def _known_sharding(self) -> Any:
+        """The sharding of a pending value; returns None if only a run can tell it.
+
+        It is known of an uncommitted value, and of one whose type says how it lies on a mesh. On a mesh whose
+        axes are ``Auto`` XLA chooses it, for the whole program.
+        """
+        if self._value is not None or self._pending is None:
+            return None
+        state = self._pending.owner(self._slot)
+        if state.devices is not None:
+            return predetermined_sharding(state, self._slot)
+        return jc.uncommitted_sharding(state.program[0]) if state.program is not None else None
+
+    def _told_sharding(self, frame: FrameType) -> Any:
+        """As :meth:`_known_sharding`, or what eager JAX would choose, which the value has from now on.
+
+        Arguments:
+          frame: who asks.
+        """
+        known = self._known_sharding()
+        if known is None and self._value is None:
+            known = self._trace.tell_sharding(self, frame)
+        return known
+
+    def _place(self) -> Any:
+        """A sharding that is equivalent to that of a pending value; None if only a run can tell one."""
+        known, devices = self._known_sharding(), self._known_devices()
+        if known is None and devices is not None and len(devices) == 1:
+            return jc.uncommitted_sharding(devices[0])
+        return known
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        devices = self._known_devices()
+        if devices is not None:
+            return not jc.spans_hosts(devices)
+        return bool(self._computed("is_fully_addressable"))
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        told = self._told_sharding(sys._getframe(1))
+        return told.is_fully_replicated if told is not None else self._computed("is_fully_replicated")
+
+    @property
+    def addressable_shards(self) -> Any:
+        return self._computed("addressable_shards")
+
+    @property
+    def global_shards(self) -> Any:
+        return self._computed("global_shards")
+
+    def addressable_data(self, index: int) -> Any:
+        return self._computed("addressable_data")(index)
+
+    @property
+    def traceback(self) -> Any:
+        return self._computed("traceback")
+
+    def unsafe_buffer_pointer(self) -> int:
+        return self._force("buffer", "unsafe_buffer_pointer").unsafe_buffer_pointer()
+
+    def on_device_size_in_bytes(self) -> int:
+        return self._force("buffer", "on_device_size_in_bytes").on_device_size_in_bytes()
+
+    def is_ready(self) -> bool:
+        return self._value is not None and self._force("attribute").is_ready()
+
+    def block_until_ready(self) -> LazyTensor:
+        if self._value.__class__ is DeletedValue and self.is_deleted():
+            raise jc.deleted_array_error()
+        self._force("block").block_until_ready()
+        return self
+
+    def copy_to_host_async(self) -> None:
+        if self._value is not None:  # only a hint: a pending value cannot be copied yet
+            self._force("block").copy_to_host_async()
+
+    def is_deleted(self) -> bool:
+        if self._value.__class__ is DeletedValue:
+            self._trace.take_back_lost()
+        value = self._value
+        return value.__class__ is DeletedValue or (value is not None and value.is_deleted())
+
+    def delete(self) -> None:
+        if not self.is_deleted() and self._value is None:
+            self._force("delete")  # other pending values may need it, and are computed with it
+        if self._value.__class__ is not DeletedValue and not self._value.is_deleted():
+            self._trace.release(self)
+            self._value.delete()
+        self._forget_value()
+
+    def _forget_value(self) -> None:
+        """Makes this the tensor of a deleted array, of which it is still known where it lay."""
+        value = self._value
+        if value is None:
+            value = DeletedValue(self._place(), self._committed)
+        elif value.__class__ is not DeletedValue:
+            value = DeletedValue(value.sharding, jc.is_committed(value))
+        self._value, self._pending = value, None
+
+    def __getattr__(self, name: str) -> Any:
+        # Attributes that only the concrete array has (``_arrays``, ``_npy_value``,
+        # ``__cuda_array_interface__``, ...). A name that no array has never runs anything.
+        # dir() reads __dict__, and copy reads other special names.
+        special = name.startswith("__") and name != "__cuda_array_interface__"
+        if special or not jc.concrete_array_has(self.aval, name):
+            raise jc.array_attribute_error(self.aval, name)
+        devices = self._known_devices()
+        if devices is not None and name in _DEVICE_PROTOCOL_ATTRIBUTES:
+            getattr(jc.probe_scalar(devices[0]), name)
+        if name == "__cuda_array_interface__":
+            return getattr(self._force("buffer", name), name)
+        return self._computed(name)
+
+
+# Other libraries look these up. Whether an array has them depends on its device alone, so nothing runs if it
+# has not.
+_DEVICE_PROTOCOL_ATTRIBUTES = ("__cuda_array_interface__", "device_buffer", "device_buffers")
+
+install_buffer_protocol(LazyTensor, exported_buffer)
+
+
+def _restore_current_trace(tensor: LazyTensor) -> LazyTensor:
+    """Makes the recorder current if an interrupt left none. JAX calls it with each operand."""
+    if jc.trace_state.value is None:
+        tensor._trace.make_current()
+    return tensor
+
+
+def _evaluated(tensor: LazyTensor, function: str) -> Any:
+    return tensor._force("asarray", function) if function else tensor._force("eager")
+
+
+jc.register_array_type(LazyTensor, _restore_current_trace)
+jc.register_evaluated_type(LazyTensor, _evaluated)
+jc.register_argument_type(LazyTensor, lambda argument: argument._force("eager"))
+jc.register_shard_type(
+    LazyTensor, lambda part: part._force("device_put", "an array that is put together of others")
+)
+jc.register_mapped_type(
+    LazyTensor, lambda value: value._force("unrecordable", "a shard_map that closes over it")
+)
+jc.register_constant_type(
+    LazyTensor, lambda constant: constant._force("static", "a constant of what is compiled")
+)
+
+
+def _placed(tensor: LazyTensor) -> Any:
+    """The placement of ``tensor``, see :func:`lazynb.jax_compat.register_aot_placement`."""
+    value = tensor._value
+    if isinstance(value, jax.Array):
+        return value
+    if value.__class__ is DeletedValue and value.sharding is not None:
+        return value.sharding if value.committed else None
+    devices = tensor._known_devices()
+    if devices is None or len(devices) > 1:
+        return tensor._force("attribute", "sharding")
+    if tensor._committed:
+        return jc.uncommitted_sharding(devices[0])
+    return None
+
+
+jc.register_aot_placement(LazyTensor, _placed)
+jc.register_transfer_source(LazyTensor, lambda tensor: tensor._place() or tensor.sharding)

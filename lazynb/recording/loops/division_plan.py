@@ -1,0 +1,274 @@
+"""Plans: where each tensor of a long trace goes when it is divided.
+
+That is a function of the path and of the calls that recorded it. So a plan is made once, in time in
+proportion to the operations, and kept with the path: another trace that comes the same way is divided by a
+few operations on lists.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Hashable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from lazynb import jax_compat as jc
+from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.pending_trace import PendingTrace
+from lazynb.recording.trie import LoopStart, State
+
+
+class MovedEdge:
+    """The end of a recalled call in a piece, in place of its
+    :class:`~lazynb.recording.replay.call_replay.ReplayEdge`."""
+
+    __slots__ = ("callee", "end")
+
+    def __init__(self, end: State, callee: Any):
+        self.end = end
+        self.callee = callee
+
+
+class PieceInput(NamedTuple):
+    """An input of a piece.
+
+    Attributes:
+      state: its step in the piece.
+      slot: its slot in the whole trace.
+      number: its number among the inputs of that, or among the tensors.
+      piece: the number of the piece that computes it; None for an input of the whole trace.
+    """
+
+    state: State
+    slot: int
+    number: int
+    piece: int | None
+
+
+class Piece(NamedTuple):
+    """A piece of a path.
+
+    Attributes:
+      start: the start of its path; None for the first piece, which begins at the root.
+      end: the end of its path.
+      given: its inputs, in order.
+      slots: of its tensors.
+      edges: of its tensors: the ends of the calls that they are the first results of, or None.
+    """
+
+    start: LoopStart | None
+    end: State
+    given: Sequence[PieceInput]
+    slots: Sequence[int]
+    edges: Sequence[Any]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its path is in the trie still."""
+        end, start = self.end, self.start
+        parent = end.parent
+        return parent is not None and parent.children.get(end.key) is end and (start is None or start.is_kept)
+
+
+class SplitCall(NamedTuple):
+    """A recalled call that a cut divides: it gets a tensor for each result of its operations.
+
+    Attributes:
+      first, last: the numbers of its tensors in the trace, from and to.
+      steps: its operations.
+    """
+
+    first: int
+    last: int
+    steps: Sequence[State]
+
+
+class DivisionPlan(NamedTuple):
+    """How a trace is divided.
+
+    Attributes:
+      edges: those of its tensors; a trace with others needs a plan of its own.
+      places: where it is cut.
+      pieces: what it becomes.
+      torn: the calls that are cut, the last first.
+      cut_at: the number of the tensor that the first operation after the first cut belongs to.
+    """
+
+    edges: Sequence[Any]
+    places: Sequence[int]
+    pieces: Sequence[Piece]
+    torn: Sequence[SplitCall]
+    cut_at: int
+
+    def fits(self, whole: PendingTrace) -> bool:
+        """Whether ``whole``, which comes the same way, can be divided so."""
+        return self.edges == edges_of(whole) and all([piece.is_kept for piece in self.pieces])
+
+
+def edges_of(whole: PendingTrace) -> list[Any]:
+    """The edges of the tensors of ``whole``."""
+    return list(map(_edge, whole.records))
+
+
+_edge = attrgetter("_edge")
+
+
+class _Entry(NamedTuple):
+    """A tensor of the trace, when calls that are cut have one for each result.
+
+    Attributes:
+      slot: its slot.
+      end: the last operation of the call of which it is the first result; None if it is another result.
+      edge: of the call, if that was recalled as a whole; otherwise None.
+    """
+
+    slot: int
+    end: State | None
+    edge: Any
+
+
+def plan_of(whole: PendingTrace, places: Sequence[int]) -> DivisionPlan:
+    """The plan to divide ``whole`` at ``places``. Adds the paths of the pieces to the trie."""
+    edges = edges_of(whole)
+    path = whole.state.path()
+    operations = [step for step in path if step.operation is not None]
+    entries, torn = _entries(whole.records, operations, places)
+    paths = _PiecePaths(whole, path, [entry.slot for entry in entries])
+    bounds = [0, *places, len(operations)]
+    parts = [operations[bounds[at] : bounds[at + 1]] for at in range(len(bounds) - 1)]
+    content = content_of(parts[1], paths.held)
+    start = whole.root.loop(content, len(parts[1]))
+    pieces = [paths.piece(part, start if at else None) for at, part in enumerate(parts)]
+    numbers = [paths.owners[entry.slot].operations - 1 for entry in entries]  # of their operations; they rise
+    filled = [
+        paths.filled(at, piece, entries[_before(numbers, bounds[at]) : _before(numbers, bounds[at + 1])])
+        for at, piece in enumerate(pieces)
+    ]
+    return DivisionPlan(edges, places, filled, torn[::-1], _first_after(entries, places[0]))
+
+
+def _before(numbers: Sequence[int], place: int) -> int:
+    """How many of the calls' tensors ``numbers`` come before the operation ``place``."""
+    return bisect.bisect_left(numbers, place)
+
+
+def _first_after(entries: Sequence[_Entry], place: int) -> int:
+    """The number of the first result of the call that the operation ``place`` belongs to."""
+    ends = ((number, entry.end) for number, entry in enumerate(entries) if entry.end is not None)
+    return next(number for number, end in ends if end.operations > place)
+
+
+def _entries(
+    records: Sequence[LazyTensor], operations: Sequence[State], places: Sequence[int]
+) -> tuple[list[_Entry], list[SplitCall]]:
+    """The tensors of a trace, and the calls that are cut at ``places``."""
+    entries: list[_Entry] = []
+    torn: list[SplitCall] = []
+    before = 0
+    for first, last, end, edge in _calls(records):
+        steps = operations[before : end.operations]
+        if bisect.bisect_right(places, before) == bisect.bisect_left(places, end.operations):
+            entries.append(_Entry(records[first]._slot, end, edge))
+            entries += [_Entry(tensor._slot, None, None) for tensor in records[first + 1 : last]]
+        else:
+            torn.append(SplitCall(first, last, steps))
+            for step in steps:
+                slots = range(step.first, step.slots)
+                entries += [_Entry(slot, None if slot > step.first else step, None) for slot in slots]
+        before = end.operations
+    return entries, torn
+
+
+def _calls(records: Sequence[LazyTensor]) -> Iterator[tuple[int, int, State, Any]]:
+    """The calls that recorded a trace: the numbers of their tensors, their end, and their edge if they were
+    recalled."""
+    firsts = [number for number, tensor in enumerate(records) if tensor._edge is not None]
+    for first, last in zip(firsts, [*firsts[1:], len(records)], strict=True):
+        edge = records[first]._edge
+        is_state = isinstance(edge, State)
+        yield first, last, edge if is_state else edge.end, None if is_state else edge
+
+
+def content_of(operations: Sequence[State], held: Any) -> tuple[Hashable, ...]:
+    """What a piece of ``operations`` does, so that equal pieces have equal contents.
+
+    Arguments:
+      held: gives the key of an input by its slot.
+    """
+    numbers: dict[int, int] = {}
+    content: list[Hashable] = []
+    for step in operations:
+        for slot in step.operands:
+            if slot not in numbers:
+                content.append(held(slot))
+                numbers[slot] = len(numbers)
+        content.append((step.operation, tuple([numbers[slot] for slot in step.operands])))
+        for slot in range(step.first, step.slots):
+            numbers[slot] = len(numbers)
+    return tuple(content)
+
+
+class _PiecePaths:
+    """Makes the paths of the pieces of a trace.
+
+    Attributes:
+      owners: the step of each slot of the trace.
+    """
+
+    def __init__(self, whole: PendingTrace, path: Sequence[State], slots: Sequence[int]):
+        self.owners = [step for step in path for _ in step.avals]
+        self._trie, self._root = whole.trie, whole.root
+        self._numbers = {slot: number for number, slot in enumerate(slots)}
+        self._moved: list[dict[int, int]] = []  # by piece: its slots by those of the trace
+        self._states: list[dict[State, State]] = []  # by piece: its operations by those of the trace
+
+    def held(self, slot: int) -> Hashable:
+        """The key of ``slot`` as an input of a piece."""
+        owner = self.owners[slot]
+        if owner.operation is None:
+            return owner.key
+        placed = jc.uncommitted_sharding(owner.devices[0]) if owner.devices is not None else None
+        return owner.avals[slot - owner.first], placed
+
+    def piece(self, part: Sequence[State], start: LoopStart | None) -> Piece:
+        """The piece of the operations ``part``, without tensors."""
+        state: State = start or self._root
+        moved: dict[int, int] = {}
+        states: dict[State, State] = {}
+        given: list[PieceInput] = []
+        for step in part:
+            for slot in step.operands:
+                if slot not in moved:
+                    moved[slot] = state.slots
+                    state = self._after_input(state, slot)
+                    given.append(self._given(state, slot))
+            operands = tuple([moved[slot] for slot in step.operands])
+            state = states[step] = self._trie.same(state, step, (step.operation, operands), operands)
+            moved.update(zip(range(step.first, step.slots), range(state.first, state.slots), strict=True))
+        self._moved.append(moved)
+        self._states.append(states)
+        return Piece(start, state, given, (), ())
+
+    def _after_input(self, state: State, slot: int) -> State:
+        key, devices = self.held(slot), self.owners[slot].devices
+        following = state.children.get(key)
+        if following is None:
+            following = self._trie.extend(state, key, None, (), (key[0],), devices)  # type: ignore[index]
+        return following
+
+    def _given(self, state: State, slot: int) -> PieceInput:
+        owner = self.owners[slot]
+        if owner.operation is None:
+            return PieceInput(state, slot, owner.inputs - 1, None)
+        piece = next(at for at, moved in enumerate(self._states) if owner in moved)
+        return PieceInput(state, slot, self._numbers[slot], piece)
+
+    def filled(self, at: int, piece: Piece, entries: Sequence[_Entry]) -> Piece:
+        """``piece``, which is number ``at``, with the tensors ``entries``."""
+        moved, states = self._moved[at], self._states[at]
+        slots = [moved[entry.slot] for entry in entries]
+        edges: list[Any] = []
+        for entry in entries:
+            end = states[entry.end] if entry.end is not None else None
+            edges.append(end if end is None or entry.edge is None else MovedEdge(end, entry.edge.callee))
+        return piece._replace(slots=slots, edges=edges)

@@ -1,0 +1,190 @@
+"""Growing traces: what is done when one has grown long and nothing has read it.
+
+A trace is examined when it has a quarter of ``config.max_program`` operations, half, and all of them. If a
+loop has recorded it, the user is told early, once for each loop. When it is full it is divided where the loop
+repeats: if possible where that changes no bits.
+"""
+
+from __future__ import annotations
+
+import warnings
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from lazynb.config import config
+from lazynb.errors import LoopWarning
+from lazynb.recording.loops.division_plan import DivisionPlan, plan_of
+from lazynb.recording.loops.trace_division import (
+    MAX_PIECE_WEIGHT,
+    Division,
+    Repetition,
+    cuts_of,
+    ends_like,
+    repetition,
+    turns_together,
+    weight_of_turn,
+)
+from lazynb.user_code.call_stack import CodePosition
+from lazynb.user_code.loop_statements import Loop, LoopWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lazynb.recording.lazy_trace import LazyTrace
+    from lazynb.recording.pending_trace import PendingTrace
+    from lazynb.recording.trie import State
+
+CUT = "loop"
+"""In place of the kind of a trace break where lazynb itself has cut a trace."""
+
+_MIN_TURNS = 8
+"""Repetitions from which a loop is told of."""
+
+_WATCHED = 2
+"""Repetitions in which the loop is looked for."""
+
+
+class _LoopDetector:
+    """A loop that is being looked for.
+
+    Attributes:
+      pending: the trace.
+      part: what repeats in it.
+      end: number of operations at which the search ends.
+      watch: the loops that ran since it began.
+    """
+
+    def __init__(self, pending: PendingTrace, part: Repetition):
+        self.pending = pending
+        self.part = part
+        self.end = pending.state.operations + _WATCHED * part.period + 1
+        self.watch = LoopWatch()
+
+
+def is_full(pending: PendingTrace) -> bool:
+    """Whether ``pending`` is to be cut: a piece as long as those of its loop, or a trace that is too long."""
+    state, loop = pending.state, pending.loop
+    return state.weight >= config.max_program or (loop is not None and state.operations == loop.length)
+
+
+def has_room(pending: PendingTrace) -> bool:
+    """Whether the call that filled ``pending`` may go on in it: one that is cut is made anew each time."""
+    state, loop = pending.state, pending.loop
+    is_piece = loop is not None and state.operations == loop.length
+    return not is_piece and state.weight < config.max_program + MAX_PIECE_WEIGHT
+
+
+def examine(trace: LazyTrace, pending: PendingTrace, frame: FrameType) -> None:
+    """Looks at ``pending``, which has reached ``pending.limit``. The lock of ``trace`` is held.
+
+    Arguments:
+      frame: of the recorder.
+    """
+    operations, loop = pending.state.operations, pending.loop
+    if loop is not None and operations == loop.length and ends_like(pending.state, loop):
+        trace.next_piece(pending)
+        return
+    if pending.state.weight >= config.max_program:
+        trace.telling = None
+        if not _divide(trace, pending):
+            trace.seal()
+        return
+    _look_for_loop(trace, pending, frame)
+
+
+def _look_for_loop(trace: LazyTrace, pending: PendingTrace, frame: FrameType) -> None:
+    """Goes on to find the loop that records ``pending``, and tells of it when it is found."""
+    operations, telling = pending.state.operations, trace.telling
+    if telling is None or telling.pending is not pending:
+        part = repetition(pending.state.path())
+        if part is None or part.turns < _MIN_TURNS or part.end < operations:
+            pending.limit = 2 * operations
+            return
+        telling = trace.telling = _LoopDetector(pending, part)
+    telling.watch.see(frame)
+    pending.limit = operations + 1
+    if operations >= telling.end:
+        trace.telling = None
+        pending.limit = max(2 * telling.part.end, operations + 1)
+        found = telling.watch.found()
+        if found is not None:
+            loop, pending.loop_spot = found
+            _warn_of_loop(pending, telling.part, loop, pending.loop_spot)
+
+
+def _warn_of_loop(pending: PendingTrace, part: Repetition, loop: Loop, spot: CodePosition) -> None:
+    """Warns of a loop, once."""
+    if spot.identity in _warned_loops:
+        return
+    if len(_warned_loops) >= _MANY:
+        _warned_loops.clear()
+    _warned_loops.add(spot.identity)
+    path = pending.state.path()
+    now = repetition(path)
+    if now is None or now.period != part.period or now.end < pending.state.operations:
+        return  # it was only just left
+    place = spot.place
+    what = "loop" if loop.is_statement else "comprehension"
+    several = part.period > 1
+    text = (
+        f"{place.label}: this {what} has recorded the same "
+        f"{f'{part.period:,} operations' if several else 'operation'} again and again, and "
+        f"nothing has read {'them' if several else 'it'}: {pending.state.operations:,} are pending. "
+        "They become one program, and XLA's compile time grows faster than its length. "
+        f"{_advice(loop, part.period, weight_of_turn(path, now))}"
+    )
+    cuts = cuts_of(path, now)
+    if cuts is not None:
+        text += f" From {config.max_program:,} operations on lazynb cuts it by itself where it repeats"
+        text += "." if cuts.keeps_bits else ", which may change the last bits of what it computes."
+    warnings.warn_explicit(text, LoopWarning, place.file, place.line)
+
+
+def _advice(loop: Loop, period: int, weight: int) -> str:
+    turns = turns_together(weight)
+    these = "these operations" if period > 1 else "this operation"
+    often = f"once every {turns:,} repetitions of {these}" if turns > 1 else f"at each repetition of {these}"
+    if loop.is_statement:
+        return f"Call lazynb.sync() in the loop, {often}."
+    return f"Make it a for statement, and call lazynb.sync() in that, {often}."
+
+
+_warned_loops: set[tuple[object, ...]] = set()
+_MANY = 1_000
+
+
+def _divide(trace: LazyTrace, pending: PendingTrace) -> bool:
+    """Divides ``pending`` into pieces where it repeats; returns whether that could be done."""
+    if pending.doomed or pending.calls_back or pending.trouble is not None or pending.landing is not None:
+        return False
+    plan = _plan(pending)
+    pending.trie.keep_divided(pending.state, plan)
+    if plan is None:
+        return False
+    pending.seal()
+    division = Division(pending, plan)
+    cut = (CUT, pending.loop_spot or division.cut_at)
+    for piece in division.pieces[1:]:
+        piece.cut_by = cut
+    trace.put_in_place(pending, division)
+    return True
+
+
+def _plan(pending: PendingTrace) -> DivisionPlan | None:
+    """How to divide ``pending``, as it was done the last time; None if that cannot be done."""
+    state, divided = pending.state, pending.trie.divided
+    if state not in divided:
+        places = _places(state)
+        return None if places is None else plan_of(pending, places)
+    plan: DivisionPlan | None = divided[state]
+    if plan is None or plan.fits(pending):
+        return plan
+    return plan_of(pending, plan.places)
+
+
+def _places(end: State) -> Sequence[int] | None:
+    """Where to cut the path to ``end``."""
+    path = end.path()
+    part = repetition(path)
+    cuts = cuts_of(path, part) if part is not None else None
+    return None if cuts is None else cuts.places

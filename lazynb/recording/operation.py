@@ -1,0 +1,221 @@
+"""Operations: primitives with their parameters, interned so that equal ones are one object."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lazynb import jax_compat as jc
+from lazynb.recording.jaxpr_structure import params_structure, user_function_key, with_position_scopes
+from lazynb.user_code.function_purity import mutable_state_read
+
+
+class Operation:
+    """A JAX primitive with its parameters, under one context of JAX's configuration.
+
+    Attributes:
+      primitive: the JAX primitive.
+      params: its parameters (those of the first of the equal operations).
+      context: the context that JAX stores with an equation (mesh, compute type, ...).
+      name: see :func:`operation_name`.
+      weight: the number of operations that it stands for in a program: those inside of a jitted function or
+        a loop, if they are more than a few.
+      devices: those to which it commits its results, whatever its operands; None if these decide.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_changing",
+        "_nameless",
+        "_outside",
+        "_positioned",
+        "context",
+        "devices",
+        "name",
+        "params",
+        "primitive",
+        "weight",
+    )
+
+    def __init__(self, primitive: Any, params: dict[str, Any], devices: tuple[Any, ...] | None = None):
+        self.primitive = primitive
+        self.params = params
+        self.devices = devices
+        self.context = jc.eqn_context()
+        self.name = operation_name(primitive, params)
+        inside = jc.equations_in(params)
+        self.weight = inside if inside > _MAX_LIGHT_EQUATIONS else 1
+        self._outside: frozenset[str] | None = None
+        self._changing: str | None = None
+        self._nameless: Operation | None = None
+        self._positioned: dict[str, Any] | None = None
+
+    @property
+    def positioned(self) -> dict[str, Any]:
+        """Its parameters, with what is inside under the scopes of its positions, see
+        :mod:`lazynb.recording.jaxpr_structure`."""
+        if self._positioned is None:
+            self._positioned = with_position_scopes(self.primitive, self.params)
+        return self._positioned
+
+    @property
+    def nameless(self) -> Operation:
+        """The first of the operations that differ in nothing but names: of jitted functions and of scopes.
+
+        A program is made of these, so that another name makes no other program; the recorded trace keeps
+        each operation under its own name.
+        """
+        if self._nameless is None:
+            self._nameless = self._first_alike()
+        return self._nameless
+
+    def _first_alike(self) -> Operation:
+        if not jc.jaxprs_in(self.params):
+            return self
+        alike = params_structure(self.primitive, self.params, nameless=True)
+        key = (self.primitive, self.context, alike, user_function_key(self.primitive, self.params))
+        return _nameless.setdefault(key, self)
+
+    @property
+    def outside(self) -> frozenset[str]:
+        """The names of its primitives that call code outside of XLA, with those in its jaxprs."""
+        if self._outside is None:
+            self._outside = frozenset(_calls_outside(self.primitive, self.params))
+        return self._outside
+
+    @property
+    def is_hashable(self) -> bool:
+        """Whether each parameter can be hashed, without which JAX cannot lower the operation."""
+        try:
+            hash(tuple(self.params.values()))
+        except TypeError:
+            return False
+        return True
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether it can fail when it runs."""
+        return bool(self.outside)
+
+    @property
+    def calls_back(self) -> bool:
+        """Whether it calls a Python function when it runs."""
+        return any(map(_is_callback, self.outside))
+
+    @property
+    def changing(self) -> str:
+        """What a function that it calls back reads that can change, in words; empty if none does."""
+        if self._changing is None:
+            functions = _called_back(self.primitive, self.params) if self.calls_back else ()
+            self._changing = next(filter(None, map(mutable_state_read, functions)), "")
+        return self._changing
+
+    def __repr__(self) -> str:
+        return f"Operation({self.name})"
+
+
+_MAX_LIGHT_EQUATIONS = 16
+"""Operations of a jitted function of JAX's own (``jax.nn.softmax``), which counts as one."""
+
+_nameless: weakref.WeakValueDictionary[Any, Operation] = weakref.WeakValueDictionary()
+
+
+def operation_name(primitive: Any, params: dict[str, Any]) -> str:
+    """The name of an operation for the user, such as ``softmax`` for a jitted function of that name."""
+    if primitive.name in jc.JIT_PRIMITIVES:
+        return str(params.get("name") or primitive.name)
+    return primitive.name
+
+
+def _calls_outside(primitive: Any, params: dict[str, Any]) -> Iterator[str]:
+    for inner, _ in _with_inner(primitive, params):
+        if _is_callback(inner.name) or inner.name == "ffi_call":
+            yield inner.name
+
+
+def _called_back(primitive: Any, params: dict[str, Any]) -> Iterator[Callable[..., Any]]:
+    """The functions of the user's that ``pure_callback`` calls."""
+    for inner, given in _with_inner(primitive, params):
+        if inner.name == "pure_callback":
+            yield jc.function_called_back(given)
+
+
+def _with_inner(primitive: Any, params: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """A primitive with its parameters, and those in its jaxprs."""
+    left = [(primitive, params)]
+    while left:
+        primitive, params = left.pop()
+        yield primitive, params
+        for jaxpr in jc.jaxprs_in(params):
+            left += [(eqn.primitive, eqn.params) for eqn in jaxpr.eqns]
+
+
+def _is_callback(name: str) -> bool:
+    return "callback" in name
+
+
+class OperationTable:
+    """Finds the operation of a primitive and its parameters.
+
+    The look-up has two levels. The first uses the hash of the parameters themselves. It is quick, but a jaxpr
+    hashes by identity, so it misses a function that was defined again. The second uses their structure. It
+    refers weakly to operations that the trie holds; the first level is cleared when it is full.
+
+    Attributes:
+      cleared: how often all operations were forgotten.
+
+    Arguments:
+      plain: converts parameters that cannot be hashed to ones without arrays.
+    """
+
+    def __init__(
+        self,
+        plain: Callable[[Any, dict[str, Any]], dict[str, Any]] = lambda primitive, params: params,
+        quick_limit: int = 8192,
+    ):
+        self.cleared = 0
+        self._plain = plain
+        self._quick: dict[Any, Operation] = {}
+        self._by_structure: weakref.WeakValueDictionary[Any, Operation] = weakref.WeakValueDictionary()
+        self._quick_limit = quick_limit
+
+    def find(
+        self, primitive: Any, params: dict[str, Any], context: Any, devices: tuple[Any, ...] | None = None
+    ) -> Operation:
+        """The operation for ``primitive`` and ``params`` under JAX's configuration ``context``.
+
+        Arguments:
+          devices: see :class:`Operation`.
+        """
+        values = tuple(params.values())
+        quick = (primitive, context, devices, values, tuple(map(type, values)))
+        try:
+            return self._quick[quick]
+        except KeyError:
+            hashable = True
+        except TypeError:
+            hashable = False
+            params = self._plain(primitive, params)
+        key = (
+            primitive,
+            context,
+            devices,
+            params_structure(primitive, params),
+            user_function_key(primitive, params),
+        )
+        operation = self._by_structure.get(key)
+        if operation is None:
+            operation = self._by_structure[key] = Operation(primitive, params, devices)
+        if hashable:
+            if len(self._quick) >= self._quick_limit:
+                self._quick.clear()
+            self._quick[quick] = operation
+        return operation
+
+    def clear(self) -> None:
+        """Forgets all operations."""
+        self.cleared += 1
+        self._quick.clear()
+        self._by_structure.clear()
+        _nameless.clear()

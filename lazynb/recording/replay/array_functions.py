@@ -1,0 +1,209 @@
+"""The functions of ``jax.numpy`` and similar modules, with a memory of their calls.
+
+The memory is that of :mod:`lazynb.recording.replay.call_replay`.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from lazynb import jax_compat as jc
+from lazynb.jax_compat.jax_names import (
+    COMPARED_BY_IDENTITY,
+    DEVICE_FILL_FUNCTIONS,
+    MONOIDS,
+    NOT_REPLAYED,
+    NOT_WORTH_REPLAYING,
+    VALUE_INDEPENDENT_SCALARS,
+)
+from lazynb.jax_compat.substitutes import JITTED, substitute_for
+from lazynb.recording.lazy_blocks import patches
+from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.replay.native_replay import replaying_function, replaying_operator
+
+MODULES = (jax.numpy, jax.numpy.linalg, jax.nn, jax.lax, jax.random)
+"""The modules whose functions users call. JAX's own code does not call them under these names."""
+
+# Functions that libraries compare with ``is`` keep their identity. JAX does so with the reducer of
+# ``reduce_window(x, -inf, lax.max, ...)``, and Optax with a loss's default ``reduce_fn=jnp.mean``.
+# ``lazynb.numpy`` and the methods of arrays have remembered forms of them.
+# :mod:`lazynb.recording.function_substitutes` has the substitutes for those that are placed.
+_KEPT_IN_LAX = MONOIDS | DEVICE_FILL_FUNCTIONS
+
+
+def _asarray(call: Callable[..., Any]) -> Callable[..., Any]:
+    """``jnp.asarray``, which returns an array of the right type unchanged under ``grad`` and ``vmap``.
+
+    Libraries convert each operand, and JAX would differentiate each of these conversions.
+    """
+
+    def asarray(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        alone = not args and not kwargs
+        if alone and isinstance(a, jc.Tracer) and _has_dtype(a, dtype):
+            return a
+        return call(a, dtype, *args, **kwargs)
+
+    return asarray
+
+
+def _has_dtype(tracer: Any, dtype: Any) -> bool:
+    """Whether ``tracer`` stands for an array of ``dtype`` (None fits each), and not for a Python number."""
+    aval = tracer.aval
+    if not isinstance(aval, jc.ShapedArray):
+        return False
+    if dtype is not None and not (dtype == aval.dtype and not aval.weak_type):
+        return False
+    return isinstance(jc.innermost_primal(tracer), jax.Array)
+
+
+# ``asarray`` saves nothing on an array (0.7 times JAX's own). It has a substitute for ``grad``.
+_SPECIAL_WRAPPERS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {"asarray": _asarray}
+
+
+def substitute(module: types.ModuleType, name: str, plain: Any) -> Any:
+    """The substitute for ``plain``, the function ``name`` of ``module``; returns None if it has none."""
+    if (
+        name in NOT_REPLAYED
+        or name.startswith("_")
+        or not NOT_WORTH_REPLAYING.isdisjoint((name, f"{module.__name__}.{name}"))
+    ):
+        return None
+    if not isinstance(plain, types.FunctionType | JITTED):
+        return None
+    call: Callable[..., Any] = replaying_function(
+        f"{plain.__module__}.{name}", plain, name in VALUE_INDEPENDENT_SCALARS
+    )
+    call = _SPECIAL_WRAPPERS.get(name, lambda call: call)(call)
+    functools.update_wrapper(call, plain)
+    return substitute_for(call, plain, module, name)
+
+
+@functools.cache
+def replayed_functions() -> dict[str, dict[str, Any]]:
+    """The functions with a memory, by module and name."""
+    functions: dict[str, dict[str, Any]] = {}
+    known: dict[int, Any] = {}  # a function with two names has one substitute
+    for module in MODULES:
+        names = functions[module.__name__] = {}
+        for name, plain in vars(module).items():
+            if id(plain) not in known:
+                known[id(plain)] = substitute(module, name, plain)
+            if known[id(plain)] is not None:
+                names[name] = known[id(plain)]
+    return functions
+
+
+def _ufunc_call_substitute() -> Callable[..., Any]:
+    """The substitute for the ``__call__`` of ``jax.numpy``'s ufuncs, which themselves stay as they are."""
+    own = patches.rest.counted(jax.numpy.ufunc.__call__)
+    calls = {
+        id(ufunc): replaying_function(
+            f"ufunc.{name}", types.MethodType(own, ufunc), name in VALUE_INDEPENDENT_SCALARS, 1
+        )
+        for name, ufunc in vars(jax.numpy).items()
+        if type(ufunc) is jax.numpy.ufunc
+    }
+    find = calls.get
+
+    @functools.wraps(jax.numpy.ufunc.__call__)
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = find(id(self))
+        return own(self, *args, **kwargs) if call is None else call(*args, **kwargs)
+
+    return __call__
+
+
+def substitutes() -> list[tuple[Any, dict[str, Any]]]:
+    """The names that change while a thread is lazy, in each of :data:`MODULES` and in the class of ufuncs."""
+    pairs: list[tuple[Any, dict[str, Any]]] = [(jax.numpy.ufunc, {"__call__": _ufunc_call_substitute()})]
+    for module in MODULES:
+        kept = _KEPT_IN_LAX if module is jax.lax else COMPARED_BY_IDENTITY
+        functions = replayed_functions()[module.__name__]
+        pairs.append((module, {name: functions[name] for name in functions if name not in kept}))
+    return pairs
+
+
+# ---- The operators and methods of LazyTensor, with a memory of their calls --------------------------------
+# The memory is that of :mod:`lazynb.recording.replay.call_replay`.
+
+# JAX records these in the same way for all numbers of one type. For the others (powers, indices) the value
+# may change the program.
+_VALUE_INDEPENDENT = frozenset(
+    """add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod and rand or ror xor rxor
+                      lshift rlshift rshift rrshift eq ne lt le gt ge""".split()
+)
+_OTHER = frozenset("neg pos abs invert matmul rmatmul pow rpow divmod rdivmod round getitem".split())
+
+_METHODS = frozenset(
+    """all any argmax argmin argpartition argsort astype clip conj conjugate cumprod cumsum diagonal dot max
+    mean min nonzero prod ptp ravel repeat reshape round sort squeeze std sum swapaxes take trace transpose
+    var""".split()
+)
+
+
+def _named(function: Callable[..., Any], name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    functools.update_wrapper(function, plain)
+    function.__name__ = name
+    function.__qualname__ = f"Array.{name}"
+    return function
+
+
+def _table() -> dict[str, tuple[Callable[..., Any], bool]]:
+    """JAX's operators and methods that get a memory, by name.
+
+    Each is given with whether it records all numbers of one type in the same way.
+    """
+    table: dict[str, tuple[Callable[..., Any], bool]] = {}
+    for name, plain in jc.array_operators.items():
+        if name in _VALUE_INDEPENDENT or name in _OTHER:
+            table[f"__{name}__"] = (plain, name in _VALUE_INDEPENDENT)
+    for name, plain in jc.array_methods.items():
+        if name in _METHODS:
+            table[name] = (plain, False)
+    return table
+
+
+def install() -> None:
+    """Gives LazyTensor its operators and methods."""
+    for name, (plain, alike) in _table().items():
+        function = replaying_operator(name, plain) if alike else replaying_function(name, plain, False)
+        setattr(LazyTensor, name, _named(function, name, plain))
+
+
+Counted = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def linearize_tracer_methods(counted: Counted) -> dict[str, Callable[..., Any]]:
+    """The operators and methods that values under ``jax.grad`` have while a thread is lazy.
+
+    A call that is not remembered uses the method of JAX's tracer, which depends on its type: a reference
+    (``jax.new_ref``) is no array, and ``ref[...]`` reads it.
+
+    Arguments:
+      counted: gives JAX's method as it is to be called.
+    """
+    return {
+        name: _named(replaying_function(name, counted(getattr(jc.Tracer, name)), alike), name, plain)
+        for name, (plain, alike) in _table().items()
+    }
+
+
+def array_methods(counted: Counted) -> dict[str, Callable[..., Any]]:
+    """The operators and methods that concrete arrays have while a thread is lazy.
+
+    An operator with a concrete array on the left must be recorded too. Only lazy threads use the memory.
+
+    Arguments:
+      counted: gives JAX's method as it is to be called.
+    """
+    methods, functions = vars(jc.ArrayImpl), {}
+    for name, (_, alike) in _table().items():
+        if name in methods:
+            function = replaying_function(f"array.{name}", counted(methods[name]), alike)
+            functions[name] = _named(function, name, methods[name])
+    return functions

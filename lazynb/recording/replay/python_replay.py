@@ -1,0 +1,200 @@
+"""Calls with a memory, in Python: the specification of the accelerator (lazynb/recording/_fast.c), and what
+runs where that was not built.
+
+The memory is that of :mod:`lazynb.recording.replay.call_replay`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from lazynb import jax_compat as jc
+from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.lazy_trace import LazyTrace
+from lazynb.recording.pending_trace import PendingTrace
+from lazynb.recording.replay.call_replay import NUMBER_KINDS, append_replayed, replay
+from lazynb.recording.replay.linearize_cache import linearized_call
+from lazynb.user_code.call_stack import is_user_code
+
+LinearizeTrace = jc.LinearizeTrace
+
+
+def replaying_operator(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..., Any]:
+    """``plain`` for a tensor and another operand, with a memory; the user's frame is ``depth`` above."""
+    # Written flat, because a loop of small operations spends its time here. ``Pending`` explains the order of
+    # the last three statements.
+    ambient, changes, scopes = jc.trace_state, jc.config_changes, jc.source_context
+    new, getframe, kinds, array = LazyTensor.__new__, sys._getframe, NUMBER_KINDS, jc.ArrayImpl
+
+    def operator(self: LazyTensor, other: Any) -> Any:
+        pending = self._pending
+        if pending is not None and (tip := pending.tip) is not None:
+            cls = other.__class__
+            if cls is LazyTensor and other._pending is pending:
+                part = other._slot
+            elif cls is array:
+                part = pending.slots_of.get(id(other))
+                if part is None or other.is_deleted():
+                    part = pending.array(other, True)
+                    tip = pending.tip or tip  # the array may have become an input just now
+            elif cls is LazyTensor:
+                part = pending.array(other._value, other._trace is not pending.trace)
+                tip = pending.tip or tip
+            else:
+                part = kinds.get(cls)
+            edge = tip.edges.get((name, self._slot, part)) if part is not None else None
+            if (
+                edge is not None
+                and edge.plain
+                and ambient.value is pending.trace
+                and (pending.epoch == changes.count or pending.same_context())
+            ):
+                inputs = None
+                if edge.convert is not None:
+                    if edge.scalar is other:
+                        inputs = edge.converted
+                    else:
+                        try:
+                            inputs = (edge.convert(other),)
+                        except OverflowError:  # for JAX's own error, or another edge
+                            return replay(pending.trace, name, plain, (self, other), {}, True, depth + 1)
+                        edge.converted, edge.scalar = inputs, other
+                tensor = new(LazyTensor)
+                tensor._trace = trace = pending.trace
+                tensor.aval = edge.aval
+                tensor._pending = pending
+                tensor._slot = edge.slot
+                tensor._value = None
+                try:
+                    frame = getframe(depth)
+                except ValueError:  # as in ``recall``
+                    return plain(self, other)
+                tensor._code = code = frame.f_code
+                if code is trace.user_code or is_user_code(code):
+                    trace.user_code = code
+                    tensor._edge = edge
+                    tensor._lasti = frame.f_lasti
+                    tensor._scope = scopes.context
+                else:
+                    tensor._edge = edge.end
+                    tensor._code = trace.origin_of(frame)
+                append = pending.append
+                if pending.tip is tip:
+                    if inputs is not None:
+                        pending.inputs[tip.inputs :] = inputs
+                    pending.tip = edge.end
+                    append(tensor)
+                    return tensor
+        trace = ambient.value
+        if trace.__class__ is LazyTrace:
+            return replay(trace, name, plain, (self, other), {}, True, depth + 1)
+        if trace.__class__ is LinearizeTrace and trace.parent_trace.__class__ is LazyTrace:
+            return linearized_call(trace, name, plain, (self, other), {}, True)
+        if trace is None:
+            make_current()
+        return plain(self, other)
+
+    return operator
+
+
+def replaying_function(
+    name: str, plain: Callable[..., Any], scalars_alike: bool, between: int = 0
+) -> Callable[..., Any]:
+    """``plain`` with a memory, for use while a thread is lazy; in other threads ``plain`` itself runs.
+
+    Arguments:
+      scalars_alike: whether all numbers of one type are recorded in the same way.
+      between: number of frames between the user's and that of the call.
+    """
+    ambient, changes, getframe = jc.trace_state, jc.config_changes, sys._getframe
+    array, kinds = jc.ArrayImpl, NUMBER_KINDS
+    pair = replaying_operator(name, plain, 2 + between)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        trace = ambient.value
+        if trace.__class__ is not LazyTrace:
+            if trace.__class__ is LinearizeTrace and trace.parent_trace.__class__ is LazyTrace:
+                return linearized_call(trace, name, plain, args, kwargs, scalars_alike)
+            if trace is None:
+                make_current()
+            return plain(*args, **kwargs)
+        if scalars_alike and len(args) == 2 and not kwargs and args[0].__class__ is LazyTensor:
+            return pair(*args)
+        pending = trace.pending
+        if (
+            not kwargs
+            and pending is not None
+            and pending.tip is not None
+            and (pending.epoch == changes.count or pending.same_context())
+        ):
+            # The most common types of arguments, without a call of ``recall``, which knows all types.
+            parts: list[Any] = [name]
+            scalars = []
+            for arg in args:
+                cls = arg.__class__
+                if cls is LazyTensor:
+                    part = (
+                        arg._slot
+                        if arg._pending is pending
+                        else pending.array(arg._value, arg._trace is not trace)
+                    )
+                elif cls is array:
+                    part = pending.array(arg, True)
+                elif scalars_alike:
+                    part = kinds.get(cls)
+                    scalars.append(arg)
+                else:
+                    part = (int, arg) if cls is int else None
+                if part is None:
+                    break
+                parts.append(part)
+            else:
+                tip = pending.tip
+                if (
+                    tip is not None
+                    and (edge := tip.edges.get(tuple(parts))) is not None
+                    and edge.end is not None
+                ):
+                    try:
+                        frame = getframe(1 + between)
+                    except ValueError:  # as in ``recall``
+                        return plain(*args)
+                    result = append_replayed(pending, tip, edge, scalars, frame)
+                    if result is not None:
+                        return result
+        return replay(trace, name, plain, args, kwargs, scalars_alike, 2 + between)
+
+    return call
+
+
+def take_slots(pending: PendingTrace, operands: list[Any], slots: list[int]) -> None:
+    """Appends to ``slots`` those of the next of ``operands``, as far as they are results of ``pending``, or
+    uncommitted arrays of types that were inputs at this state before."""
+    array, trace = jc.ArrayImpl, pending.trace
+    for operand in operands[len(slots) :]:
+        slot: int | None = None
+        cls = operand.__class__
+        if cls is LazyTensor:
+            if operand._pending is pending:
+                slot = operand._slot
+            else:
+                slot = pending.array(operand._value, operand._trace is not trace)
+        elif cls is array:
+            slot = pending.array(operand, True)
+        if slot is None:
+            return
+        slots.append(slot)
+
+
+def new_tensors(pending: PendingTrace, avals: tuple[Any, ...], first: int) -> list[LazyTensor]:
+    """Tensors of the types ``avals`` for the results of ``pending`` from the slot ``first`` on."""
+    trace = pending.trace
+    return [LazyTensor(trace, aval, pending, slot) for slot, aval in enumerate(avals, first)]
+
+
+def make_current() -> None:
+    """To be called if no trace is current: in an operation of JAX, or after an interrupt of one."""
+    if not jc.jax_is_on_stack():
+        LazyTrace.make_current()

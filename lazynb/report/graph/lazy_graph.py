@@ -1,0 +1,359 @@
+"""`Graph`: a pending graph as the user holds it."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import weakref
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from lazynb import jax_compat as jc
+from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.pending_trace import PendingTrace
+from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
+from lazynb.recording.snapshot.trace_description import SnapshotBuilder
+from lazynb.recording.snapshot.variable_names import names_of, user_namespace
+from lazynb.report.graph.graph_boxes import build
+from lazynb.report.graph.graph_html import to_html
+from lazynb.report.graph.graph_json import MIME_TYPE, to_json
+from lazynb.report.graph.graph_svg import to_svg
+from lazynb.report.graph.graph_text import to_dot, to_mermaid, to_text
+from lazynb.report.graph.graph_view import GraphView
+from lazynb.report.graph.model_explorer import ExplorerFile, explorer_graph
+from lazynb.running.flush import execution, tensors_in
+from lazynb.running.jaxpr_program import Program, lower
+from lazynb.running.read_cost import ReadCost, read_cost
+from lazynb.running.record_table import plural
+from lazynb.user_code.text_format import escape_invisible
+
+DISPLAYED_BOXES = 40
+"""Boxes in a drawing that the user did not size: what fits a screen and is understood in one look."""
+
+_JSON_NODES = 500  # nodes described one by one in a notebook's output, which is saved with the notebook
+
+
+class Graph:
+    """A pending graph, as it was when it was asked for. Nothing that it does runs an operation.
+
+    Arguments:
+        snapshot: the trace.
+        title: what the graph is of, such as ``'y: float32[128,10]'``.
+        jaxpr, stablehlo: make the graph's jaxpr and StableHLO text when they are asked for.
+        pending: gives those of the graph's tensors that are still pending.
+        outlook: what reading them would have run when the graph was asked for; None if nothing, or if it is
+          not known.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        title: str = "",
+        *,
+        jaxpr: Callable[[], Any] | None = None,
+        stablehlo: Callable[[], str] | None = None,
+        pending: Callable[[], list[Any]] | None = None,
+        outlook: ReadCost | None = None,
+    ) -> None:
+        self.snapshot = snapshot
+        self.title = title
+        self._jaxpr = jaxpr
+        self._stablehlo = stablehlo
+        self._pending = pending
+        self.outlook = outlook
+        self.hint = ""  # what to type to get the value
+        self.shown = ""  # the key by which a page asks for the value
+        self._views: dict[tuple[int | None, bool], GraphView] = {}
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Inputs and operations, in the order in which they were recorded."""
+        return self.snapshot.nodes
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The arrays and scalars that the operations start from."""
+        return tuple(node for node in self.nodes if node.kind == "input")
+
+    @property
+    def outputs(self) -> tuple[Node, ...]:
+        """The operations of which a result is still in reach."""
+        return tuple(node for node in self.nodes if node.kind == "op" and node.output)
+
+    def __len__(self) -> int:
+        """The number of operations."""
+        return self.snapshot.operations()
+
+    def __bool__(self) -> bool:
+        return True  # an empty graph is a graph
+
+    def pending(self) -> list[Any]:
+        """Those of its tensors that are still in reach and pending."""
+        return self._pending() if self._pending is not None else []
+
+    def view(self, *, limit: int | None = 150, expand: bool = False) -> GraphView:
+        """What is drawn: at most ``limit`` boxes, single operations when ``expand``."""
+        key = limit, expand
+        if key not in self._views:  # one display needs the same view as text, as HTML and as data
+            self._views[key] = build(self.snapshot, limit=limit, expand=expand)
+        return self._views[key]
+
+    def to_jaxpr(self) -> Any:
+        """The graph as a ``jax.extend.core.ClosedJaxpr``."""
+        return _call(self._jaxpr, "jaxpr")
+
+    def to_stablehlo(self) -> str:
+        """The graph as StableHLO text, before any of XLA's passes."""
+        return str(_call(self._stablehlo, "StableHLO"))
+
+    def to_dot(self, *, limit: int | None = 150, expand: bool = False) -> str:
+        """DOT source. Raises ImportError without the ``graphviz`` package."""
+        return to_dot(self.view(limit=limit, expand=expand))
+
+    def to_mermaid(self, *, limit: int | None = 150, expand: bool = False) -> str:
+        """A Mermaid flowchart, which GitHub and JupyterLab draw in Markdown (````` ```mermaid `````)."""
+        return to_mermaid(self.view(limit=limit, expand=expand))
+
+    def to_model_explorer(self, *, limit: int | None = 150) -> ExplorerFile:
+        """Plain data that Model Explorer (``pip install ai-edge-model-explorer``) opens as a JSON file: every
+        node, dead ones too, in layers as the live drawing has groups.
+
+        Arguments:
+            limit: the most boxes of the outermost layer.
+        """
+        graph = explorer_graph(self.view(limit=limit), "recorded operations")
+        return {"label": self.title or "lazynb", "graphs": [graph]}
+
+    def to_svg(self, *, limit: int | None = 150, expand: bool = False) -> str:
+        """An SVG document. Raises `LayoutUnavailable` without a layout engine."""
+        return to_svg(self.view(limit=limit, expand=expand))
+
+    def to_json(self, *, limit: int | None = 150, expand: bool = False) -> dict[str, Any]:
+        """Plain data, every node included; ``"version"`` counts its incompatible changes."""
+        return to_json(self.view(limit=limit, expand=expand), title=self.title, outlook=self.outlook)
+
+    def __str__(self) -> str:
+        heading = f"{escape_invisible(self.title)}\n" if self.title else ""
+        return heading + to_text(self.view(limit=DISPLAYED_BOXES), outlook=self._ahead)
+
+    @property
+    def _ahead(self) -> str:
+        if self.outlook is None:
+            return ""
+        return f"{self.outlook.text} {self.hint}".rstrip()
+
+    def __repr__(self) -> str:
+        # A debugger or a logger must get a line of text, whatever is wrong with the drawing code.
+        return _or_none(self.__str__) or f"<Graph of {plural(len(self), 'operation')}>"
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        """IPython's rich display: text, HTML, and the data for lazynb's own renderer."""
+        forms: dict[str, Callable[[], Any]] = {
+            "text/plain": self.__repr__,
+            "text/html": lambda: to_html(
+                self.view(limit=DISPLAYED_BOXES), heading=self.title, outlook=self._ahead
+            ),
+            MIME_TYPE: lambda: {
+                **to_json(
+                    self.view(limit=DISPLAYED_BOXES),
+                    title=self.title,
+                    nodes=_JSON_NODES,
+                    outlook=self.outlook,
+                ),
+                **({"hint": self.hint} if self.hint else {}),
+                **({"key": self.shown} if self.shown else {}),
+            },
+        }
+        wanted = set(include or forms).difference(exclude or ())
+        bundle = {mime: _or_none(make) for mime, make in forms.items() if mime in wanted}
+        return {mime: form for mime, form in bundle.items() if form is not None}
+
+
+def _call(thunk: Callable[[], Any] | None, form: str) -> Any:
+    if thunk is None:
+        raise ValueError(f"this graph was made without its {form}")
+    return thunk()
+
+
+def _or_none(make: Callable[[], Any]) -> Any:
+    """What ``make`` returns, or None: display degrades, it never raises into the user's cell."""
+    try:
+        return make()
+    except Exception:
+        return None
+
+
+# ---- The pending values that a page shows, each by a key that no other kernel knows: so a page can ask for
+# one
+# of them, and a drawing that was stored by another kernel finds nothing.
+
+
+class _PageConnection:
+    """Whether there may be a page that asks; without, keys would only make equal drawings unequal.
+
+    Attributes:
+      active: whether there may be.
+    """
+
+    active = False
+
+
+page_connection = _PageConnection()
+
+_KERNEL = secrets.token_hex(8)
+_numbers = itertools.count(1)
+_shown: dict[str, weakref.ref[LazyTensor]] = {}
+
+
+def key_of(tensor: LazyTensor) -> str:
+    """A new key for ``tensor``, which it does not keep alive; empty if nobody could ask for it."""
+    if not page_connection.active:
+        return ""
+    key = f"{_KERNEL}-{next(_numbers)}"
+    _shown[key] = weakref.ref(tensor, lambda _: _shown.pop(key, None))
+    return key
+
+
+def tensor_of_key(key: object) -> LazyTensor | None:
+    """The tensor of a key; None if the user can reach it no more, or if this kernel gave no such key."""
+    reference = _shown.get(key) if isinstance(key, str) else None
+    pending = _pending_of(reference) if reference is not None else None
+    if pending is not None:  # its trace refers to it as well: that is not the user
+        return next((tensor for tensor in pending.live() if tensor is reference()), None)  # type: ignore[misc]
+    return reference() if reference is not None else None
+
+
+def _pending_of(reference: weakref.ref[LazyTensor]) -> PendingTrace | None:
+    """The trace that a tensor waits for. The caller must refer to the tensor by nothing else."""
+    tensor = reference()
+    return tensor._pending if tensor is not None else None
+
+
+def is_own_key(key: object) -> bool:
+    """Whether this kernel gave the key."""
+    return isinstance(key, str) and key.startswith(f"{_KERNEL}-")
+
+
+# ---- Graphs of what is pending: from the recorder's tensors to a drawable `Graph`. Runs nothing -----------
+
+
+def graph_of(tensors: Sequence[Any], namespace: Mapping[str, Any]) -> Graph:
+    """The graph that ``tensors`` (or pytrees of them) wait for, or of all that this thread has pending.
+
+    Arguments:
+      namespace: the user's variables, for the names in the drawing.
+    """
+    leaves = tensors_in(tensors)
+    names = names_of(namespace)
+    traces = execution.waiting(tensors)
+    if tensors:
+        wanted = _pending_ones(leaves)
+        outputs = wanted
+        cost = read_cost(wanted) if wanted else None
+    else:
+        wanted = None
+        outputs = [tensor for trace in traces for tensor in trace.live()]
+        cost = read_cost([])
+    recorded = _TracePrograms(traces, outputs)
+    description = SnapshotBuilder(traces, names, opens=True)
+    return Graph(
+        description.snapshot(wanted),
+        _title(tensors, leaves, names),
+        jaxpr=recorded.jaxpr,
+        stablehlo=recorded.stablehlo,
+        outlook=_with_nested_operations(cost, description) if cost is not None else None,
+        pending=partial(_still_pending, [weakref.ref(tensor) for tensor in outputs]),
+    )
+
+
+def _with_nested_operations(cost: ReadCost, description: SnapshotBuilder) -> ReadCost:
+    """``cost`` with the operations inside of jitted functions and loops, as the graph has them."""
+    nodes = description.snapshot().nodes
+    if not any(node.calls for node in nodes):
+        return cost
+    return replace(cost, operations=sum(node.kind == "op" and not node.dead for node in nodes))
+
+
+def _pending_ones(tensors: Sequence[LazyTensor]) -> list[LazyTensor]:
+    return [tensor for tensor in tensors if tensor._pending is not None]
+
+
+def _still_pending(references: Sequence[weakref.ref[LazyTensor]]) -> list[LazyTensor]:
+    living = [reference() for reference in references]
+    return _pending_ones([tensor for tensor in living if tensor is not None])
+
+
+def _title(tensors: Sequence[Any], leaves: Sequence[LazyTensor], names: Mapping[int, tuple[str, ...]]) -> str:
+    if not tensors or len(leaves) != 1:
+        return ""
+    tensor = leaves[0]
+    title = tensor.aval.str_short()
+    if not tensor.is_pending:
+        title += " (computed)"
+    own_names = names.get(id(tensor), ())
+    return f"{own_names[0]}: {title}" if own_names else title
+
+
+class _TracePrograms:
+    """The traces behind a graph, without their tensors: a graph that somebody keeps keeps no value alive."""
+
+    def __init__(self, traces: Sequence[PendingTrace], outputs: Sequence[LazyTensor]):
+        number = {id(pending): index for index, pending in enumerate(traces)}
+        self._ends = [pending.state for pending in traces]
+        self._inputs = [[self._input(value, number) for value in pending.inputs] for pending in traces]
+        self._outputs = [(number[id(tensor._pending)], tensor._slot) for tensor in outputs]
+        self._config = traces[-1].root.config if traces else None
+
+    @staticmethod
+    def _input(value: Any, number: Mapping[int, int]) -> Any:
+        """Where an input comes from, as (trace, slot), or what it looks like."""
+        if isinstance(value, LazyTensor) and value._pending is not None:
+            return number[id(value._pending)], value._slot
+        return jc.abstract(value._value if isinstance(value, LazyTensor) else value)
+
+    def _assemble(self) -> tuple[Any, list[Any]]:
+        program, arguments = Program(), []
+        variables: list[dict[int, Any]] = []
+        for end, inputs in zip(self._ends, self._inputs, strict=True):
+            path = end.path()
+            slots = [state.first for state in path if state.operation is None]
+            given = {}
+            for slot, source in zip(slots, inputs, strict=True):
+                if isinstance(source, tuple):
+                    trace, result = source
+                    given[slot] = variables[trace][result]
+                else:
+                    arguments.append(source)
+            variables.append(program.add(path, given))
+        return program.jaxpr([variables[trace][slot] for trace, slot in self._outputs]), arguments
+
+    def jaxpr(self) -> Any:
+        """All traces as one closed jaxpr."""
+        return self._assemble()[0]
+
+    def stablehlo(self) -> str:
+        """All traces as one StableHLO module, with the scopes of the operations."""
+        if not self._ends:
+            return ""
+        jaxpr, arguments = self._assemble()
+        return lower(jaxpr, arguments, self._config).as_text(debug_info=True)
+
+
+def mime_bundle_of(tensor: LazyTensor) -> dict[str, Any]:
+    """MIME bundle of a pending tensor: its graph, with the names that the running line can see."""
+    namespace = user_namespace()
+    graph = graph_of([tensor], namespace)
+    if tensor.is_pending:
+        names = [name for name in names_of(namespace).get(id(tensor), ()) if name.isidentifier()]
+        graph.hint = value_hint(names[0] if names else "")
+        graph.shown = key_of(tensor)
+    return graph._repr_mimebundle_()
+
+
+def value_hint(name: str) -> str:
+    """What to type to get the value of variable ``name``; without a name, of what is shown last."""
+    return f"print({name or '_'}) gives its value; %%compile shows what XLA makes of its cell."

@@ -1,0 +1,237 @@
+"""How a compilation shows itself, and which one was the last."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from base64 import b64encode
+from collections.abc import Collection, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from lazynb.config import config
+from lazynb.recording.snapshot.snapshot_nodes import Snapshot
+from lazynb.report.graph.graph_html import fill_template
+from lazynb.report.graph.graph_svg import PlacedView
+from lazynb.report.graph.model_explorer import ExplorerFile, explorer_file, model_explorer
+from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_figures import svg_figure
+from lazynb.report.inspection.inspection_html import to_html
+from lazynb.report.inspection.inspection_phrases import headline
+from lazynb.report.inspection.inspection_text import to_text
+from lazynb.report.inspection.perfetto_trace import PerfettoTrace, perfetto
+from lazynb.user_code.text_format import escape_invisible
+from lazynb.xla.compilation import Compilation
+from lazynb.xla.inspection_schema import Inspection
+
+# ---- The inspector as one HTML file that needs neither a kernel nor a network -----------------------------
+
+BUNDLE = Path(__file__).parents[2] / "notebook" / "static" / "inspector.js"
+"""The front end: an ES module with ``render`` for anywidget and ``mount`` for a page."""
+
+
+def bundle_source() -> str | None:
+    """The front end's code, or None if lazynb was installed without it."""
+    try:
+        return BUNDLE.read_text(encoding="utf-8") or None
+    except OSError:
+        return None
+
+
+def save_html(
+    compilation: Compilation, path: str | os.PathLike[str], *, title: str = "", ran: bool = True
+) -> Path:
+    """Writes the inspector of ``compilation`` to ``path``, one file that works offline.
+
+    Where scripts do not run, the file shows the static form.
+
+    Raises:
+      OSError: the file cannot be written; the message says why.
+    """
+    text, target = page(compilation, title=title, ran=ran), Path(path)
+    try:
+        target.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise type(error)(
+            error.errno, f"the inspector cannot be written: {error.strerror}", str(target)
+        ) from None
+    return target
+
+
+def page(compilation: Compilation, *, title: str = "", ran: bool = True) -> str:
+    """The text of that file."""
+    data = inspection(compilation, ran=ran, title=title)
+    return render_inspections([(data, compilation.snapshot)], title)
+
+
+def render_inspections(
+    entries: Sequence[tuple[Inspection, Snapshot]], title: str = "", above: str = ""
+) -> str:
+    """One page with an inspector for each of ``entries``, which are inspections with their graphs.
+
+    Arguments:
+      above: HTML that stands before them.
+    """
+    static = "\n".join(to_html(data, graph) for data, graph in entries)
+    shown = [data for data, _ in entries]
+    heading = title or f"lazynb: {headline(entries[0][0]) if entries else 'no program'}"
+    return render_page(shown[0] if len(shown) == 1 else shown, static, heading, above)
+
+
+def render_page(data: Any, static: str, title: str, above: str = "") -> str:
+    """One page in which the front end shows ``data``.
+
+    Arguments:
+      static: HTML that stands there where scripts do not run.
+      above: HTML that stands before it.
+    """
+    code, body = bundle_source(), static
+    if code is not None:
+        body = fill_template(
+            "page_script", static=static, data=_script_safe_json(data), code=_script_safe_json(code)
+        )
+    return fill_template("page", title=escape(escape_invisible(title)), above=above, body=body)
+
+
+def _script_safe_json(data: Any) -> str:
+    """JSON that nothing in an HTML page can end early."""
+    text = json.dumps(data, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+# ---- An inspection inside its static form, of which a page that has the front end makes an inspector ------
+
+_MOST = 200_000
+"""Characters that are stored at most, in a notebook that may hold twenty of them."""
+
+
+def embedded_data(data: Inspection) -> str:
+    """An element that holds ``data``, as JSON, deflated; empty where it would be too long.
+
+    It is an attribute: what cleans the HTML of others leaves it out, and nothing of it is shown.
+    """
+    text = json.dumps({**data, "live": False}, separators=(",", ":"))
+    packed = b64encode(zlib.compress(text.encode(), 9)).decode("ascii")
+    return f'<div hidden data-lazynb-stored="{packed}"></div>' if len(packed) <= _MOST else ""
+
+
+def static_mime_bundle(
+    compilation: Compilation,
+    data: Inspection | None = None,
+    *,
+    opened: Collection[str] = (),
+    arranged: PlacedView | None = None,
+    hint: str = "",
+) -> dict[str, Any]:
+    """The static form as a MIME bundle: ``text/html`` and ``text/plain``. Never raises: display degrades.
+
+    Arguments:
+      data: what is shown, if it is there already.
+      opened: sections that are shown opened, see :mod:`lazynb.report.inspection.inspection_html`.
+      arranged: the drawing's layout, if it is there already.
+      hint: a line below it.
+    """
+    try:
+        data = data or inspection(compilation, full=False)
+        if hint:
+            data = {**data, "notes": [*data["notes"], hint]}
+        other = data["other"]["inspection"] if data["other"] is not None else None
+        shown = {"text/plain": "\n\n".join(to_text(one) for one in (data, other) if one is not None)}
+    except Exception as error:
+        return {
+            "text/plain": f"<Compilation; its inspector cannot be shown: {type(error).__name__}: {error}>"
+        }
+    try:
+        html = to_html(data, compilation.snapshot, opened=opened, arranged=arranged)
+        if other is not None:
+            assert compilation.counterpart is not None and compilation.counterpart.compilation is not None
+            html += to_html(other, compilation.counterpart.compilation.snapshot, opened=opened)
+        if config.stored_data:
+            html += embedded_data(data)
+        shown["text/html"] = html
+    except Exception:  # a rendering bug must not cost the user the text
+        pass
+    return shown
+
+
+_last: list[Compilation] = []
+
+
+def set_last_compilation(compilation: Compilation) -> Compilation:
+    """Notes that this is the newest one; returns it."""
+    _last[:] = [compilation]
+    return compilation
+
+
+def last_compilation() -> Compilation | None:
+    """The newest compilation that somebody asked for, or None."""
+    return _last[0] if _last else None
+
+
+def install() -> None:
+    """Lets compilations show and save themselves: the package that makes them knows nothing of views."""
+    hooks: Any = Compilation
+    hooks._repr_mimebundle_ = _repr_mimebundle_
+    hooks.save_html = _save_html
+    hooks.to_model_explorer = _to_model_explorer
+    hooks.to_perfetto = _to_perfetto
+    hooks.to_svg = _to_svg
+
+
+def _repr_mimebundle_(
+    self: Compilation, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+) -> dict[str, Any]:
+    return static_mime_bundle(self)
+
+
+def _to_model_explorer(self: Compilation, *, title: str = "") -> ExplorerFile:
+    """Plain data that Model Explorer (``pip install ai-edge-model-explorer``) opens as a JSON file.
+
+    There is a graph of the recorded operations, each with its fate and in the colour of its kernel, and a
+    graph of the optimised HLO of each program, in which a kernel is a layer.
+    """
+    data = inspection(self, full=False, title=title)
+    graphs = model_explorer(data, self.snapshot, [trace.module for trace in self.traces])
+    return explorer_file(title, graphs)
+
+
+def _to_perfetto(self: Compilation, path: str | os.PathLike[str] | None = None) -> PerfettoTrace:
+    """The last :meth:`Compilation.profile` as a trace that Perfetto (``ui.perfetto.dev``) opens: a slice for
+    each kernel that ran, with its lines; each run is a process.
+
+    Arguments:
+      path: write it there, as JSON.
+
+    Raises:
+      NotProfiled: it was not profiled, or the profiler saw no kernels.
+      OSError: the file cannot be written.
+    """
+    trace = perfetto(self, inspection(self, full=False))
+    if path is not None:
+        Path(path).write_text(json.dumps(trace), encoding="utf-8")
+    return trace
+
+
+def _to_svg(self: Compilation, figure: str = "graph") -> str:
+    """A figure for slides, as a stand-alone SVG document.
+
+    Arguments:
+      figure: ``graph``, the recorded graph in the colours of its kernels; ``fusion``, the kernels and
+        what goes between them; ``memory``, which values live at which step.
+
+    Raises:
+      NoFigure: there is nothing to draw, or more than could be read.
+      LayoutUnavailable: ``graph`` and ``fusion`` need a layout engine, and there is none.
+    """
+    return svg_figure(inspection(self, full=False), self.snapshot, figure)
+
+
+def _save_html(self: Compilation, path: str | os.PathLike[str], *, title: str = "") -> Path:
+    """Writes the inspector as one HTML file that works offline.
+
+    Raises:
+      OSError: the file cannot be written.
+    """
+    return save_html(self, path, title=title)

@@ -1,0 +1,166 @@
+"""Work in another thread, for which Python waits in a way that lets an interrupt through at once."""
+
+from __future__ import annotations
+
+import atexit
+import concurrent.futures
+import contextlib
+import os
+import queue
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+# ---- The end of a process in which XLA still works for a line that was interrupted ------------------------
+# Python ends its other threads as they come back from C++, through frames that allow no such thing: the
+# process aborts ("terminate called"), or waits for ever for a lock that such a thread held.
+
+WAITING = "lazynb: XLA has not ended what was interrupted; the process ends with it, or at Ctrl-C"
+
+
+class ProcessExit:
+    """What nobody waits for any more, and how a process ends that has it.
+
+    Attributes:
+      status: the exit status, if a command knows it before Python does.
+    """
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        self._undone: set[concurrent.futures.Future[Any]] = set()
+        atexit.register(self._at_exit)
+        os.register_at_fork(after_in_child=self._undone.clear)
+
+    def abandoned(self, future: concurrent.futures.Future[Any]) -> None:
+        """Notes that an interrupt ended the wait for ``future``, whose work goes on."""
+        self._undone.add(future)
+        future.add_done_callback(self._undone.discard)
+
+    def _at_exit(self) -> None:
+        """What a program registered after it imported lazynb has run by now."""
+        if not self._undone or hasattr(sys, "ps1"):  # an interactive Python has a history to write
+            return
+        if self.status is not None:
+            _flush()
+            os._exit(self.status)
+        if isinstance(getattr(sys, "last_value", None), KeyboardInterrupt):
+            _interrupted()
+        print(WAITING, file=sys.stderr, flush=True)
+        try:
+            concurrent.futures.wait(list(self._undone))
+        except KeyboardInterrupt:
+            _interrupted()
+
+
+def _interrupted() -> NoReturn:
+    """Ends the process as Python does after an interrupt that nobody caught."""
+    _flush()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGINT)
+    os._exit(128 + signal.SIGINT)  # where the signal is blocked
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):  # there is none, or nobody reads it
+            pass
+
+
+process_exit = ProcessExit()
+
+
+def in_background(work: Callable[[], Any]) -> concurrent.futures.Future[Any]:
+    """Runs ``work`` in a thread that does not keep the process alive."""
+    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="lazynb", daemon=True).start()
+    return future
+
+
+class Worker:
+    """A thread that is kept for work which comes often: it takes a part of the time to start one."""
+
+    def __init__(self) -> None:
+        self._waiting: queue.SimpleQueue[tuple[Callable[[], Any], concurrent.futures.Future[Any]] | None]
+        self._waiting = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="lazynb", daemon=True).start()
+
+    def do(self, work: Callable[[], Any]) -> concurrent.futures.Future[Any]:
+        """Does ``work`` after the work that was given before."""
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self._waiting.put((work, future))
+        return future
+
+    def end(self) -> None:
+        """Ends the thread after its work."""
+        self._waiting.put(None)
+
+    def _run(self) -> None:
+        while (given := self._waiting.get()) is not None:
+            work, future = given
+            try:
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+            del given, work, future  # nothing that it worked on is kept while it waits
+
+
+_idle: list[Worker] = []
+os.register_at_fork(after_in_child=_idle.clear)
+
+
+def wait_in_worker(work: Callable[[], Any]) -> Any:
+    """The result of ``work``, which does nothing but wait for XLA. A thread that waited before does it: to
+    start one while XLA computes took 30 ms of a step of 730 ms (eight virtual devices on two cores)."""
+    try:
+        worker = _idle.pop()
+    except IndexError:
+        worker = Worker()
+    future = worker.do(work)
+    future.add_done_callback(lambda _: _idle.append(worker))  # after an interrupt too, once it has waited
+    return wait(future)
+
+
+def wait(future: concurrent.futures.Future[Any]) -> Any:
+    """The future's result. After an interrupt the work continues, and its result is dropped: what was
+    interrupted is the user's line, and not the locks of the standard library that it waits for.
+
+    An interrupt is any error that is not the work's own: Ctrl-C, or what a handler of a signal raises.
+    """
+    try:
+        return future.result()
+    except BaseException as error:
+        if future.done() and future.exception() is error:
+            raise
+        process_exit.abandoned(future)
+        if isinstance(error, KeyboardInterrupt):
+            raise error.with_traceback(None) from None
+        with contextlib.suppress(AttributeError):  # an error without attributes
+            setattr(error, _INTERRUPTS, True)
+        raise
+
+
+_INTERRUPTS = "_lazynb_interrupts"
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether ``error`` interrupted what XLA or JAX did, and says nothing of the program: Ctrl-C, what ended
+    a wait, or what a handler of a signal raised."""
+    return isinstance(error, KeyboardInterrupt) or hasattr(error, _INTERRUPTS) or _is_of_a_handler(error)
+
+
+def _is_of_a_handler(error: BaseException) -> bool:
+    handlers = map(signal.getsignal, signal.valid_signals())
+    codes = {getattr(getattr(one, "__func__", one), "__code__", None) for one in handlers} - {None}
+    return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))

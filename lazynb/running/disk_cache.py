@@ -1,0 +1,371 @@
+"""Sealed entries of the persistent cache: only what was written under a key is read under it.
+
+XLA loads any bytes that it is given. An entry that belongs to another program, or that has a changed byte,
+fails an assertion or ends the process, at each start again. So each entry carries a checksum over its key and
+its content, and an entry that does not fit its checksum is put aside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import threading
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import jax
+
+from lazynb import jax_compat as jc
+from lazynb.config import config
+from lazynb.jax_compat.jax_names import CACHE_HIT_EVENT
+
+# ---- The journal of the persistent cache: the entry that each process is loading --------------------------
+# If an entry ends the process that loads it, the next process finds that out. Each process has a file of its
+# own in the directory and locks it. The lock ends with the process in every case. So a file without a lock
+# was left by a process that has ended, and it names the entry that this process was loading.
+
+try:
+    import fcntl
+except ImportError:  # Windows, where nothing is noted
+    fcntl = None  # type: ignore[assignment]
+
+_SUFFIX = ".loading"
+
+
+def interrupted_loads(directory: Path) -> Iterator[str]:
+    """The keys that processes were loading when they ended; each is given once."""
+    if fcntl is None:
+        return
+    for file in directory.glob(f"*{_SUFFIX}"):
+        with contextlib.suppress(OSError), file.open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while its process lives
+            key = stream.read().decode("ascii", "replace")
+            file.unlink()
+            if key:
+                yield key
+
+
+class Journal:
+    """A note of the entry that this process is loading; nothing is noted if the file cannot be written."""
+
+    def __init__(self, directory: Path):
+        self._directory = directory
+        self._stream: IO[bytes] | None = None
+        self._owner = 0
+
+    def begin(self, key: str) -> None:
+        """Notes that the load of ``key`` begins."""
+        with contextlib.suppress(OSError):
+            self._write(key.encode("ascii"))
+
+    def end(self) -> None:
+        """Notes that the load has ended."""
+        if self._stream is not None and self._owner == os.getpid():
+            with contextlib.suppress(OSError):
+                self._write(b"")
+
+    def _write(self, text: bytes) -> None:
+        if fcntl is None:
+            return
+        if self._stream is None or self._owner != os.getpid():  # a forked process has its own
+            self._stream = (self._directory / f"{uuid.uuid4().hex}{_SUFFIX}").open("wb", buffering=0)
+            self._owner = os.getpid()
+            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._stream.seek(0)
+        self._stream.truncate()
+        self._stream.write(text)
+
+
+# ---- Trust in a directory: whether only this user can have put files into it ------------------------------
+# A compiled program is machine code, and loading it executes it. So no other user may write to the directory
+# of the programs, and no directory above it may let another user replace it. These are the rules of ssh for
+# its keys.
+
+_NOBODY = 65534
+"""The owner that a container shows for files of a user whom only the machine around it knows."""
+
+
+def untrusted_reason(directory: Path) -> str:
+    """The reason not to trust the existing ``directory``, with its remedy; empty if it can be trusted.
+
+    A symbolic link counts as the directory that it leads to. Where files have no owners and modes (Windows),
+    every directory is trusted.
+
+    Raises:
+      OSError: the directory, or one above it, cannot be looked at.
+    """
+    if os.name != "posix":
+        return ""
+    real = Path(os.path.realpath(directory))
+    status = os.stat(real)
+    if status.st_uid not in (0, os.geteuid()):
+        return f"{real} belongs to another user (number {status.st_uid}), whose programs would run as yours"
+    if others := _others(status.st_mode):
+        return (
+            f"{others} can write to {real}, and so run programs as you; take that away with: chmod "
+            f"go-w {real}"
+        )
+    for parent in real.parents:
+        status = os.stat(parent)
+        if status.st_uid not in (0, os.geteuid(), _NOBODY):
+            return f"{parent}, above {real}, belongs to another user (number {status.st_uid})"
+        if others := _replacers(status):
+            return (
+                f"{others} can write to {parent}, and so replace what is in it; take that away "
+                f"with: chmod go-w {parent}"
+            )
+    return ""
+
+
+def _others(mode: int) -> str:
+    """The other users that can write; empty if only the owner can."""
+    if mode & stat.S_IWOTH:
+        return "everybody"
+    if mode & stat.S_IWGRP:
+        return "its group"
+    return ""
+
+
+def _replacers(status: os.stat_result) -> str:
+    """The other users that can replace a file in the directory; empty if only the owner can."""
+    if status.st_mode & stat.S_ISVTX:  # sticky: only the owner of a file can replace it
+        return ""
+    others = _others(status.st_mode)
+    if others and _is_private_group(status):
+        return ""
+    return others
+
+
+def _is_private_group(status: os.stat_result) -> bool:
+    """Whether the group that can write has this user as its only member.
+
+    Many systems give each user such a group.
+    """
+    import grp
+    import pwd
+
+    if status.st_mode & stat.S_IWOTH or status.st_uid != os.geteuid():
+        return False
+    try:
+        user, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
+    except KeyError:
+        return False
+    is_own = group.gr_gid == user.pw_gid and group.gr_name == user.pw_name
+    return is_own and set(group.gr_mem) <= {user.pw_name}
+
+
+_MAGIC = b"lazynb executable 1\n"
+_KEPT = 16  # entries put aside, so that a fault can be looked into
+
+
+def seal(key: str, entry: bytes) -> bytes:
+    """``entry`` with the checksum that :func:`unseal` checks."""
+    return _MAGIC + _sum(key, entry) + entry
+
+
+def unseal(key: str, sealed: bytes) -> bytes | None:
+    """The entry that was sealed under ``key``; returns None if ``sealed`` is anything else."""
+    head = len(_MAGIC) + hashlib.sha256().digest_size
+    entry = sealed[head:]
+    if sealed[:head] != _MAGIC + _sum(key, entry):
+        return None
+    return entry
+
+
+def _sum(key: str, entry: bytes) -> bytes:
+    return hashlib.sha256(b"%d %s\n" % (len(key), key.encode()) + entry).digest()
+
+
+class SealedCache:
+    """JAX's cache of one directory, with sealed entries.
+
+    An entry that cannot be read counts as absent: it is put aside, the user is warned once, and the entry is
+    written again. JAX by itself warns for each such entry, compiles each time, and never replaces it.
+    """
+
+    def __init__(self, cache: Any, path: str):
+        self._cache = cache
+        self._directory = Path(path)
+        self._given = threading.local()
+        self._warned: set[str] = set()
+        self._journal = Journal(self._directory)
+        for key in interrupted_loads(self._directory):
+            self._put_aside(key, "load (the process ended while it did)")
+
+    def get(self, key: str) -> bytes | None:
+        """The entry ``key``; returns None if it is absent or cannot be read.
+
+        The journal holds the key as being loaded until :meth:`loaded`.
+        """
+        entry = self._read(key)
+        self._given.key = key if entry is not None else None
+        if entry is not None:
+            self._journal.begin(key)
+        return entry
+
+    def loaded(self) -> None:
+        """Notes that the last entry from :meth:`get` has been loaded."""
+        self._journal.end()
+
+    def last(self) -> Callable[[], bytes | None]:
+        """A function that reads again the entry that this thread got last.
+
+        The entry itself is not kept, because it may be large.
+        """
+        key = self._given.key
+        return lambda: self._read(key)
+
+    def put(self, key: str, entry: bytes) -> None:
+        """Writes an entry; replaces one that cannot be used."""
+        try:
+            if getattr(self._given, "key", None) == key:  # it could be read, but not loaded
+                self._put_aside(key)
+            self._cache.put(_name(key), seal(key, entry))
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                jc.remove_entry(self._cache, _name(key))  # a part of it may be written
+            message = (
+                f"lazynb could not keep an executable in {self._directory}: {error}. Those that are not kept "
+                "are compiled again in the next process."
+            )
+            self._warn_once("write", message)
+
+    def _read(self, key: str) -> bytes | None:
+        try:
+            sealed = self._cache.get(_name(key))
+        except OSError:
+            sealed = b""
+        if sealed is None:
+            return None
+        entry = unseal(key, sealed)
+        if entry is None or not jc.is_readable_entry(entry):
+            self._put_aside(key)
+            return None
+        return entry
+
+    def _put_aside(self, key: str, why: str = "read") -> None:
+        aside = self._directory / "unreadable"
+        with contextlib.suppress(OSError):
+            aside.mkdir(mode=0o700, exist_ok=True)
+            jc.move_entry(self._cache, _name(key), aside)
+            for old in sorted(aside.iterdir(), key=lambda file: file.lstat().st_mtime)[:-_KEPT]:
+                old.unlink()
+        message = (
+            f"lazynb could not {why} an executable that was kept in {self._directory}; it is compiled again, "
+            f"and so are others like it. They lie in {aside} now."
+        )
+        self._warn_once("read", message)
+
+    def _warn_once(self, topic: str, message: str) -> None:
+        if topic not in self._warned:
+            self._warned.add(topic)
+            warnings.warn(message, stacklevel=2)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
+
+
+def _name(key: str) -> str:
+    """The name of the entry; its suffix is the version of the entries' format."""
+    return f"{key}-1"
+
+
+# ---- The persistent compilation cache: a restarted kernel does not compile again --------------------------
+# JAX's own cache does the work, in the user's cache directory, or in a directory of JAX if the user has set
+# one. lazynb makes the scopes of recorded operations a part of the key (see
+# ``_jax.compiling_settings``), seals its entries (:mod:`lazynb.running.disk_cache`) and keeps short
+# compilations too. JAX's own settings stay as they are, so programs that the user compiles outside lazynb are
+# not affected.
+
+
+class _Hits(threading.local):
+    count = 0
+
+
+class PersistentCache:
+    """JAX's cache, which opens with the first compilation, and a count of its hits."""
+
+    def __init__(self) -> None:
+        self._caches: dict[str, Any] = {}
+        self._hits = _Hits()
+        self._lock = threading.Lock()
+        self._listening = False
+
+    def _open(self) -> Any | None:
+        """The cache for the directory in use; returns None if it is off or the directory cannot be used."""
+        with self._lock:
+            if not self._listening:
+                jax.monitoring.register_event_listener(self._on_event)
+                self._listening = True
+            if not config.persistent_cache:
+                return None
+            path = _directory()
+            if path not in self._caches:
+                self._caches[path] = self._create(path)
+            return self._caches[path]
+
+    @staticmethod
+    def _create(path: str) -> Any | None:
+        try:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+            if why := untrusted_reason(Path(path)):
+                warnings.warn(f"lazynb keeps no executables on disk, and loads none: {why}.", stacklevel=2)
+                return None
+            probe = Path(path, f".writable-{os.getpid()}")
+            probe.touch()
+            probe.unlink()
+            cache = jc.file_cache(path)
+            return SealedCache(cache, path) if cache is not None else None
+        except OSError as error:
+            warnings.warn(
+                f"lazynb keeps no executables on disk: {error}. Set lazynb.config.persistent_cache_dir to a "
+                "directory that can be written, or lazynb.config.persistent_cache = False.",
+                stacklevel=2,
+            )
+            return None
+
+    def _on_event(self, event: str, **_: object) -> None:
+        if event == CACHE_HIT_EVENT:
+            self._hits.count += 1
+
+    @contextmanager
+    def settings(self) -> Iterator[list[Any]]:
+        """Makes the body, a compilation in this thread, use the cache.
+
+        Yields a list. After the body it holds the origin of the program and, if that is the disk, a function
+        that reads the entry.
+        """
+        origin: list[Any] = []
+        before = self._hits.count
+        entries = self._open()
+        try:
+            with jc.compiling_settings(entries):
+                yield origin
+        finally:
+            if entries is not None:
+                entries.loaded()
+        if entries is not None and self._hits.count > before:
+            origin += ["disk", entries.last()]
+        else:
+            origin += ["compiled", None]
+
+
+def _directory() -> str:
+    """The directory of lazynb's entries.
+
+    It lies in the directory of JAX's cache if the user has set one on this machine; otherwise it is lazynb's
+    own.
+    """
+    of_jax = jc.user_cache_dir()
+    if not of_jax or "://" in of_jax:
+        return str(config.persistent_cache_dir)
+    return os.path.join(of_jax, "lazynb")
+
+
+disk_cache = PersistentCache()

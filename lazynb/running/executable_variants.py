@@ -1,0 +1,79 @@
+"""A program compiled with options of XLA's that somebody chose, to be looked at."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from lazynb import jax_compat as jc
+from lazynb.recording.trie import State
+from lazynb.running.background_thread import in_background, wait
+from lazynb.running.compiler_dump import new_dump
+from lazynb.running.jaxpr_program import ArgumentPacking
+from lazynb.running.trace_executable import Executable, notify_compiling
+from lazynb.user_code.call_stack import Place
+
+
+class OptionsExecutable(Executable):
+    """The program of another executable, compiled with ``options`` beside every cache. It is never run.
+
+    Arguments:
+      original: compiled already.
+      options: XLA's.
+    """
+
+    def __init__(self, original: Executable, options: Mapping[str, Any]):
+        vars(self).update(vars(original))
+        self.options = dict(options)
+        self.compiled = self.call = self.dump = self.miss = self.held = None
+        self.bindings = []
+        self.origin = "compiled"
+        self.runs = self.hits = 0
+        self._call_here = self._entry = self._need = None
+
+    def compile_altered(self) -> None:
+        """Compiles it.
+
+        Raises:
+          jax.errors.JaxRuntimeError: XLA refuses an option, or cannot compile the program with it.
+        """
+        start, dump = time.perf_counter(), new_dump()
+        profiled = dump.profile.taken(self.platform) if dump is not None else contextlib.nullcontext()
+        with notify_compiling(self.operations), profiled:
+            self.compiled = self.compile_again(options=dump.options() if dump is not None else None)
+        self.dump = dump
+        self.compile_seconds = time.perf_counter() - start
+
+    def compile_hlo(self, text: str) -> str:
+        """See :meth:`Executable.compile_hlo`: with its options."""
+        if any(step.program and len(step.program) > 1 for step in self.state.path()):
+            return ""
+        lowering, settings = jc.lowering_of_hlo(text), jc.settings_now(self._config)
+
+        def compiled() -> str:
+            with jc.restore_config(settings), jc.no_cache():
+                return jc.optimised_text(jc.compile_for([self._device], lowering, self.options))
+
+        return str(wait(in_background(compiled)))
+
+    def _compiled_uncached(self, lowered: jax.stages.Lowered, options: dict[str, Any] | None) -> Any:
+        return super()._compiled_uncached(lowered, {**self.options, **(options or {})})
+
+
+# ---- A program as ``jax.jit`` makes it: what the code writes itself is a constant, and no input is donated
+
+
+class JitExecutable(Executable):
+    """A program of some results of a recorded trace without dead operations, beside every cache of lazynb's.
+
+    Arguments:
+      packing: which inputs are written into the program.
+    """
+
+    def __init__(self, state: State, wanted: tuple[int, ...], config_then: Any, packing: ArgumentPacking):
+        super().__init__(state, wanted, (), config_then, Place("", 0, ""))
+        self._packing = packing

@@ -1,0 +1,226 @@
+"""Observers: objects that see which programs are made and run, in one thread or in all."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+
+from lazynb.recording.lazy_trace import LazyTrace, thread_trace
+from lazynb.user_code.call_stack import CodePosition, current_position
+
+if TYPE_CHECKING:
+    from lazynb.recording.lazy_tensor import LazyTensor
+    from lazynb.recording.pending_trace import PendingTrace
+    from lazynb.running.miss_log import Miss
+    from lazynb.running.trace_executable import Binding
+    from lazynb.user_code.call_stack import CodePosition
+
+# ---- What JAX compiles by itself beside lazynb's programs: helpers of tens of milliseconds, such as -------
+# ``jit(stage)``, which makes an array of a number, and what runs eagerly.
+
+_LOWERING = "/jax/core/compile/jaxpr_to_mlir_module_duration"
+_COMPILING = "/jax/core/compile/backend_compile_duration"
+_OWN = "jit(lazynb)"  # every program that lazynb makes (``_jax.building.closed_jaxpr``)
+
+
+class JaxCompilation(NamedTuple):
+    """A program that JAX compiled by itself.
+
+    Attributes:
+      name: as JAX calls it: ``jit(stage)``.
+      spot: the user's line that ran.
+      seconds: lowering and compiling, or loading from JAX's own cache.
+    """
+
+    name: str
+    spot: CodePosition
+    seconds: float
+
+
+class _Listener:
+    """Makes JAX's events into compilations. A program's lowering and its compilation are two events, one
+    after the other in one thread."""
+
+    def __init__(self, tell: Callable[[JaxCompilation], None]):
+        self._tell = tell
+        self._lowered = threading.local()
+
+    def __call__(self, event: str, duration_secs: float, **about: Any) -> None:
+        if event == _LOWERING:
+            self._lowered.last = about.get("fun_name"), duration_secs
+        elif event == _COMPILING and about.get("fun_name") != _OWN:
+            name = str(about.get("fun_name", ""))
+            lowered, seconds = getattr(self._lowered, "last", ("", 0.0))
+            if lowered != name:
+                seconds = 0.0
+            self._lowered.last = "", 0.0
+            self._tell(JaxCompilation(name, current_position(), seconds + duration_secs))
+
+
+def listen(tell: Callable[[JaxCompilation], None]) -> None:
+    """Calls ``tell`` with each program that JAX compiles by itself from here on, in the thread that waits for
+    it."""
+    jax.monitoring.register_event_duration_secs_listener(_Listener(tell))
+
+
+class Run(NamedTuple):
+    """One run of a pending trace.
+
+    Attributes:
+      binding: the executable and the inputs that it took.
+      miss: why the program had to be made; None for a hit.
+      seconds: time to hand the run over to XLA, without making the program.
+      record_seconds: time from the beginning of the trace to its end.
+      began: ``time.perf_counter()`` at the beginning of the trace.
+    """
+
+    binding: Binding
+    miss: Miss | None
+    seconds: float
+    record_seconds: float
+    began: float
+
+
+class FlushEvent(NamedTuple):
+    """What observers are told before a pending trace runs.
+
+    Attributes:
+      pending: what is about to run.
+      kind: what asked for it, a key of :data:`lazynb.recording.break_reasons.REASONS`.
+      spot: the user's line that asked.
+      record_seconds: time from the beginning of the trace to its end.
+    """
+
+    pending: PendingTrace
+    kind: str
+    spot: CodePosition
+    record_seconds: float
+
+
+class RunEvent(NamedTuple):
+    """What observers are told of a run.
+
+    Attributes:
+      run: the run.
+      pending: what ran.
+      tensors: those that get the results; they do not have them yet.
+      values: what the program took.
+      results: what it gives to ``tensors``.
+    """
+
+    run: Run
+    pending: PendingTrace
+    tensors: Sequence[LazyTensor]
+    values: Sequence[Any]
+    results: Sequence[Any]
+
+
+class BreakEvent(NamedTuple):
+    """What observers are told of a trace break.
+
+    Attributes:
+      kind: a key of :data:`lazynb.recording.break_reasons.REASONS`.
+      spot: the user's line.
+      detail: the function, argument or attribute that needed the value.
+      operations: how many it ran.
+      runs: those that it made necessary.
+      seconds: time until Python could continue, without the time of the observers.
+      forced: the tensor whose value was needed, which it has now.
+    """
+
+    kind: str
+    spot: CodePosition
+    detail: str
+    operations: int
+    runs: Sequence[Run]
+    seconds: float
+    forced: LazyTensor | None
+
+
+class Observer:
+    """A base class whose methods :func:`observing` makes the flush call.
+
+    A subclass overrides the methods for the events that it needs.
+    """
+
+    def flushing(self, event: FlushEvent) -> None:
+        """A pending trace is about to run; its program may have to be made."""
+
+    def compiling(self, operations: int) -> None:
+        """The making of a program with that many operations begins."""
+
+    def compiled(self) -> None:
+        """The making of the program has ended, with success or with an error."""
+
+    def jax_compiled(self, compilation: JaxCompilation) -> None:
+        """JAX compiled a program by itself, which is none of lazynb's."""
+
+    def ran(self, event: RunEvent) -> None:
+        """A pending trace has run."""
+
+    def broke(self, event: BreakEvent) -> None:
+        """Python forced pending traces to run."""
+
+
+process_observers: list[Observer] = []
+"""The observers of all threads."""
+
+
+def observe(observer: Observer, everywhere: bool = False) -> Callable[[], None]:
+    """Adds ``observer`` to the observers of this thread, as the last one.
+
+    Arguments:
+      everywhere: add it to the observers of all threads instead.
+
+    Returns: a function that removes it. Observers may be removed in any order, from any thread, and twice.
+    """
+    _listen_to_jax()
+    if everywhere:
+        process_observers.append(observer)
+        return lambda: _remove(process_observers, observer)
+    recorder = thread_trace()
+    recorder.observers = (*recorder.observers, observer)
+
+    def end() -> None:
+        recorder.observers = tuple(other for other in recorder.observers if other is not observer)
+
+    return end
+
+
+@functools.cache
+def _listen_to_jax() -> None:
+    listen(
+        lambda compilation: notify_observers(
+            thread_trace(), lambda observer: observer.jax_compiled(compilation)
+        )
+    )
+
+
+def _remove(observers: list[Observer], observer: Observer) -> None:
+    observers[:] = [other for other in observers if other is not observer]
+
+
+@contextlib.contextmanager
+def observing(observer: Observer, everywhere: bool = False) -> Iterator[Observer]:
+    """As :func:`observe`, until the end of the body."""
+    end = observe(observer, everywhere)
+    try:
+        yield observer
+    finally:
+        end()
+
+
+def notify_observers(recorder: LazyTrace, notify: Callable[[Observer], None]) -> None:
+    """Calls ``notify`` with each observer of ``recorder``, and adds the time to ``told_seconds``."""
+    start = time.perf_counter()
+    try:
+        for observer in (*process_observers, *recorder.observers):
+            notify(observer)
+    finally:
+        recorder.told_seconds += time.perf_counter() - start

@@ -1,0 +1,322 @@
+"""A stretch of time with the steps in it: how each step divides into recording, compiling, running, waiting
+and Python.
+
+The parts are measured, but for Python, which is the rest: so they add up to the time that went by.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazynb.config import config
+from lazynb.running.observers import Run
+from lazynb.user_code.call_stack import CodePosition, current_cell
+
+# ---- The runs of notebook cells: when each ran, and whether a break of one came again when its cell ran anew
+
+
+class Span(NamedTuple):
+    """When a cell ran.
+
+    Attributes:
+      thread: the identifier of the thread in which it ran.
+      began, ended: ``time.perf_counter()`` at its beginning and end; ``ended`` is None while it runs.
+    """
+
+    thread: int
+    began: float
+    ended: float | None
+
+
+class CellRuns:
+    """Which cell each execution ran and when, and the executions of each cell that ended without an error.
+
+    A cell is known by the id that the front end gives; where it gives none, by its text.
+    """
+
+    def __init__(self) -> None:
+        self._cells: dict[int, str] = {}
+        self._spans: dict[int, Span] = {}
+        self._ended: dict[str, list[int]] = {}
+
+    def begin(self, run: int, cell: str) -> None:
+        """Execution ``run`` is of ``cell``, and begins, unless it runs already: the body of a cell magic is
+        code of its own."""
+        self._cells[run] = cell
+        span = self._spans.get(run)
+        if span is None or span.ended is not None:
+            self._spans[run] = Span(threading.get_ident(), time.perf_counter(), None)
+
+    def end(self, run: int, success: bool = True) -> None:
+        """Execution ``run`` ended.
+
+        Arguments:
+          success: whether it ended without an error.
+        """
+        span = self._spans.get(run)
+        if span is not None and span.ended is None:
+            self._spans[run] = span._replace(ended=time.perf_counter())
+        runs = self._ended.setdefault(self.cell(run), [])
+        if success and run not in runs:
+            bisect.insort(runs, run)
+
+    def cell(self, run: int) -> str:
+        """The cell of which ``run`` is."""
+        return self._cells.get(run, f"run {run}")
+
+    def span(self, run: int | None) -> Span | None:
+        """When ``run`` ran; None if nobody knows."""
+        return self._spans.get(run) if run is not None else None
+
+    def after(self, cell: str, run: int) -> int | None:
+        """The first execution of ``cell`` after ``run`` that ended without an error; None without one."""
+        runs = self._ended.get(cell, [])
+        at = bisect.bisect_right(runs, run)
+        return runs[at] if at < len(runs) else None
+
+    def clear(self) -> None:
+        """Forgets all executions."""
+        self._cells.clear()
+        self._spans.clear()
+        self._ended.clear()
+
+
+cell_runs = CellRuns()
+
+
+# ---- The steps of a program: what each trace break took, and when. A step goes from one break to the next
+
+
+def identity_of(kind: str, detail: str, spot: CodePosition) -> tuple[Any, ...]:
+    """A key that is equal for breaks of one kind, with one detail, at one place."""
+    return kind, detail, *spot.identity
+
+
+class Step(NamedTuple):
+    """The end of a step: a break, or a run that was asked for.
+
+    Times are those of ``time.perf_counter()``, in seconds.
+
+    Attributes:
+      kind: a key of :data:`lazynb.recording.break_reasons.REASONS`.
+      spot: the user's line, with the lines that called its function.
+      detail: the function, argument or attribute that needed the value.
+      run: the execution of a notebook cell in which it came; None outside of a notebook.
+      thread: the identifier of the thread.
+      operations, compiles: operations that ran, and programs that were compiled.
+      runs: of each program the time to hand it over and the time to record its trace, in seconds, and when
+        that began.
+      began, ended: the break, and the moment at which Python could go on.
+      compiling: making programs, or loading them.
+      waiting: until the value was there.
+    """
+
+    kind: str
+    spot: CodePosition
+    detail: str
+    run: int | None
+    thread: int
+    operations: int
+    compiles: int
+    runs: tuple[tuple[float, float, float], ...]
+    began: float
+    ended: float
+    compiling: float
+    waiting: float
+
+    @property
+    def recorded(self) -> list[tuple[float, float]]:
+        """From when to when each of the traces that it ran was recorded."""
+        return [(began, began + seconds) for _, seconds, began in self.runs]
+
+    @property
+    def running(self) -> float:
+        """Handing the programs over; a program that Python waits for may run meanwhile."""
+        return sum([seconds for seconds, _, _ in self.runs])
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """See :func:`identity_of`."""
+        return identity_of(self.kind, self.detail, self.spot)
+
+
+class StepLog:
+    """The newest ``config.max_events`` steps of this process.
+
+    A flush may take only ten microseconds, so it appends a plain tuple.
+
+    Attributes:
+      total: number of steps, with those that are forgotten.
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._steps: collections.deque[tuple[Any, ...]] = collections.deque(maxlen=config.max_events)
+
+    def add(
+        self,
+        kind: str,
+        spot: CodePosition,
+        detail: str,
+        operations: int,
+        compiles: int,
+        runs: Sequence[Run],
+        began: float,
+        ended: float,
+        compiling: float,
+        waiting: float,
+    ) -> None:
+        """Appends a step: the fields of :class:`Step`, and its runs."""
+        self.total += 1
+        cell, thread = current_cell(), threading.get_ident()
+        # Of a run no more is kept: it holds its program.
+        times = (runs[0][2:],) if len(runs) == 1 else tuple([run[2:] for run in runs])
+        step = kind, spot, detail, cell, thread, operations, compiles, times, began, ended, compiling, waiting
+        self._steps.append(step)
+
+    def steps(self) -> list[Step]:
+        """The steps that are remembered, in the order in which they ended."""
+        return list(map(Step._make, list(self._steps)))
+
+    def clear(self) -> None:
+        """Forgets all steps."""
+        self.total = 0
+        self._steps.clear()
+
+
+log = StepLog()
+
+
+class Parts(NamedTuple):
+    """Seconds of each kind.
+
+    Attributes:
+      recording: from the beginning of a trace to its end: recording, and the Python between the operations.
+      compiling: making programs, or loading them.
+      running: handing programs over; one that Python waits for may run meanwhile.
+      waiting: until a value was there.
+      python: the rest: code before the first operation of a trace and after a break, what JAX compiles by
+        itself, lazynb's own work.
+    """
+
+    recording: float = 0.0
+    compiling: float = 0.0
+    running: float = 0.0
+    waiting: float = 0.0
+    python: float = 0.0
+
+
+class StepSpan:
+    """A stretch of time in one thread: the run of a cell, or a program without cells.
+
+    Attributes:
+      began, ended: of it.
+      steps: in their order.
+      elsewhere: how many steps of other threads came meanwhile.
+      parts: of each step (n x 5); they add up to the time from the step before to its end.
+      after: the seconds behind the last step.
+    """
+
+    def __init__(self, began: float, ended: float, steps: Sequence[Step], elsewhere: int):
+        self.began, self.ended = began, max(ended, began)
+        self.steps = steps
+        self.elsewhere = elsewhere
+        self._starts, self._ends = _columns(steps, "began"), _columns(steps, "ended")
+        self._since = np.maximum.accumulate([began, *self._ends])  # of each step, and of what is behind
+        self.parts = self._parts()
+        self.after = max(self.ended - float(self._since[-1]), 0.0)
+
+    @property
+    def seconds(self) -> float:
+        """How long it was."""
+        return self.ended - self.began
+
+    def _parts(self) -> Array:
+        since = self._since[:-1]
+        before = np.maximum(self._starts - since, 0)
+        rest = np.maximum(self._ends - np.maximum(self._starts, since), 0)
+        covered = [_covered(step, low) for step, low in zip(self.steps, since.tolist(), strict=True)]
+        recording = np.minimum(covered, before)
+        known = [recording]
+        for name in Parts._fields[1:4]:
+            known.append(np.minimum(_columns(self.steps, name), rest))
+            rest = rest - known[-1]
+        return np.stack([*known, before - recording + rest], axis=1)
+
+    def stretches(self) -> Iterator[tuple[int, Array, Array, Array]]:
+        """Stretches of time from the beginning on, in their order: index of a part, from, to, seconds of that
+        part. First comes a step's recording and Python, then what its break took, in that order."""
+        since = self._since[:-1]
+        starts = np.maximum(self._starts, since)
+        recording = self.parts[:, 0]
+        yield 0, since, starts, recording
+        yield 4, since, starts, starts - since - recording
+        low = starts
+        for part in (1, 2, 3):
+            high = low + self.parts[:, part]
+            yield part, low, high, self.parts[:, part]
+            low = high
+        yield 4, low, self._since[1:], self._since[1:] - low
+        yield 4, self._since[-1:], np.array([self.ended]), np.array([self.after])
+
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def _columns(steps: Sequence[Step], name: str) -> Array:
+    return np.array([getattr(step, name) for step in steps], float)
+
+
+def _covered(step: Step, low: float) -> float:
+    """How much of the time from ``low`` to the break the traces of ``step`` were recorded in."""
+    seconds = 0.0
+    for began, ended in sorted(step.recorded):
+        began, ended = max(began, low), min(ended, step.began)
+        if ended > began:
+            seconds += ended - began
+            low = ended
+    return seconds
+
+
+def span_of(run: int | None, steps: Sequence[Step]) -> StepSpan:
+    """The time in which execution ``run`` of a cell ran, with its ``steps``; where nobody knows that time,
+    from the first operation to the last break."""
+    known = cell_runs.span(run)
+    thread = known.thread if known is not None else _thread(steps)
+    own = [step for step in steps if step.thread == thread]
+    if known is not None:
+        ended = known.ended if known.ended is not None else time.perf_counter()
+        # a run without history has the number of the next one
+        own = [step for step in own if step.ended > known.began]
+        return StepSpan(known.began, ended, own, len(steps) - len(own))
+    began = min((time for step in own for time, _ in (*step.recorded, (step.began, 0.0))), default=0.0)
+    return StepSpan(began, max((step.ended for step in own), default=began), own, len(steps) - len(own))
+
+
+def _thread(steps: Sequence[Step]) -> int | None:
+    """The main thread, if there are steps in it; else the one with most."""
+    counts = Counter(step.thread for step in steps)
+    main = threading.main_thread().ident
+    return main if main in counts or not counts else counts.most_common(1)[0][0]
+
+
+def merge_overlapping(spans: Sequence[StepSpan]) -> list[StepSpan]:
+    """The spans, of which those that lie in another are a part of it: a cell may run another."""
+    apart: list[StepSpan] = []
+    for span in spans:
+        last = apart[-1] if apart else None
+        if last is None or span.began >= last.ended:
+            apart.append(span)
+            continue
+        steps = sorted((*last.steps, *span.steps), key=lambda step: step.ended)
+        elsewhere = last.elsewhere + span.elsewhere
+        apart[-1] = StepSpan(last.began, max(last.ended, span.ended), steps, elsewhere)
+    return apart

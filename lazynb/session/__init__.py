@@ -1,1 +1,0 @@
-"""What a session did: reports on its runs, not on one compilation."""

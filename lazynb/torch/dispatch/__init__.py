@@ -1,1 +1,0 @@
-"""PyTorch's operations on device ``jax``, below autograd."""

@@ -1,1 +1,0 @@
-"""PyTorch's operations as functions of arrays."""

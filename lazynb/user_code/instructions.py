@@ -1,0 +1,301 @@
+"""What a function is doing now, read from the instruction that its frame is at."""
+
+from __future__ import annotations
+
+import ast
+import dis
+import functools
+import inspect
+import linecache
+import sys
+import types
+from collections.abc import Iterator
+from types import CodeType, FrameType, MemberDescriptorType
+from typing import Any, NamedTuple
+
+from lazynb.user_code.call_stack import cell_source
+
+
+class CurrentInstruction(NamedTuple):
+    """An instruction.
+
+    Attributes:
+      opname: its name.
+      text: its argument as text, such as ``%`` of ``BINARY_OP``.
+      called: for a call, the name that is called; empty if an expression is.
+      is_method: whether ``called`` is an attribute.
+    """
+
+    opname: str
+    text: str
+    called: str
+    is_method: bool
+
+
+_NOTHING = CurrentInstruction("", "", "", False)
+_known: dict[
+    tuple[int, int], tuple[CodeType, CurrentInstruction]
+] = {}  # by the id of the code, which is kept alive
+
+
+def current_instruction(frame: FrameType) -> CurrentInstruction:
+    """The instruction that runs in ``frame``."""
+    code, lasti = frame.f_code, frame.f_lasti
+    known = _known.get((id(code), lasti))
+    if known is None:
+        if len(_known) >= 4096:
+            _known.clear()
+        known = _known[id(code), lasti] = code, _read(code, lasti)
+    return known[1]
+
+
+def called_function(frame: FrameType, now: CurrentInstruction) -> Any:
+    """The function that ``frame`` calls by name, without what was applied to it partially.
+
+    Returns None if it is not known.
+    """
+    if now.is_method:
+        return None
+    value = lookup_name(frame, now.called)
+    return value.func if isinstance(value, functools.partial) else value
+
+
+def lookup_name(frame: FrameType, name: str) -> Any:
+    """What ``name`` stands for in ``frame``; None if it is not known."""
+    code = frame.f_code
+    scopes: tuple[dict[str, Any], ...] = (frame.f_globals, frame.f_builtins)
+    is_function = code.co_flags & inspect.CO_OPTIMIZED
+    if not is_function or name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
+        scopes = (locals_of(frame), *scopes)
+    return next((names[name] for names in scopes if name in names), None)
+
+
+def locals_of(frame: FrameType) -> dict[str, Any]:
+    """The frame's local variables.
+
+    Before Python 3.13, reading them leaves a copy in the frame, which would keep the values alive. The copy
+    is emptied, unless the function or a debugger may use it too.
+    """
+    copy = frame.f_locals
+    variables = dict(copy)
+    leaves_copy = sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    if leaves_copy and frame.f_trace is None and not _sees_locals(frame.f_code):
+        copy.clear()
+    return variables
+
+
+def _sees_locals(code: CodeType) -> bool:
+    """Whether ``code`` uses a function that gives the copy.
+
+    An attribute of such a name, as in the assertions that pytest rewrites, does not count.
+    """
+    names = {"locals", "vars", "dir", "eval", "exec"}
+    if names.isdisjoint(code.co_names):
+        return False
+    loads = [step for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
+    return any(step.argval in names for step in loads)
+
+
+def _read(code: CodeType, lasti: int) -> CurrentInstruction:
+    instructions = list(dis.get_instructions(code))
+    # A frame that called a Python function may be at the cache behind the call.
+    now = next((one for one in reversed(instructions) if one.offset <= lasti), None)
+    if now is None:
+        return _NOTHING
+    called, is_method = "", False
+    if now.opname.startswith(("CALL", "PRECALL")):
+        called, is_method = _called(instructions, now)
+    return CurrentInstruction(now.opname, now.argrepr, called, is_method)
+
+
+def _called(instructions: list[dis.Instruction], call: dis.Instruction) -> tuple[str, bool]:
+    """The name that ``call`` calls, and whether it is an attribute.
+
+    It is loaded by the longest expression with which the call begins, by the first instruction of it: what
+    follows it there (the names of keywords) belongs to the call.
+    """
+    begin, end = _span(call)
+    found, longest = None, begin
+    for one in instructions:
+        first, last = _span(one)
+        if begin is None or first != begin or one.opname == "PUSH_NULL":
+            continue
+        if longest < last < end:
+            found, longest = one, last
+    if found is None or not found.opname.startswith("LOAD_"):
+        return "", False
+    return str(found.argval), found.opname in ("LOAD_ATTR", "LOAD_METHOD")
+
+
+def _span(one: dis.Instruction) -> tuple[Any, Any]:
+    """Where the text of an instruction begins and ends, each a line and a column; None if it is not known."""
+    at = one.positions
+    if at is None or None in (at.lineno, at.col_offset, at.end_lineno, at.end_col_offset):
+        return None, None
+    return (at.lineno, at.col_offset), (at.end_lineno, at.end_col_offset)
+
+
+# ---- The expression of the user's source at which a function is -------------------------------------------
+
+Span = tuple[int, int, int, int]
+"""First and last line, first and last column (in bytes) of a part of the source."""
+
+
+def source_of(code: types.CodeType) -> str:
+    """The text of the file or cell of ``code``; empty if there is none."""
+    return cell_source(code.co_filename) or "".join(linecache.getlines(code.co_filename))
+
+
+_TRIES = 5
+
+
+@functools.lru_cache(64)
+def parse(source: str) -> ast.AST | None:
+    """The syntax of ``source``; None if it is not Python (IPython's magics)."""
+    for _ in range(_TRIES):
+        try:
+            return ast.parse(source)
+        except (SyntaxError, ValueError):
+            break
+        except SystemError:  # another thread parses: Python 3.11 counts for both (python/cpython#106905)
+            continue
+    return None
+
+
+def span_of(code: types.CodeType, lasti: int) -> Span | None:
+    """The part of the source that the instruction at ``lasti`` was made of; None if it is not known."""
+    positions = _positions_of(CodeKey(code))
+    span = positions[lasti // 2] if 0 <= lasti // 2 < len(positions) else (None,) * 4
+    return None if None in span else span  # type: ignore[return-value]
+
+
+def contains_span(node: ast.AST, span: Span) -> bool:
+    """Whether the text of ``node`` has ``span`` in it."""
+    if isinstance(node, ast.comprehension | ast.match_case | ast.withitem):
+        return any(contains_span(child, span) for child in ast.iter_child_nodes(node))
+    if not isinstance(node, ast.expr | ast.stmt | ast.excepthandler | ast.keyword):
+        return False
+    first = next(iter(getattr(node, "decorator_list", ())), node)  # decorators stand before the function
+    start, end = (first.lineno, first.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
+    return start <= (span[0], span[2]) and (span[1], span[3]) <= end
+
+
+def child_containing(node: ast.AST, span: Span) -> ast.AST | None:
+    """The part of ``node`` that has ``span`` in it; None if no single part has."""
+    return next((child for child in ast.iter_child_nodes(node) if contains_span(child, span)), None)
+
+
+@functools.lru_cache(256)
+def smallest_node(source: str, span: Span) -> ast.AST | None:
+    """The smallest part of ``source`` that has ``span`` in it; None if the source is not Python."""
+    node = parse(source)
+    while node is not None and (inner := child_containing(node, span)) is not None:
+        node = inner
+    return node
+
+
+class CodeKey:
+    """A code object, hashed by identity; its own hash walks through it."""
+
+    def __init__(self, code: types.CodeType):
+        self.code = code
+
+    def __hash__(self) -> int:
+        return id(self.code)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CodeKey) and other.code is self.code
+
+
+@functools.lru_cache(256)
+def _positions_of(code: CodeKey) -> list[Any]:
+    return list(code.code.co_positions())
+
+
+# ---- The functions that C code applies for an expression: ``map(print, rows)``, ``pool.submit(print, row)``
+# The instruction says which function was called, but not which one that function calls. It may call what the
+# expression hands to it as an argument, and what an iterator holds that the expression goes through.
+
+
+def functions_called_by_c(frame: FrameType) -> Iterator[Any]:
+    """The functions that C code may apply at the instruction of ``frame``, as far as names lead to them."""
+    span = span_of(frame.f_code, frame.f_lasti)
+    node = smallest_node(source_of(frame.f_code), span) if span is not None else None
+    if isinstance(node, ast.Call):
+        yield _value(node.func, frame)
+        yield from _functions_passed(node, frame)
+    elif isinstance(node, ast.Starred):
+        yield from _functions_of_iterator(node.value, frame)
+    elif isinstance(node, ast.List | ast.Tuple | ast.Set):
+        for element in node.elts:
+            if isinstance(element, ast.Starred):
+                yield from _functions_of_iterator(element.value, frame)
+    elif isinstance(node, ast.For | ast.AsyncFor):  # Python 3.11 places its steps so
+        yield from _functions_of_iterator(node.iter, frame)
+    elif isinstance(node, _COMPREHENSIONS):
+        yield from _functions_held(lookup_name(frame, ".0"))
+        for part in node.generators:
+            yield from _functions_of_iterator(part.iter, frame)
+    elif isinstance(node, ast.expr):
+        yield from _functions_of_iterator(node, frame)
+
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _functions_passed(call: ast.Call, frame: FrameType) -> Iterator[Any]:
+    """What ``call`` hands on: its arguments, and what iterators among them will call."""
+    for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+        part = argument.value if isinstance(argument, ast.Starred) else argument
+        yield _value(part, frame)
+        yield from _functions_of_iterator(part, frame)
+
+
+def _functions_of_iterator(node: ast.AST, frame: FrameType) -> Iterator[Any]:
+    """The functions that an iterator will call, which ``node`` makes or names."""
+    if isinstance(node, ast.Call):
+        made = _value(node.func, frame)
+        if isinstance(made, type) and hasattr(made, "__next__"):
+            yield from _functions_passed(node, frame)
+    else:
+        yield from _functions_held(_value(node, frame))
+
+
+def _functions_held(value: Any) -> Iterator[Any]:
+    """The functions that an iterator of Python's own holds."""
+    if type(value) in (map, filter, zip, enumerate):
+        for part in value.__reduce__()[1]:
+            yield unwrap_partial(part) if callable(part) else None
+            yield from _functions_held(part)
+
+
+def _value(node: ast.AST, frame: FrameType) -> Any:
+    """What a name, an attribute or text stands for; None for others, and where finding out would run code."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.Name):
+        return unwrap_partial(lookup_name(frame, node.id))
+    if isinstance(node, ast.Attribute):
+        owner = _value(node.value, frame)
+        return unwrap_partial(_attribute(owner, node.attr)) if owner is not None else None
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        owner = _value(node.value, frame)
+        return unwrap_partial(owner.get(node.slice.value)) if type(owner) is dict else None
+    if isinstance(node, ast.Call) and _value(node.func, frame) is functools.partial and node.args:
+        return _value(node.args[0], frame)
+    return None
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    """An attribute for which no code runs; None for another."""
+    found = inspect.getattr_static(owner, name, None)
+    if isinstance(found, MemberDescriptorType):  # of __slots__
+        return getattr(owner, name, None)
+    return None if isinstance(found, property) else found
+
+
+def unwrap_partial(function: Any) -> Any:
+    """A function without what was applied to it partially."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function

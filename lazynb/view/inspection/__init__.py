@@ -1,1 +1,0 @@
-"""The inspector's data, and its forms as HTML and text."""

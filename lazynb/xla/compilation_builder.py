@@ -1,0 +1,300 @@
+"""Gathering: the programs of several pending traces, run or still to run, become one Compilation."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from lazynb import jax_compat as jc
+from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.pending_trace import PendingTrace
+from lazynb.recording.snapshot.snapshot_nodes import Snapshot
+from lazynb.recording.snapshot.trace_description import Input, Names, SnapshotBuilder, summarise
+from lazynb.recording.snapshot.variable_names import names_of
+from lazynb.running.compiler_dump import record_dumps
+from lazynb.running.flush import execution, tensors_in
+from lazynb.running.trace_executable import Binding
+from lazynb.xla.compilation import Compilation
+from lazynb.xla.compiled_program import CompiledProgram
+from lazynb.xla.cost.program_memory import explain_out_of_memory
+from lazynb.xla.dump_reader import DumpReader
+from lazynb.xla.jit_equivalent import (
+    INPUT_GONE,
+    JitProgram,
+    KeptConstants,
+    NotOneFunction,
+    ReturnedLeaf,
+    leaves_of,
+)
+from lazynb.xla.program_interface import Inputs
+from lazynb.xla.program_origins import ProgramOrigins, origins_of_binding
+from lazynb.xla.recorded_operations import PendingSnapshot, Value, recorded_trace
+from lazynb.xla.targets.target_chip import Target
+from lazynb.xla.targets.target_compilation import OutOfMemory
+from lazynb.xla.targets.target_executable import prepare_for_target
+
+
+class CompilationBuilder:
+    """Programs, in the order in which they run, and the graph that they compute."""
+
+    def __init__(self) -> None:
+        self._description = SnapshotBuilder((), {}, opens=True)
+        self._programs: list[tuple[Binding, bool, ProgramOrigins, Inputs]] = []
+        self._described: list[PendingTrace] = []  # the description knows traces by id
+        self._given: dict[int, tuple[Any, tuple[int, int]]] = {}  # what arrays that exist are, by their id
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was described."""
+        return not self._described
+
+    def describe(self, pending: PendingTrace, names: Names) -> None:
+        """Adds the operations of ``pending`` to the graph, after the traces that compute its inputs.
+
+        Arguments:
+          names: the names of the user's variables, see
+          :func:`lazynb.recording.snapshot.variable_names.names_of`.
+        """
+        self._described.append(pending)
+        summary = summarise(pending, names)
+        inputs = [self._known(value, known) for value, known in zip(pending.inputs, summary.inputs)]
+        self._description.add(dataclasses.replace(summary, inputs=inputs))
+
+    def _known(self, value: Any, known: Input) -> Input:
+        """``known``, or the result of a program that is here already."""
+        reference, result = self._given.get(id(value), (None, None))
+        if reference is None or reference() is not value:
+            return known
+        return dataclasses.replace(known, earlier=result)
+
+    def snapshot(self) -> Snapshot:
+        """The graph so far."""
+        return self._description.snapshot()
+
+    def add(
+        self, pending: PendingTrace, tensors: Sequence[LazyTensor], binding: Binding, is_new: bool
+    ) -> None:
+        """Adds the program that computes ``tensors`` of ``pending``, which is described already.
+
+        Arguments:
+          is_new: whether the program was made now.
+        """
+        wanted = tuple([tensor._slot for tensor in tensors])
+        origins = origins_of_binding(pending, binding, wanted, self._description)
+        self._programs.append((binding, is_new, origins, Inputs.of(pending, binding.inputs)))
+
+    def give(self, pending: PendingTrace, tensors: Sequence[LazyTensor], results: Sequence[Any]) -> None:
+        """``results`` are the values of ``tensors`` of ``pending``: the programs after it take them from it.
+
+        They are not kept alive.
+        """
+        for tensor, result in zip(tensors, results):
+            self._given[id(result)] = weakref.ref(result), (id(pending), tensor._slot)
+
+    def _returned(self, leaf: Any, is_constant: Callable[[Any], bool]) -> ReturnedLeaf:
+        """A leaf of what the user's code returns: a tensor, an array or a number."""
+        value = self.value_of(id(leaf))
+        if value is None and isinstance(leaf, LazyTensor):
+            if leaf._pending is not None:
+                return ReturnedLeaf(self._description.result(leaf._pending, leaf._slot))
+            leaf = leaf._value
+            value = self.value_of(id(leaf))
+        if isinstance(leaf, np.ndarray) and not is_constant(leaf):
+            aval = jc.typeof(leaf)
+            leaf = jax.ShapeDtypeStruct(aval.shape, aval.dtype)
+        return ReturnedLeaf(value, jc.abstract(leaf) if isinstance(leaf, jax.Array) else leaf)
+
+    def value_of(self, identity: int) -> Value | None:
+        """The input of which ``identity`` is the id; None if there is none."""
+        for pending in self._described:
+            slot = pending.slot_of(identity)
+            if slot is not None:
+                return self._description.result(pending, slot)
+        return None
+
+    def as_jit(
+        self,
+        returned: Sequence[Any],
+        is_constant: Callable[[Any], bool],
+        first: Sequence[int] = (),
+    ) -> JitProgram:
+        """What ``jax.jit`` would compile of the pending traces that are described.
+
+        Arguments:
+          returned: the leaves that the function returns: tensors, arrays and numbers.
+          is_constant: whether an array that the operations take is made by the code itself.
+          first: ids of the first arguments, in their order.
+
+        Raises:
+          NotOneFunction: see :class:`lazynb.xla.jit_equivalent.JitProgram`.
+        """
+        if not self._described:
+            raise NotOneFunction("nothing of it was pending, so there is nothing to compile")
+        sources = [recorded_trace(pending, self._description) for pending in self._described]
+        arguments = [value for value in map(self.value_of, first) if value is not None]
+        leaves = [self._returned(leaf, is_constant) for leaf in returned]
+        return JitProgram(sources, self.snapshot(), leaves, self._of_originals(is_constant), arguments)
+
+    def _of_originals(self, is_constant: Callable[[Any], bool]) -> Callable[[Any], bool]:
+        """``is_constant``, asked of the user's array where an input is a private copy of it."""
+
+        def asked(array: Any) -> bool:
+            for pending in self._described:
+                array = pending.original(array)
+            return is_constant(array)
+
+        return asked
+
+    def as_jit_later(
+        self, returned: Sequence[Any], is_constant: Callable[[Any], bool]
+    ) -> Callable[[], JitProgram]:
+        """As :meth:`as_jit`, made when it is called, though the traces have run by then. Of the user's arrays
+        it keeps small constants alive, and no others.
+
+        Raises:
+          NotOneFunction: there is none, as is known now.
+        """
+        if not self._described:
+            raise NotOneFunction("nothing of it was pending, so there is nothing to compile")
+        leaves = [self._returned(leaf, is_constant) for leaf in returned]
+        constants = KeptConstants(self._of_originals(is_constant))
+        kept = [PendingSnapshot(pending, constants.holding) for pending in self._described]
+
+        def make() -> JitProgram:
+            known = constants.values()
+            if len(kept) > 1 and not all(one.is_whole() for one in kept):
+                raise NotOneFunction(INPUT_GONE)
+            sources = [one.source(self._description) for one in kept]
+            return JitProgram(sources, self.snapshot(), leaves, lambda array: id(array) in known)
+
+        return make
+
+    def values_of(self, tensors: Sequence[Any]) -> frozenset[Value]:
+        """What those of ``tensors`` are that are pending and described."""
+        values = set()
+        for tensor in tensors_in(tensors):
+            pending = tensor._pending
+            if pending is not None and pending in self._described:
+                values.add(self._description.result(pending, tensor._slot))
+        return frozenset(values)
+
+    def compile(self, pending: PendingTrace) -> None:
+        """Makes the program of ``pending``, which is described already, and adds it. Runs nothing.
+
+        The traces that compute its inputs must have been compiled before.
+        """
+        self._add_prepared(pending, execution.prepare(pending))
+
+    def compile_for(self, pending: PendingTrace, target: Target, names: Names) -> None:
+        """Makes the program of ``pending``, which is described already, for another chip, and adds it."""
+        try:
+            self._add_prepared(pending, prepare_for_target(pending, target, names))
+        except OutOfMemory as error:
+            raise self._explained(error, pending) from None
+
+    def _explained(self, error: OutOfMemory, pending: PendingTrace) -> OutOfMemory:
+        wanted = tuple([tensor._slot for tensor in pending.live()])
+        origins = None
+        if error.binding is not None:
+            origins = origins_of_binding(pending, error.binding, wanted, self._description)
+        return explain_out_of_memory(error, origins, self.snapshot())
+
+    def _add_prepared(self, pending: PendingTrace, prepared: tuple[Binding, bool] | None) -> None:
+        if prepared is not None:
+            self.add(pending, pending.live(), *prepared)
+
+    def compilation(
+        self, snapshot: Snapshot | None = None, is_function: bool = False, **about: Any
+    ) -> Compilation:
+        """All programs.
+
+        Arguments:
+          snapshot: the graph, if it was taken before.
+          is_function: whether the results of the last are what a function returns.
+          about: what a :class:`Compilation` knows besides.
+        """
+        graph = snapshot if snapshot is not None else self.snapshot()
+        traces = []
+        for number, (binding, is_new, origins, inputs) in enumerate(self._programs, 1):
+            returns = is_function and number == len(self._programs)
+            traces.append(CompiledProgram(binding.executable, is_new, origins, graph, inputs, returns))
+        return Compilation(traces, graph, **about)
+
+
+def compile_tensors(
+    tensors: Sequence[Any],
+    namespace: Mapping[str, Any],
+    ahead: bool = True,
+    target: Target | None = None,
+    as_jit: bool = False,
+) -> Compilation:
+    """Compiles what ``tensors`` (or pytrees of them) need, or all that is pending of this thread, and runs
+    nothing.
+
+    Arguments:
+      namespace: the user's variables, whose names the inspector shows.
+      ahead: read what XLA writes down while it still compiles, which slows it a little; else when it is asked
+        for.
+      target: compile for this one, and leave the caches alone.
+      as_jit: compile what ``jax.jit`` of a function that returns ``tensors`` compiles, and leave the caches
+        alone.
+
+    Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it
+    was.
+    """
+    waiting, names = execution.waiting(tensors), names_of(namespace)
+    if not as_jit:
+        return compile_pending_traces(waiting, names, ahead, target, tensors)
+    leaves = leaves_of(tensors)
+    gathering = CompilationBuilder()
+    for pending in waiting:
+        gathering.describe(pending, names)
+    with dumping_passes(ahead):
+        return gathering.as_jit(leaves, lambda array: False).compile(target)
+
+
+def compile_pending_traces(
+    waiting: Sequence[PendingTrace],
+    names: Names,
+    ahead: bool = True,
+    target: Target | None = None,
+    tensors: Sequence[Any] | None = None,
+    **about: Any,
+) -> Compilation:
+    """As :func:`compile_tensors`, of the traces ``waiting``.
+
+    Arguments:
+      tensors: what the user asked for; None if nobody knows.
+      about: what a :class:`Compilation` knows besides.
+    """
+    if target is not None:
+        target = target.for_inputs([value for pending in waiting for value in pending.originals()], names)
+    gathering = CompilationBuilder()
+    for pending in waiting:
+        gathering.describe(pending, names)
+    snapshot = gathering.snapshot()
+    about.setdefault("asked", gathering.values_of(tensors) if tensors is not None else None)
+    with dumping_passes(ahead):
+        for pending in waiting:
+            if target is None:
+                gathering.compile(pending)
+            else:
+                gathering.compile_for(pending, target, names)
+    return gathering.compilation(snapshot, target=target, **about)
+
+
+def dumping_passes(ahead: bool = True) -> Any:
+    """A context manager: XLA writes down how it compiles the body's programs.
+
+    Arguments:
+      ahead: read that while XLA still compiles.
+    """
+    return record_dumps(DumpReader) if ahead else record_dumps()

@@ -1,0 +1,561 @@
+"""The compiled program as XLA left it: clusters, fates, boundaries, passes. Everything is worked out when it
+is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+
+from lazynb.recording.snapshot.snapshot_nodes import Snapshot
+from lazynb.running.compiler_dump import CompileProfile, Dump, DumpUnavailable
+from lazynb.xla.cost.compile_times import CompileTimes, compile_times
+from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
+from lazynb.xla.cost.kernel_profile import Profile, Timing, profile
+from lazynb.xla.cost.program_memory import ProgramMemory, memory_stats, parse_memory
+from lazynb.xla.cost.roofline import Estimate, RooflineBound, bounds_of, estimates
+from lazynb.xla.cost.total_cost import ZERO_COST, TotalCost, program_total
+from lazynb.xla.dump_reader import DumpContents, DumpReader, KernelCode, kernel_code, read_dump
+from lazynb.xla.evidence import Fate
+from lazynb.xla.fates.fate_assignment import fates, fates_in_place
+from lazynb.xla.fusion.backend_rules import BackendRules
+from lazynb.xla.fusion.boundaries import Boundary, boundary_by_words, find_boundaries, rules_of
+from lazynb.xla.fusion.boundary_experiments import NotTestable, verify_boundary
+from lazynb.xla.fusion.cluster_edges import ClusterEdge, ScalarInputs, find_edges
+from lazynb.xla.fusion.fusion_log import in_optimised_names, last_refusals, read_decisions
+from lazynb.xla.fusion.kernel_formation import KernelFormation, kernel_formation
+from lazynb.xla.hlo.clusters import Cluster, find_clusters, kernel_count
+from lazynb.xla.hlo.module import Instruction, Mark, Module, parse
+from lazynb.xla.hlo.pass_history import Marks
+from lazynb.xla.hlo.passes import Pass, read_passes
+from lazynb.xla.program_interface import Inputs, InspectableProgram, RunInputs, copy_of_array
+from lazynb.xla.program_origins import (
+    OperationGraph,
+    ProgramOrigins,
+    nodes_of_parameter,
+    operation_graph,
+    result_names,
+    value_names,
+)
+from lazynb.xla.targets.target_executable import TargetExecutable
+
+_PASSES_TO_INLINE_CALLS = 3  # passes: one of the first resolves calls
+_MAX_COUNTED_INSTRUCTIONS = (
+    20_000  # instructions of all modules of a program whose kernels are counted pass by pass
+)
+_MAX_RECOMPILED_INSTRUCTIONS = (
+    500  # instructions of a program that is compiled once more without being asked for
+)
+
+
+class CompiledProgram:
+    """One compiled program of a pending graph.
+
+    Attributes:
+      operations: recorded operations in it, with those inside of others; dead ones are left out.
+      cache_event: ``hit``, ``compiled``, ``disk`` (compiled in an earlier process), or ``given`` (somebody
+        gave it compiled).
+      compile_seconds: seconds of lowering and compiling or loading; 0 for a hit.
+      origins: nodes of the graph behind its marks, inputs and results.
+      is_function: whether its results are what a function returns.
+      measured: what the last :meth:`profile` measured.
+    """
+
+    def __init__(
+        self,
+        executable: InspectableProgram,
+        is_new: bool,
+        origins: ProgramOrigins,
+        snapshot: Snapshot,
+        inputs: RunInputs,
+        is_function: bool = False,
+    ):
+        self._executable = executable
+        self._inputs = inputs
+        self._snapshot = snapshot
+        self.origins = origins
+        self.is_function = is_function
+        self.measured: Profile | None = None
+        self._fates: dict[int, Fate] | None = None
+        self._fates_complete = False
+        self._compile_times: tuple[Dump | None, CompileTimes] | None = None  # as of which dump
+        self._nodes_of: tuple[dict[int, Fate], dict[str, list[int]]] | None = None  # as of which fates
+        self.operations = len(origins.operations)
+        self.cache_event = executable.origin if is_new else "hit"
+        self.compile_seconds = executable.compile_seconds if is_new else 0.0
+
+    @property
+    def platform(self) -> str:
+        """What it is compiled for, as JAX names it: ``cpu``, ``cuda``, ``tpu``."""
+        return self._executable.platform
+
+    @property
+    def compiled(self) -> Any:
+        """JAX's ``jax.stages.Compiled``: HLO, cost analysis, memory analysis."""
+        return self._executable.compiled
+
+    @property
+    def result_types(self) -> Sequence[Any]:
+        """JAX's type of each result."""
+        return self._executable.result_types
+
+    @property
+    def numbers(self) -> int:
+        """How many of Python's numbers are inputs."""
+        return self._executable.numbers
+
+    def lowered(self) -> jax.stages.Lowered | None:
+        """JAX's stage before the compilation; None for a program from a file."""
+        return self._executable.lowered()
+
+    def arguments(self) -> list[Any]:
+        """The values of the program's arguments: the user's arrays, and numbers, as XLA is given them.
+
+        Raises:
+          InputsGone: one is no longer there.
+        """
+        return list(self._executable._packing.arguments(self._inputs.own_values()))
+
+    @cached_property
+    def text(self) -> str:
+        """The optimised HLO; empty if the backend gives none."""
+        try:
+            return self.compiled.as_text() or ""
+        except Exception:  # each backend has its own error for "no HLO"
+            return ""
+
+    @cached_property
+    def module(self) -> Module | None:
+        """The optimised module; None if the backend gives no HLO."""
+        return parse(self.text) if self.text else None
+
+    @cached_property
+    def _ahead(self) -> DumpContents | None:
+        """What was read while XLA compiled; None if nothing was, or if it is not this very program."""
+        reading = self._executable.dump.reading if self._executable.dump is not None else None
+        if not isinstance(reading, DumpReader):
+            return None
+        contents = reading.result()
+        if contents.optimised is None or self.module is None:
+            return None
+        return contents if _structure(contents.optimised) == _structure(self.module) else None
+
+    @cached_property
+    def stablehlo(self) -> str:
+        """The program as JAX lowered it; operation number k of the trace stands under the scope ``n{k}``."""
+        return self._executable.stablehlo()
+
+    @cached_property
+    def clusters(self) -> list[Cluster]:
+        """What it runs, in order; empty if the backend gives no HLO."""
+        if self._ahead is not None:
+            return self._ahead.clusters
+        return find_clusters(self.module) if self.module is not None else []
+
+    # ---- what XLA wrote down -------------------------------------------------------------------------------
+
+    @property
+    def dump(self) -> Dump:
+        """What XLA wrote while it compiled. Compiles once more if that was not written down then.
+
+        Raises:
+          DumpUnavailable: there is no place to write to.
+        """
+        dump = self._executable.dump
+        if dump is None or not dump.exists:
+            dump = Dump(self._executable.elsewhere)
+            dump.profile = CompileProfile(again=True)
+            with dump.profile.taken(None if self._executable.elsewhere else self.platform):
+                self._executable.compile_again(options=dump.options())
+            self._executable.dump = dump
+        return dump
+
+    @property
+    def has_dump(self) -> bool:
+        """Whether the passes are at hand without compiling again."""
+        return "written" in vars(self) or self._has_files
+
+    @property
+    def _has_files(self) -> bool:
+        return self._executable.dump is not None and self._executable.dump.exists
+
+    def compiled_as(
+        self, executable: InspectableProgram, origins: ProgramOrigins | None = None
+    ) -> CompiledProgram:
+        """The same trace as ``executable`` compiles it.
+
+        Arguments:
+          origins: those of its operations and results that it has; by default all.
+        """
+        own, snapshot, inputs = origins or self.origins, self._snapshot, self._inputs
+        return CompiledProgram(executable, True, own, snapshot, inputs, self.is_function)
+
+    def write_down(self) -> None:
+        """Compiles once more if XLA did not write its passes and live ranges down, or if that is gone.
+
+        Raises:
+          DumpUnavailable: there is no place to write to.
+        """
+        if self.cache_event == "given" or self._has_files:
+            return
+        if not self.has_dump or "memory" not in vars(self):
+            _ = self.dump
+            vars(self).pop("memory", None)
+
+    def write_down_if_small(self) -> bool:
+        """Compiles a small program once more if XLA's passes are not at hand; whether they are now."""
+        if self.cache_event == "given" or self.has_dump:
+            return self.has_dump
+        if self.module is not None and len(self.module.by_name) <= _MAX_RECOMPILED_INSTRUCTIONS:
+            with contextlib.suppress(DumpUnavailable):
+                _ = self.written
+        return self.has_dump
+
+    @cached_property
+    def written(self) -> DumpContents:
+        """What the dump says. Compiles once more if nothing was written down.
+
+        Raises:
+          DumpUnavailable: there is no place to write to.
+        """
+        reading = self.dump.reading
+        return reading.result() if isinstance(reading, DumpReader) else read_dump(self.dump)
+
+    @property
+    def before(self) -> str:
+        """HLO before the first pass; empty if XLA wrote none. Compiles once more if nothing was written
+        down."""
+        return self.written.before
+
+    @property
+    def passes(self) -> Sequence[Pass]:
+        """The passes that changed the module, in order. Compiles once more if they were not written down.
+
+        Raises:
+          DumpUnavailable: there is no place to write to.
+        """
+        return self.written.passes
+
+    @cached_property
+    def formation(self) -> KernelFormation:
+        """How its kernels came about. Compiles once more if the passes were not written down.
+
+        Raises:
+          DumpUnavailable: there is no place to write to.
+          ValueError: the passes cannot be followed.
+        """
+        history = self.written.history_to(self.module) if self.module is not None else None
+        if history is None:
+            raise ValueError("what XLA wrote of its passes cannot be followed")
+        return kernel_formation(history)
+
+    @property
+    def kernel_counts(self) -> list[int] | None:
+        """How many kernels would run before the first pass and after each; None if that is not at hand, or
+        would take long."""
+        history = self.written.history_to(self.module) if self.has_dump and self.module is not None else None
+        if history is None:
+            return None
+        modules = [history.module(stage) for stage in range(len(history))]
+        if sum(len(module.by_name) for module in modules) > _MAX_COUNTED_INSTRUCTIONS:
+            return None
+        return [kernel_count(module) for module in modules]
+
+    @property
+    def compile_times(self) -> CompileTimes:
+        """What compiling it took, as far as that is known without compiling again."""
+        dump = self._executable.dump
+        if self._compile_times is None or self._compile_times[0] is not dump:
+            self._compile_times = dump, compile_times(self._executable, self.cache_event)
+        return self._compile_times[1]
+
+    # ---- what became of the operations ---------------------------------------------------------------------
+
+    @property
+    def fates(self) -> dict[int, Fate]:
+        """The fate of each operation in the program, by its node in the graph.
+
+        An operation that is not in the optimised module is followed through the passes. If those were not
+        written down (the program came from a cache), a small program is compiled once more for it; of a large
+        one the operation is ``lost`` until somebody asks for ``passes``.
+        """
+        complete = self.has_dump
+        if self._fates is None or complete > self._fates_complete:
+            self._fates, self._fates_complete = self._find_fates(), complete
+        return self._fates
+
+    def _find_fates(self) -> dict[int, Fate]:
+        nodes = self.origins.operations
+        if self.module is None:
+            unknown = Fate("lost", "this backend gives no HLO, so nobody can tell")
+            return dict.fromkeys(nodes.values(), unknown)
+        if self.cache_event == "given":
+            by_mark = fates_in_place(nodes, self.module, self.clusters)
+        elif self.has_dump:
+            by_mark = self._followed(self.written)
+        else:
+            by_mark = self._followed(None)
+            is_lost = any(fate.kind == "lost" for fate in by_mark.values())
+            if is_lost and self.write_down_if_small():
+                by_mark = self._followed(self.written)
+        fates: dict[int, Fate] = {}
+        for mark, fate in by_mark.items():
+            partner = nodes.get(fate.merged_with) if fate.merged_with is not None else None
+            text = fate.text + self._of_gradient(nodes[mark])
+            fates[nodes[mark]] = dataclasses.replace(fate, text=text, merged_with=partner)
+        return fates
+
+    def _of_gradient(self, node: int) -> str:
+        """What is said of an operation that belongs to a gradient."""
+        gradient = self._snapshot.nodes[node].gradient
+        if gradient is None:
+            return ""
+        if gradient.again:
+            return "; it is a recomputation, for the gradient (jax.checkpoint)"
+        return f"; it is the backward pass of {gradient.line.label}" if gradient.line is not None else ""
+
+    def _followed(self, written: DumpContents | None) -> dict[Mark, Fate]:
+        assert self.module is not None
+        return fates(self.origins.operations, self.module, self.clusters, written, self._operation_graph)
+
+    @cached_property
+    def _operation_graph(self) -> OperationGraph:
+        """Which operation of the program reads which, by their marks."""
+        return operation_graph(self.origins, self._snapshot, self._executable._packing)
+
+    def nodes_behind(self, instruction: Instruction) -> list[int]:
+        """Nodes that an instruction of the optimised module was made from: by its mark, else by what it
+        stands for."""
+        nodes = self.origins.operations
+        if self._lineage is not None and (marks := self._lineage.get(instruction.name)):
+            return sorted(nodes[mark] for mark in marks if mark in nodes)
+        return [nodes[instruction.mark]] if instruction.mark in nodes else []
+
+    @property
+    def _lineage(self) -> Marks | None:
+        """What the passes say of each instruction; None as long as they are not at hand."""
+        return self._written_lineage if self.has_dump and self.module is not None else None
+
+    @cached_property
+    def _written_lineage(self) -> Marks | None:
+        assert self.module is not None
+        history = self.written.history_to(self.module)
+        return history.lineage if history is not None else None
+
+    def nodes_of(self, cluster: Cluster) -> list[int]:
+        """Nodes that ``cluster`` computes, or a part of them, as their fates say."""
+        fates = self.fates
+        if self._nodes_of is None or self._nodes_of[0] is not fates:
+            nodes: dict[str, list[int]] = {}
+            for node in sorted(fates):
+                for name in fates[node].clusters:
+                    nodes.setdefault(name, []).append(node)
+            self._nodes_of = fates, nodes
+        return list(self._nodes_of[1].get(cluster.name, ()))
+
+    # ---- what they cost ------------------------------------------------------------------------------------
+
+    @cached_property
+    def costs(self) -> dict[str, Cost]:
+        """What one execution of each cluster costs by XLA's own analysis, by the cluster's name."""
+        if self._ahead is not None and self._ahead.costs is not None:
+            return self._ahead.costs
+        if self.module is None:
+            return {}
+        names = [cluster.name for cluster in self.clusters]
+        return kernel_costs(self.module, names, self._executable.cost_figures)
+
+    @cached_property
+    def estimates(self) -> dict[str, Estimate]:
+        """How long one execution of a cluster takes by the chip's own compiler, by the cluster's name; only
+        TPUs' says it, of fusions."""
+        if self.module is None:
+            return {}
+        return estimates(self.module, [cluster.name for cluster in self.clusters])
+
+    def code(self, cluster: Cluster) -> KernelCode:
+        """What the compiler made of ``cluster``, as far as it wrote that down when it compiled."""
+        assert self.module is not None
+        return kernel_code(self.module, cluster, self.platform, self.dump if self.has_dump else None)
+
+    @cached_property
+    def bounds(self) -> dict[str, RooflineBound]:
+        """By cluster, what one execution takes at least by the published figures of the chip that it was
+        compiled for; empty for this machine."""
+        if self.module is None or not isinstance(self._executable, TargetExecutable):
+            return {}
+        return bounds_of(self.module, self.clusters, self.costs, self._executable.target.chip)
+
+    @property
+    def total(self) -> TotalCost:
+        """What one run of the program costs."""
+        return program_total(self.module, self.costs) if self.module is not None else ZERO_COST
+
+    @cached_property
+    def memory(self) -> ProgramMemory:
+        """Live ranges and totals; the totals alone if XLA wrote nothing down when it compiled."""
+        stats = memory_stats(self.compiled)
+        if not self._has_files:
+            return parse_memory("", "", stats)
+        texts = self.dump.text("*buffer-assignment.txt"), self.dump.text("*live-range.txt")
+        return parse_memory(*texts, stats, self._value_names)
+
+    @property
+    def _value_names(self) -> dict[str, tuple[str, ...]]:
+        """The user's names of arguments and results."""
+        if self.module is None:
+            return {}
+        return value_names(self.module, self._snapshot, self._executable._packing.taken, self.origins)
+
+    def inputs_behind(self, name: str) -> list[int]:
+        """The input nodes that a parameter of the program stands for; empty if ``name`` is none."""
+        if self.module is None:
+            return []
+        return nodes_of_parameter(self.module, name, self._executable._packing.taken, self.origins)
+
+    def number_behind(self, name: str) -> bool | int | float | None:
+        """The number of Python's that a parameter of the program stands for; None if for none, or several."""
+        nodes = self.inputs_behind(name)
+        numbers = [number for number, node in self.origins.inputs.items() if [node] == nodes]
+        if len(numbers) != 1 or not isinstance(self._inputs, Inputs):
+            return None
+        value = self._inputs[numbers[0]][1]()
+        if not isinstance(value, bool | int | float | np.generic | np.ndarray) or np.ndim(value):
+            return None
+        number = np.asarray(value).item()
+        return number if isinstance(number, bool | int | float) else None
+
+    def profile(self, runs: int = 5) -> Profile:
+        """Runs the program on its inputs and measures each kernel. Inputs that are gone are made up.
+
+        Raises:
+          InputsGone: an input is gone and cannot be made up.
+          ProfilerBusy: another profile is being taken.
+        """
+        values, donated = self._inputs.values(), set(self._executable.donated)
+
+        def run() -> list[Any]:
+            return self._executable.run(
+                [copy_of_array(value) if number in donated else value for number, value in enumerate(values)]
+            )
+
+        self.measured = profile(run, runs, self.module)
+        return self.measured
+
+    @property
+    def times(self) -> dict[str, Timing]:
+        """By cluster, the time of one run of the program that it took; empty before :meth:`profile`."""
+        if self.measured is None or not self.measured.programs:
+            return {}
+        names = {cluster.name for cluster in self.clusters}
+        # Copies of donated inputs are programs too.
+        own = max(self.measured.programs, key=lambda program: len(names & program.timings.keys()))
+        return {name: timing for name, timing in own.timings.items() if name in names}
+
+    # ---- why the clusters are what they are ----------------------------------------------------------------
+
+    def variables(self, result: int) -> tuple[str, ...]:
+        """The user's names for result number ``result`` of the program."""
+        if result >= len(self.origins.results):
+            return ()
+        return result_names(self._snapshot, self.origins, result)
+
+    @cached_property
+    def edges(self) -> dict[tuple[str, str], ClusterEdge]:
+        """The pairs of clusters of which one reads what the other writes, by their names."""
+        assert self.module is not None
+        edges = find_edges(self.module, self.clusters, self.variables)
+        return {(edge.producer.name, edge.consumer.name): edge for edge in edges}
+
+    @cached_property
+    def rules(self) -> BackendRules:
+        """The rules of the backend that it was compiled for, as far as lazynb knows them."""
+        assert self.module is not None
+        rules = rules_of(self.platform, self.module)
+        rules.is_function = self.is_function
+        nodes, marks = self._snapshot.nodes, self.origins.operations
+        rules.numbers = ScalarInputs(self.module, self.clusters, nodes, self.inputs_behind, marks).said
+        return rules
+
+    @cached_property
+    def boundaries(self) -> list[Boundary]:
+        """The arrays between clusters, each with the reason why it is not fused away. See :meth:`ask`."""
+        if self.module is None:
+            return []
+        found = find_boundaries(self.rules, self.clusters, self.variables, list(self.edges.values()))
+        if not self.has_dump:
+            return found
+        words = self.rules.written(self.dump, self.passes, self.clusters)
+        return [self._with_words(boundary, words) for boundary in found]
+
+    def ask(self) -> list[Boundary]:
+        """Compiles once more with XLA's fusion decisions logged; the boundaries then have the compiler's
+        words.
+
+        Raises:
+          DumpUnavailable: there is no place to write to.
+        """
+        if self.module is None:
+            return []
+        dump = Dump()
+        compiled = self._executable.compile_again(options=dump.options(decisions=True))
+        if _kernel_kinds(parse(compiled.as_text())) != _kernel_kinds(self.module):
+            return self.boundaries  # XLA made another program of it: its reasons would be that one's
+        decisions = last_refusals(
+            in_optimised_names(read_decisions(dump), read_passes(dump), self.module, self.clusters)
+        )
+        self.boundaries = [self._with_words(boundary, decisions) for boundary in self.boundaries]
+        return self.boundaries
+
+    def verify(self, boundary: Boundary) -> Boundary:
+        """``boundary`` with what compiling again without its cause showed; it replaces the one in
+        ``boundaries``.
+
+        Raises:
+          NotTestable: there is no experiment for its reason, or not for this program.
+        """
+        if not boundary.consumer:
+            raise NotTestable("this array is written because the program returns it: nothing is to be tested")
+        edge = self.edges.get((boundary.producer, boundary.consumer))
+        if edge is None:
+            raise NotTestable("this is no boundary between two clusters of this program")
+        verified = verify_boundary(boundary, edge, self._executable, self.rules, self._first)
+        boundaries = list(self.boundaries)
+        for number, other in enumerate(boundaries):
+            if (other.producer, other.consumer) == (verified.producer, verified.consumer):
+                boundaries[number] = verified
+        self.boundaries = boundaries
+        return verified
+
+    def _first(self) -> str:
+        """The module as XLA got it, with its calls resolved; empty if nobody wrote that down."""
+        if not self.has_dump or not self.before:
+            return ""
+        for text in (self.before, *(each.after for each in self.passes[:_PASSES_TO_INLINE_CALLS])):
+            if not any(each.opcode == "call" for each in parse(text)):
+                return text
+        return ""
+
+    def _with_words(self, boundary: Boundary, decisions: Mapping[tuple[str, str], str]) -> Boundary:
+        """``boundary`` with the compiler's reason, if there is one. What an experiment showed stays."""
+        pair = boundary.producer, boundary.consumer
+        if pair not in decisions:
+            return boundary
+        if boundary.verdict:
+            return dataclasses.replace(boundary, said=decisions[pair])
+        return boundary_by_words(self.edges[pair], self.rules, decisions[pair])
+
+
+def _structure(module: Module) -> dict[str, tuple[str, str, tuple[str, ...]]]:
+    """A module without what is printed in any order (``backend_config``)."""
+    return {each.name: (each.opcode, each.shape, each.operands) for each in module}
+
+
+def _kernel_kinds(module: Module) -> list[tuple[str, str]]:
+    """The names and kinds of a module's clusters."""
+    return [(cluster.name, cluster.kind) for cluster in find_clusters(module)]

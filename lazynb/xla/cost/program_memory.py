@@ -1,0 +1,420 @@
+"""The memory of a program: where and when its values lie in it, from what XLA writes when it assigns buffers.
+
+XLA dumps two texts: the buffer assignment (which values share which allocation, at which offset) and the live
+ranges (from which instruction to which a value is needed). Both are the same on JAX 0.10 and 0.12 but for a
+page number.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
+from lazynb.user_code.text_format import size
+from lazynb.xla.cost.buffer_assignment import (
+    Allocation,
+    AssignedValue,
+    bytes_in_use,
+    read_allocations,
+    read_live_ranges,
+)
+from lazynb.xla.hlo.module import Mark, Module, parse
+from lazynb.xla.hlo.shapes import padding
+from lazynb.xla.program_origins import ProgramOrigins, value_names
+from lazynb.xla.targets.target_compilation import OutOfMemory
+
+# Facts about XLA's texts (tests/xla/test_memory.py holds it to them):
+# - A live range counts its last step: at the step of an instruction both its operands and its result live.
+# - Arguments that are not donated live for the whole program, as do results from where they are computed.
+# - Two values in the same place that live at the same step (what is computed in place, the result of a LAPACK
+#   call that overwrites its operand, a loop's carry) are one in memory. The peak that XLA's text tells counts
+#   both: for a softmax of 262,144 bytes it says 787,460 where 525,316 are ever allocated. So bytes in use are
+#   counted by place (:mod:`lazynb.xla.cost.buffer_assignment`).
+# - The step that XLA's text calls the peak is often not the one with most bytes: it still counts at a step
+#   what was last needed the step before, and each part of a tuple as the whole (ComputePeakMemoryMoment). For
+#   ``exp(x * 1j) @ ones`` it says 4,272 bytes where 12,264 live one step earlier.
+# - ``peak_memory_in_bytes`` of JAX's memory analysis leaves the temporaries out on CPU (0.10 and 0.12), so it
+#   is not used.
+# - XLA:CPU takes all memory of a program when it starts: what it takes at its peak is ``allocated_bytes``.
+#   Live ranges say what of it is in use, not what is freed when. Less may be in use than is allocated, for
+#   values begin at multiples of 64 bytes, and those that never live together need not share a place.
+# - JAX's memory analysis leaves constants out. They belong to the executable and exist without a run; so they
+#   are in no sum here but ``constant_bytes``.
+# - Scratch scalars of reductions (``thread-local``) lie on a thread's stack and have no live range: they are
+#   left out.
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Buffer:
+    """A value in memory.
+
+    Attributes:
+      name: HLO instruction that computes it, with the index of the part if that is a tuple: ``while.6{1}``.
+        The table of pointers that makes a tuple is a value of its own, ``tuple.1{}``.
+      bytes: its size.
+      start: number of the step at which it is written (0 for an argument).
+      end: number of the last step at which it is needed; ``len(steps)`` for what outlives the program.
+      kind: ``argument``, ``output``, ``temp`` or ``constant``.
+      allocation: number of XLA's allocation that it lies in.
+      offset: where in it.
+      shares: the values that lay in its memory just before it, and those that take it over.
+      donated: whether it is an argument whose memory a result takes.
+      variables: the user's names for an argument or a result; a Python number is its own name.
+      shape: as XLA prints it, with its layout; empty if the text has none.
+      space: XLA's number of the memory that it lies in: 0 is the device's own, 1 a TPU's vector memory.
+    """
+
+    name: str
+    bytes: int
+    start: int
+    end: int
+    kind: str
+    allocation: int
+    offset: int
+    shares: tuple[str, ...]
+    donated: bool
+    variables: tuple[str, ...] = ()
+    shape: str = ""
+    space: int = 0
+
+    @property
+    def padding(self) -> float | None:
+        """How many times its elements' size it takes; None if nobody knows."""
+        return padding(self.shape) if self.shape else None
+
+    @property
+    def instruction(self) -> str:
+        """Name of the instruction, without the index."""
+        return self.name.partition("{")[0]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProgramMemory:
+    """The memory of one program, in bytes. A figure that XLA does not give is None.
+
+    Attributes:
+      allocated_bytes: of arguments, results and intermediate values, with shared memory counted once: what a
+        run takes.
+      argument_bytes, output_bytes, temp_bytes: of the program's arguments, results and intermediate values.
+      alias_bytes: of arguments whose memory a result takes; they are in both ``argument_bytes`` and
+        ``output_bytes``.
+      constant_bytes: of constants, which belong to the executable and are in no other figure.
+      in_use: at each step, the bytes of the device's own memory in which a value lives; one more for the end.
+      peak_bytes: the most of ``in_use``.
+      peak_step: the first step at which that many are in use.
+      steps: the instruction of each step, in order of execution; a loop's condition and body stand once,
+        before the loop.
+      buffers: the values, in order of ``start``.
+      source: where the figures come from, and what is missing.
+      elsewhere: by XLA's number of another memory, such as a TPU's vector memory, the bytes taken in it.
+    """
+
+    allocated_bytes: int | None
+    argument_bytes: int | None
+    output_bytes: int | None
+    temp_bytes: int | None
+    alias_bytes: int | None
+    constant_bytes: int | None
+    in_use: tuple[int, ...]
+    peak_bytes: int | None
+    peak_step: int | None
+    steps: tuple[str, ...]
+    buffers: tuple[Buffer, ...]
+    source: str
+    elsewhere: Mapping[int, int] = dataclasses.field(default_factory=dict)
+
+    def live(self, step: int) -> list[Buffer]:
+        """The values that live at a step."""
+        return [buffer for buffer in self.buffers if buffer.start <= step <= buffer.end]
+
+
+def memory_stats(compiled: Any) -> Any:
+    """JAX's memory analysis of a ``jax.stages.Compiled``; returns None if the backend has none."""
+    try:
+        return compiled.memory_analysis()
+    except Exception:  # each backend has its own error for "not implemented"
+        return None
+
+
+def parse_memory(
+    buffer_assignment: str,
+    live_ranges: str,
+    stats: Any = None,
+    names: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+) -> ProgramMemory:
+    """The memory of a program from XLA's dumps.
+
+    Args:
+      buffer_assignment: text of ``*-buffer-assignment.txt``; may be empty.
+      live_ranges: text of ``*-live-range.txt``; may be empty.
+      stats: what :func:`memory_stats` gave, if anything: totals where there is no dump.
+      names: the user's names by the name of a value.
+    """
+    allocations = read_allocations(buffer_assignment)
+    steps, ranges = read_live_ranges(live_ranges)
+    buffers = _buffers(allocations, ranges, len(steps), names)
+    buffers.sort(key=lambda buffer: (buffer.start, buffer.allocation))
+    used = tuple(bytes_in_use([buffer for buffer in buffers if not buffer.space], len(steps)))
+    arguments = _total(allocations, stats, "argument", "parameter")
+    results = _total(allocations, stats, "output", "maybe-live-out")
+    between = _total(allocations, stats, "temp", "preallocated-temp")
+    both = _total(allocations, stats, "alias", "parameter", "maybe-live-out")
+    peak = max(used) if used else None
+    return ProgramMemory(
+        allocated_bytes=_allocated(arguments, results, between, both),
+        argument_bytes=arguments,
+        output_bytes=results,
+        temp_bytes=between,
+        alias_bytes=both,
+        constant_bytes=_size(allocations, "constant"),
+        in_use=used,
+        peak_bytes=peak,
+        peak_step=used.index(peak) if peak is not None else None,
+        steps=steps,
+        buffers=tuple(buffers),
+        source=_figure_source(bool(allocations), bool(ranges), stats is not None),
+        elsewhere=_other_memories(allocations),
+    )
+
+
+def _other_memories(allocations: Iterable[Allocation]) -> dict[int, int]:
+    """By number of another memory than the device's own, the bytes taken in it."""
+    taken: dict[int, int] = {}
+    for allocation in allocations:
+        if allocation.space:
+            taken[allocation.space] = taken.get(allocation.space, 0) + allocation.size
+    return dict(sorted(taken.items()))
+
+
+def _allocated(
+    arguments: int | None, results: int | None, between: int | None, both: int | None
+) -> int | None:
+    """What a run takes; returns None unless all its parts are known."""
+    if arguments is None or results is None or between is None or both is None:
+        return None
+    return arguments + results + between - both
+
+
+def _figure_source(assigned: bool, ranged: bool, analysed: bool) -> str:
+    """Where the figures come from, and which of XLA's texts are missing."""
+    if assigned and ranged:
+        return "XLA's buffer assignment and live ranges"
+    texts = {"buffer assignment": assigned, "live ranges": ranged}
+    absent = [text for text, is_written in texts.items() if not is_written]
+    missing = f"not at hand: XLA's {' and '.join(absent)} of this program"
+    if assigned:
+        return f"XLA's buffer assignment; {missing}"
+    if analysed:
+        return f"XLA's memory analysis; {missing}"
+    return missing
+
+
+def _total(allocations: Sequence[Allocation], stats: Any, name: str, *tags: str) -> int | None:
+    """Bytes as JAX's memory analysis gives them under ``name``, else of the allocations with ``tags``."""
+    bytes_ = getattr(stats, f"{name}_size_in_bytes", None)
+    if isinstance(bytes_, int) and bytes_ >= 0:
+        return bytes_
+    return _size(allocations, *tags)
+
+
+def _size(allocations: Sequence[Allocation], *tags: str) -> int | None:
+    """Bytes of the allocations that have all ``tags``; returns None if no allocations are known."""
+    if not allocations:
+        return None
+    own = [allocation for allocation in allocations if not allocation.space]
+    return sum(allocation.size for allocation in own if allocation.tags.issuperset(tags))
+
+
+# ---- values ------------------------------------------------------------------------------------------------
+
+
+def _buffers(
+    allocations: Iterable[Allocation],
+    ranges: dict[str, tuple[int, int]],
+    end: int,
+    names: Mapping[str, tuple[str, ...]],
+) -> list[Buffer]:
+    buffers = []
+    for allocation in allocations:
+        values = [value for value in allocation.values if value.key in ranges]
+        values.sort(key=lambda value: ranges[value.key])
+        argument = _argument(allocation, values)
+        sharing = _memory_neighbours(values)
+        for value in values:
+            start, last = ranges[value.key]
+            is_argument = value is argument
+            kind = "argument" if is_argument else _kind(allocation, last == end)
+            buffer = Buffer(
+                name=value.name,
+                bytes=value.size,
+                start=start,
+                end=last,
+                kind=kind,
+                allocation=allocation.number,
+                offset=value.offset,
+                shares=tuple(sharing[value.name]),
+                donated=is_argument and "maybe-live-out" in allocation.tags,
+                variables=names.get(value.name, ()) if kind in ("argument", "output") else (),
+                shape=value.shape,
+                space=allocation.space,
+            )
+            buffers.append(buffer)
+    return buffers
+
+
+def _argument(allocation: Allocation, values: Iterable[AssignedValue]) -> AssignedValue | None:
+    """The argument that an allocation is for; returns None if it is for none."""
+    if "parameter" not in allocation.tags:
+        return None
+    return next((value for value in values if not value.phi), None)
+
+
+def _kind(allocation: Allocation, outlives: bool) -> str:
+    if "constant" in allocation.tags:
+        return "constant"
+    if outlives and "maybe-live-out" in allocation.tags:
+        return "output"
+    return "temp"
+
+
+def _memory_neighbours(values: Sequence[AssignedValue]) -> dict[str, list[str]]:
+    """By value of an allocation, the values whose memory it takes and those that take its memory.
+
+    Arguments:
+      values: in the order in which they are written.
+    """
+    neighbours: dict[str, list[str]] = {value.name: [] for value in values}
+    pieces: list[tuple[int, int, str]] = []  # begin, end and last value of each piece of memory
+    for value in values:
+        begin, end = value.offset, value.offset + value.size
+        first = bisect.bisect_right(pieces, begin, key=lambda piece: piece[1])
+        last = bisect.bisect_left(pieces, end, key=lambda piece: piece[0])
+        if first >= last:
+            pieces.insert(first, (begin, end, value.name))
+            continue
+        covered = pieces[first:last]
+        for earlier in dict.fromkeys(piece[2] for piece in covered):
+            neighbours[earlier].append(value.name)
+            neighbours[value.name].append(earlier)
+        left, right = covered[0], covered[-1]
+        around = [(left[0], begin, left[2]), (begin, end, value.name), (end, right[1], right[2])]
+        pieces[first:last] = [piece for piece in around if piece[0] < piece[1]]
+    return neighbours
+
+
+# ---- A program that does not fit into a chip's memory: which of the user's values take it -----------------
+# The compiler says how much is needed and how much there is. What it had written down till then says which
+# values live at the step at which most is in use.
+
+_MAX_LISTED = 5
+_MIN_SHARE_OF_PEAK = 0.01  # of the peak: smaller values are not the matter
+
+
+def explain_out_of_memory(
+    error: OutOfMemory, origins: ProgramOrigins | None, snapshot: Snapshot
+) -> OutOfMemory:
+    """``error`` with the largest values of the program in its message.
+
+    Arguments:
+      origins: what the program's marks, arguments and results are in the graph, if that is known.
+      snapshot: the graph that was compiled.
+    """
+    head = f"This does not fit on {_device_phrase(error)}"
+    if error.needed is not None and error.available is not None:
+        head += f": it needs {size(error.needed)} of {size(error.available)}"
+    values = _largest_values(error)
+    if not values:
+        return (
+            error
+            if error.needed is None
+            else _with_message(error, f"{head}. The compiler: {_compiler_message(error)}")
+        )
+    memory, largest, module = values
+    said = _ValueDescriptions(error, module, origins, snapshot)
+    lines = [f"  {said.line(buffer)}" for buffer in largest[:_MAX_LISTED]]
+    if len(largest) > _MAX_LISTED:
+        lines.append(f"  and {len(largest) - _MAX_LISTED} more of {size(largest[-1].bytes)} or more")
+    step = memory.steps[memory.peak_step] if memory.peak_step is not None and memory.steps else ""
+    at = f" at {step}" if step else ""
+    return _with_message(error, "\n".join([f"{head}. Most is in use{at}; the largest values there:", *lines]))
+
+
+def _with_message(error: OutOfMemory, message: str) -> OutOfMemory:
+    made = OutOfMemory(message, error.target, error.dump)
+    made.needed, made.available = error.needed, error.available
+    return made
+
+
+def _device_phrase(error: OutOfMemory) -> str:
+    return f"one {error.target.chip.title}" if error.target.devices > 1 else error.target.title
+
+
+def _compiler_message(error: OutOfMemory) -> str:
+    return str(error).partition(": ")[2]
+
+
+def _largest_values(error: OutOfMemory) -> tuple[ProgramMemory, list[Buffer], Module | None] | None:
+    if error.dump is None or not error.dump.exists:
+        return None
+    dump = error.dump
+    memory = parse_memory(dump.text("*buffer-assignment.txt"), dump.text("*-live-range.txt"))
+    if memory.peak_step is None:
+        return None
+    living = [buffer for buffer in memory.live(memory.peak_step) if not buffer.space]
+    apart: dict[tuple[int, int], Buffer] = {}  # what lies in the same place is one value to the user
+    for buffer in sorted(living, key=lambda buffer: -buffer.bytes):
+        apart.setdefault((buffer.allocation, buffer.offset), buffer)
+    largest = [
+        buffer for buffer in apart.values() if buffer.bytes >= _MIN_SHARE_OF_PEAK * (memory.peak_bytes or 0)
+    ]
+    text = dump.text("*after_optimizations_before_buffer_assignment.txt")
+    return (memory, largest, parse(text) if text else None) if largest else None
+
+
+_KINDS = {
+    "argument": "an input",
+    "output": "a result",
+    "temp": "between kernels",
+    "constant": "a constant",
+}
+
+
+class _ValueDescriptions:
+    """What is said of the values of a program."""
+
+    def __init__(
+        self, error: OutOfMemory, module: Module | None, origins: ProgramOrigins | None, snapshot: Snapshot
+    ):
+        self._module = module
+        self._operations = origins.operations if origins is not None else {}
+        self._nodes = snapshot.nodes
+        self._names: Mapping[str, tuple[str, ...]] = {}
+        if module is not None and origins is not None:
+            taken = error.binding.executable._packing.taken
+            self._names = value_names(module, snapshot, taken, origins)
+
+    def line(self, buffer: Buffer) -> str:
+        """``7.5 GiB  f32[20000,40000], between kernels (tanh, cell 3, line 2: y = jnp.tanh(x))``"""
+        shape = re.sub(r"\{[^}]*\}", "", buffer.shape) or buffer.name
+        named = " ".join(f"`{name}`" for name in self._names.get(buffer.name, ()))
+        words = f"{size(buffer.bytes):>9}  {shape}, {_KINDS[buffer.kind]}{named and f' {named}'}"
+        if buffer.padding is not None and buffer.padding >= 1.1:
+            words += f", {buffer.padding:.3g} times its elements' size by padding"
+        node = self._operations.get(self._mark(buffer), -1)
+        return words + (_operation_phrase(self._nodes[node]) if node >= 0 else "")
+
+    def _mark(self, buffer: Buffer) -> Mark:
+        """The mark of the operation that gives a value; empty if it has none."""
+        instruction = self._module.by_name.get(buffer.instruction) if self._module is not None else None
+        return () if instruction is None or instruction.mark is None else instruction.mark
+
+
+def _operation_phrase(node: Node) -> str:
+    """Which operation of the user's gives a value, and its line."""
+    where = f", {node.place.label}: {node.place.text.strip()}" if node.place is not None else ""
+    return f" ({node.name}{where})"

@@ -1,0 +1,313 @@
+"""The peak of this machine, measured: the roof under which kernels are drawn."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from lazynb import jax_compat as jc
+from lazynb.user_code import text_format
+from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
+from lazynb.xla.hlo.clusters import Cluster, Value
+from lazynb.xla.hlo.module import Module
+from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
+from lazynb.xla.hlo.shapes import memory_space, parse_arrays, shape_bytes, tuple_parts
+from lazynb.xla.targets.target_chip import Chip
+
+# ---- Estimates: how long each kernel takes on the chip, by the chip's own compiler ------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Estimate:
+    """How long one execution of a kernel takes.
+
+    Attributes:
+      cycles: of the chip's clock.
+      source: who says so.
+    """
+
+    cycles: int
+    source: str = "estimated by the chip's own compiler"
+
+
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+
+
+def estimates(module: Module, names: Sequence[str]) -> dict[str, Estimate]:
+    """Those that stand in the optimised ``module``, of the kernels ``names``: those of TPUs' fusions. Other
+    compilers write none."""
+    found = {}
+    for name in names:
+        match = _CYCLES.search(module.by_name[name].text)
+        if match is not None and int(match[1]):
+            found[name] = Estimate(int(match[1]))
+    return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MachinePeak:
+    """Measured peak of a device. What could not be measured is None.
+
+    Attributes:
+      flops: float32 operations a second, of a matrix product.
+      bandwidth: bytes a second, of a sum over arrays larger than the last cache.
+      text: how they were measured.
+      cache: bytes of the largest processor cache, as the system says; None if it does not, or it is no CPU.
+    """
+
+    flops: float | None
+    bandwidth: float | None
+    text: str
+    cache: int | None = None
+
+
+def measured_peak(device: Any = None) -> MachinePeak:
+    """Measures what ``device`` (a ``jax.Device``; the default device if None) reaches; once a process, in
+    about a second.
+
+    The measurement runs at once in lazy mode too. It leaves no trace in lazynb's records or in a persistent
+    compilation cache.
+    """
+    with _lock:
+        return _measured(jc.default_device() if device is None else device)
+
+
+_lock = threading.Lock()
+SECONDS = 0.3
+"""How long each of the two is repeated."""
+FIRST_SIZE, LARGEST_SIZE = 1024, 16384
+"""Rows of the matrices: doubled until one product takes long enough to be measured well."""
+LEAST_SECONDS = 0.004
+MIN_ARRAY, MAX_ARRAY = 64 << 20, 1 << 30
+"""Bytes of an array for the bandwidth."""
+
+
+@functools.cache
+def _measured(device: Any) -> MachinePeak:
+    with _default_jax_settings():
+        flops, size = _none_if_it_fails(lambda: _matmul_rate(device))
+        bandwidth, length = _none_if_it_fails(lambda: _triad_bandwidth(device))
+    product = "no operations a second: the product did not run"
+    if flops:
+        product = f"float32 product of two {size}x{size} matrices"
+    triad = "no bandwidth: the sum did not run"
+    if bandwidth:
+        triad = f"a + 0.5 * b over arrays of {text_format.size(length)}, two read and one written"
+    where = f"{_name(device)}, JAX {jax.__version__}"
+    cache = (_last_cache() or None) if device.platform == "cpu" else None
+    text = f"measured here ({where}), best of several runs: {product}; {triad}"
+    return MachinePeak(flops, bandwidth, text, cache)
+
+
+def _name(device: Any) -> str:
+    """The kind of a device; for a processor with the number of threads."""
+    if device.platform != "cpu":
+        return str(device.device_kind)
+    if hasattr(os, "sched_getaffinity"):
+        threads: int | None = len(os.sched_getaffinity(0))
+    else:
+        threads = os.cpu_count()
+    return f"{device.device_kind}, {threads} threads"
+
+
+@contextlib.contextmanager
+def _default_jax_settings() -> Iterator[None]:
+    """Runs its body at once, compiled, in 32-bit mode and without the user's cache, whatever the caller's
+    settings."""
+    with (
+        jc.settings_preserved(),
+        jc.set_current_trace(jc.eval_trace),
+        jc.running_settings(False),
+        jc.no_cache(),
+    ):
+        yield
+
+
+def _none_if_it_fails(measure: Callable[[], tuple[float, int]]) -> tuple[float | None, int]:
+    """What ``measure`` gives; ``(None, 0)`` if the device cannot run it, for too little memory, say."""
+    try:
+        return measure()
+    except (RuntimeError, MemoryError):
+        return None, 0
+
+
+def _fastest_run(run: Callable[[], Any], seconds: float = SECONDS) -> float:
+    """Seconds of the fastest of at least three runs. A run before them, which touches memory for the first
+    time, is not counted."""
+    jax.block_until_ready(run())
+    times: list[float] = []
+    while len(times) < 3 or sum(times) < seconds:
+        start = time.perf_counter()
+        jax.block_until_ready(run())
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def _matmul_rate(device: Any) -> tuple[float, int]:
+    """Operations a second and rows of the matrices."""
+    size = FIRST_SIZE
+    run = _product(size, device)
+    while _fastest_run(run, 0.0) < LEAST_SECONDS and size < LARGEST_SIZE:
+        size *= 2
+        run = _product(size, device)
+    return 2 * size**3 / _fastest_run(run), size
+
+
+def _product(size: int, device: Any) -> Callable[[], Any]:
+    matrix = jax.device_put(np.full((size, size), 1 / size, np.float32), device)
+    product = jax.jit(lambda x: x @ x).lower(matrix).compile()
+    return lambda: product(matrix)
+
+
+def _triad_bandwidth(device: Any) -> tuple[float, int]:
+    """Bytes a second and bytes of one array. The result is written over the first operand: fresh memory would
+    be measured with the time that the operating system takes to hand it out."""
+    length = MAX_ARRAY // 4
+    if device.platform == "cpu":
+        length = min(max(MIN_ARRAY, 2 * _last_cache()), MAX_ARRAY)
+    array = np.ones(length // 4, np.float32)
+    held, other = [jax.device_put(array, device)], jax.device_put(array * 1e-3, device)
+    triad = jax.jit(lambda a, b: a + 0.5 * b, donate_argnums=0).lower(held[0], other).compile()
+
+    def run() -> Any:
+        held[0] = triad(held[0], other)
+        return held[0]
+
+    return 3 * length / _fastest_run(run), length
+
+
+def _last_cache() -> int:
+    """Bytes of the largest processor cache; 0 if the system does not say."""
+    sizes = [0]
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        with contextlib.suppress(OSError, ValueError):
+            text = path.read_text().strip()
+            sizes.append(int(text.rstrip("KMG")) << _SHIFTS.get(text[-1], 0))
+    return max(sizes)
+
+
+_SHIFTS = {"K": 10, "M": 20, "G": 30}
+
+
+# ---- What a kernel takes at least on a chip that is not here: by its published figures, nothing measured
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RooflineBound:
+    """What one execution of a kernel takes at least.
+
+    Attributes:
+      seconds: the larger of the two times.
+      limit: ``memory`` or ``arithmetic``: which of the two it is.
+      moved: bytes that it reads and writes in the chip's own memory, each array as a whole.
+      matrix: operations of its products of matrices and its convolutions; None if nobody knows.
+      peak: the published rate, operations a second: that of the type that it multiplies, else the highest.
+    """
+
+    seconds: float
+    limit: str
+    moved: int
+    matrix: float | None
+    peak: float
+
+
+def bounds_of(
+    module: Module, clusters: Sequence[Cluster], costs: Mapping[str, Cost], chip: Chip
+) -> dict[str, RooflineBound]:
+    """By cluster, what it takes at least. Loops around clusters have none; of a transfer, its start takes its
+    reads and its end its writes."""
+    products = _matmuls_of_clusters(module, clusters)
+    figures = kernel_costs(module, [name for names in products.values() for name in names])
+    bounds = {}
+    for cluster in clusters:
+        if cluster.kind != "control":
+            own = {name: figures[name] for name in products[cluster.name]}
+            bounds[cluster.name] = _bound(module, cluster, costs.get(cluster.name), own, chip)
+    return bounds
+
+
+def _bound(
+    module: Module, cluster: Cluster, cost: Cost | None, products: Mapping[str, Cost], chip: Chip
+) -> RooflineBound:
+    bytes_ = bytes_moved(cluster)
+    in_memory = bytes_ / chip.bandwidth
+    rates = {name: peak_of(chip, _operand_type(module, name)) for name in products}
+    flops = (cost.flops or 0.0) if cost is not None else 0.0
+    multiplying = sum((each.flops or 0.0) / rates[name] for name, each in products.items())
+    computing = max(multiplying, flops / max(chip.peak.values()))
+    return RooflineBound(
+        seconds=max(in_memory, computing),
+        limit="arithmetic" if computing > in_memory else "memory",
+        moved=bytes_,
+        matrix=_matmul_flops(cluster, products),
+        peak=max(rates.values(), default=max(chip.peak.values())),
+    )
+
+
+def _matmul_flops(cluster: Cluster, products: Mapping[str, Cost]) -> float | None:
+    """Operations in products of matrices; None if a library or XLA's analysis does not tell."""
+    figures = [each.flops for each in products.values()]
+    if cluster.kind == "library" or None in figures:
+        return None
+    return sum(filter(None, figures))
+
+
+def bytes_moved(cluster: Cluster) -> int:
+    """Bytes that a cluster reads and writes in the device's own memory, each array as a whole."""
+    values: list[Value] = []
+    if not cluster.opcode.endswith(("-done", "-update")):  # what these read is what their start gave
+        values += cluster.inputs
+    if not cluster.opcode.endswith("-start"):  # what this gives is written when it is done
+        values += cluster.outputs
+    return sum(map(sum, map(_in_memory, values)))
+
+
+def bytes_written(cluster: Cluster) -> list[int]:
+    """Bytes of each array that a cluster writes in the device's own memory."""
+    return [size for value in cluster.outputs for size in _in_memory(value)]
+
+
+def _in_memory(value: Value) -> list[int]:
+    """Bytes of the arrays of ``value`` that lie in the device's own memory, not in one on the chip."""
+    arrays_ = tuple_parts(value.shape) or [value.shape]
+    return [shape_bytes(array) for array in arrays_ if memory_space(array) == 0]
+
+
+def peak_of(chip: Chip, dtype: str) -> float:
+    """The highest published rate at which ``chip`` multiplies matrices of ``dtype``, operations a second.
+
+    That of a type without one is the chip's highest: a bound, not an estimate.
+    """
+    if dtype.startswith("f8"):
+        dtype = "f8"
+    rates = [chip.peak[name] for name in (dtype, "tf32" if dtype == "f32" else dtype) if name in chip.peak]
+    return max(rates) if rates else max(chip.peak.values())
+
+
+def _matmuls_of_clusters(module: Module, clusters: Sequence[Cluster]) -> dict[str, list[str]]:
+    """By cluster, the products of matrices and the convolutions in it."""
+    return {
+        cluster.name: [name for name in cluster.instructions if module.by_name[name].opcode in _PRODUCTS]
+        for cluster in clusters
+    }
+
+
+def _operand_type(module: Module, name: str) -> str:
+    """The type of the elements that a product multiplies."""
+    instruction = module.by_name[name]
+    operand = module.computations[instruction.computation].instructions[instruction.operands[0]]
+    return next((dtype for dtype, _, _ in parse_arrays(operand.shape)), "")
+
+
+_PRODUCTS = opcodes_of(OpcodeKind.PRODUCT)

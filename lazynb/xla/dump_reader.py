@@ -1,0 +1,281 @@
+"""Code: what the compiler made of one kernel, from HLO to machine code, as far as it wrote that down."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lazynb.running.compiler_dump import Dump
+from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
+from lazynb.xla.hlo.clusters import Cluster, find_clusters
+from lazynb.xla.hlo.module import Instruction, Module, parse
+from lazynb.xla.hlo.pass_history import PassHistory
+from lazynb.xla.hlo.passes import Pass, first_module_text, read_passes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KernelCode:
+    """What the compiler made of a kernel. Each text is empty where there is none.
+
+    Attributes:
+      hlo: its instruction and the computations that it calls, without metadata.
+      facts: what is known of how it runs, in pairs: ``("grid", "2048 × 1 × 1")``.
+      language: of ``assembly``.
+      assembly: for the machine: PTX on a GPU.
+      llvm: LLVM IR, as optimised.
+      note: what is missing, and why.
+    """
+
+    hlo: str
+    facts: tuple[tuple[str, str], ...] = ()
+    language: str = ""
+    assembly: str = ""
+    llvm: str = ""
+    note: str = ""
+
+
+def kernel_code(module: Module, cluster: Cluster, platform: str, dump: Dump | None) -> KernelCode:
+    """The code of ``cluster``.
+
+    Arguments:
+      dump: what the compiler wrote down; None if that is gone.
+    """
+    instruction = module.by_name[cluster.name]
+    hlo = _hlo(module, instruction)
+    if platform == "tpu":
+        note = "XLA:TPU writes down no code of the machine: this is its plan for the kernel."
+        return KernelCode(hlo, facts=tuple(_tpu_facts(instruction)), note=note)
+    if dump is None or not dump.exists:
+        return KernelCode(hlo, note="The compiler's files are gone: the program came from a cache.")
+    if platform in ("cuda", "gpu", "rocm"):
+        return _gpu(hlo, cluster, dump)
+    llvm = _file_containing(dump, "*.ir-with-opt.ll", f"@{cluster.name}(")
+    note = "" if llvm else "XLA:CPU wrote no LLVM IR of it down: only HLO is known."
+    return KernelCode(hlo, llvm=llvm, note=note)
+
+
+def _hlo(module: Module, instruction: Instruction) -> str:
+    """The instruction and the computations that it calls, callees first."""
+    wanted: dict[str, None] = {}
+    waiting = list(instruction.calls)
+    while waiting:
+        name = waiting.pop()
+        if name not in wanted:
+            wanted[name] = None
+            for inner in module.computations[name].instructions.values():
+                waiting += inner.calls
+    texts = []
+    for name in reversed(wanted):
+        lines = [
+            f"  {'ROOT ' * each.root}%{each.name} = {_without_backend_config(each.plain)}"
+            for each in module.computations[name].instructions.values()
+        ]
+        texts.append("\n".join([f"%{name} {{", *lines, "}"]))
+    return "\n\n".join([*texts, f"%{instruction.name} = {_without_backend_config(instruction.plain)}"])
+
+
+def _without_backend_config(line: str) -> str:
+    """A line without the plan of the backend, which is told in facts."""
+    return line.partition(", backend_config=")[0]
+
+
+# ---- GPU ---------------------------------------------------------------------------------------------------
+
+_THUNK = re.compile(
+    r"^\s*(\d+): \w+\s+\[[^\]]*\] (\S+) grid: \[([\d, ]+)\] threads: \[([\d, ]+)\]\s+shared_memory: (\d+)",
+    re.M,
+)
+_ANNOTATION = re.compile(r'profile_annotation: "([^"]*)"\s+thunk_id: (\d+)\s+\}\s+thunk_kind: "k(\w+)"')
+
+
+def _gpu(hlo: str, cluster: Cluster, dump: Dump) -> KernelCode:
+    metadata = dump.text("*.thunk_metadata.txt")
+    launches = {int(number): rest for number, *rest in _THUNK.findall(dump.text("*.thunk_sequence.txt"))}
+    thunks = {name: (int(id_), kind) for name, id_, kind in _ANNOTATION.findall(metadata)}
+    number, kind = thunks.get(cluster.name, (-1, ""))
+    launch = launches.get(number)
+    if launch is None:
+        as_ = f" (it runs as {kind})" if kind else ""
+        return KernelCode(
+            hlo, note=f"XLA:GPU launches no kernel of its own making for it{as_}: only HLO is known."
+        )
+    kernel, grid, threads, shared = launch
+    facts = (
+        ("kernel", kernel),
+        ("grid", _dimensions(grid)),
+        ("threads of a block", _dimensions(threads)),
+        ("shared memory of a block", f"{int(shared):,} bytes"),
+    )
+    assembly = _file_containing(dump, "*.ptx", f".entry {kernel}(")
+    llvm = _file_containing(dump, "*.ir-with-opt.ll", f"@{kernel}(")
+    note = "Compiled without the GPU: the sizes of tiles are defaults, which tuning on the chip may change."
+    return KernelCode(
+        hlo, facts, "PTX", assembly, llvm, note if "{" in assembly else f"{note} It has no PTX."
+    )
+
+
+def _dimensions(sizes: str) -> str:
+    return " × ".join(size.strip() for size in sizes.split(","))
+
+
+def _file_containing(dump: Dump, pattern: str, sign: str) -> str:
+    """The first file that has ``sign`` in it: what defines a kernel."""
+    for path in dump.files(pattern):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if sign in text:
+            return text
+    return ""
+
+
+# ---- TPU ---------------------------------------------------------------------------------------------------
+
+_BOUNDS = {
+    "input_window_bounds": "window of the input",
+    "kernel_window_bounds": "window of the kernel",
+    "output_window_bounds": "window of the result",
+    "iteration_bounds": "turns",
+}
+
+
+def _tpu_facts(instruction: Instruction) -> list[tuple[str, str]]:
+    """What XLA:TPU wrote beside a kernel: estimate, windows, the memory on the chip that it works in."""
+    config = _config(instruction)
+    windows: Mapping[str, Any] = config.get("window_config", {})
+    facts = []
+    if "estimated_cycles" in windows:
+        facts.append(("estimated cycles", f"{int(windows['estimated_cycles']):,}"))
+    for key, words in _BOUNDS.items():
+        if windows.get(key):
+            facts.append((words, " × ".join(windows[key])))
+    for used in config.get("used_scoped_memory_configs", ()):
+        if int(used.get("size", 0)):
+            place = "VMEM" if used.get("memory_space") == "1" else f"memory {used.get('memory_space')}"
+            facts.append((f"scoped {place}", f"{int(used['size']):,} bytes"))
+    emitter = config.get("convolution_algorithm_config", {}).get("emitter")
+    return [*facts, ("emitter", emitter)] if emitter else facts
+
+
+def _config(instruction: Instruction) -> dict[str, Any]:
+    """The ``backend_config`` of an instruction; empty if it has none that is JSON."""
+    _, found, text = instruction.text.partition(", backend_config=")
+    if not found or not text.startswith("{"):
+        return {}
+    try:
+        config, _ = json.JSONDecoder().raw_decode(text)
+    except ValueError:
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+# ---- The reader of what XLA writes down, which reads while XLA still compiles -----------------------------
+# Its passes over HLO take about a quarter of a compilation; making machine code of the result is the rest, in
+# which Python only waits. What the passes did is worked out then, so that an inspector costs little beside
+# the compilation.
+
+_INTERVAL = 0.002  # seconds between looks
+
+
+@dataclasses.dataclass(frozen=True)
+class DumpContents:
+    """What a dump says.
+
+    Attributes:
+      before: HLO before the first pass; empty if XLA wrote none.
+      passes: those that changed the module.
+      optimised: the module after the last; None if XLA wrote none.
+      history: the program's way through the passes; None if it cannot be followed.
+      clusters: of the optimised module.
+      costs: of the clusters, by name; None if it was not worked out.
+    """
+
+    before: str
+    passes: Sequence[Pass]
+    optimised: Module | None
+    history: PassHistory | None
+    clusters: list[Cluster] = dataclasses.field(default_factory=list)
+    costs: dict[str, Cost] | None = None
+
+    def history_to(self, module: Module) -> PassHistory | None:
+        """The history that ends in ``module``, the optimised module as JAX prints it: newer releases print
+        parts of results in another way than they dump them."""
+        if self.history is None or self.history.last.by_name.keys() == module.by_name.keys():
+            return self.history
+        return _history(self.before, self.passes, module)
+
+
+def read_dump(dump: Dump) -> DumpContents:
+    """Reads a dump; what cannot be read is absent."""
+    try:
+        before, passes, text = (
+            first_module_text(dump),
+            read_passes(dump),
+            dump.text("*after_optimizations.txt"),
+        )
+    except OSError:  # the directory vanished meanwhile
+        return DumpContents("", [], None, None)
+    try:
+        optimised = parse(text)
+        clusters = find_clusters(optimised)
+        costs = None
+        if not dump.elsewhere:  # XLA's analysis of another chip's HLO may end the process
+            costs = kernel_costs(optimised, [cluster.name for cluster in clusters])
+    except ValueError:
+        return DumpContents(before, passes, None, None)
+    return DumpContents(before, passes, optimised, _history(before, passes, optimised), clusters, costs)
+
+
+def _history(before: str, passes: Sequence[Pass], optimised: Module) -> PassHistory | None:
+    if not before:
+        return None
+    history = PassHistory(before, passes, optimised)
+    try:
+        history.lineage  # noqa: B018
+    except ValueError:  # a file was cut off
+        return None
+    return history
+
+
+class DumpReader:
+    """Reads a dump in a thread, as soon as XLA's passes are done."""
+
+    def __init__(self, dump: Dump):
+        self._dump = dump
+        self._done = threading.Event()
+        self._read: DumpContents | None = None
+        self._sizes: dict[str, int] = {}  # of the files that were read
+        self._thread = threading.Thread(target=self._follow, name="lazynb-reading", daemon=True)
+        self._thread.start()
+
+    def _follow(self) -> None:
+        """Waits until the passes are done or the compilation is over (it may have failed), and reads."""
+        with contextlib.suppress(OSError):  # the directory may vanish meanwhile
+            while not self._dump.files("*after_optimizations-*.txt") and not self._done.wait(_INTERVAL):
+                pass
+            if self._dump.files("*after_optimizations.txt"):
+                self._sizes = _sizes(self._dump)
+                self._read = read_dump(self._dump)
+
+    def result(self) -> DumpContents:
+        """What the dump says. To be asked when the compilation is over."""
+        self._done.set()
+        self._thread.join()
+        sizes = _sizes(self._dump)
+        was_partial = bool(sizes) and sizes != self._sizes  # a file was read before all of it was written
+        if self._read is None or was_partial:
+            self._sizes, self._read = sizes, read_dump(self._dump)
+        return self._read
+
+
+def _sizes(dump: Dump) -> dict[str, int]:
+    """Bytes of each file that :func:`read` reads."""
+    sizes = {}
+    for file in dump.files("*.txt"):
+        if "after_optimizations-" not in file.name:
+            with contextlib.suppress(OSError):  # it vanished
+                sizes[file.name] = file.stat().st_size
+    return sizes

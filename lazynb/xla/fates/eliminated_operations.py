@@ -1,0 +1,325 @@
+"""The fate of operations whose mark, or whose work, did not arrive in the optimised module."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Container, Sequence
+from functools import cached_property
+
+from lazynb.xla.evidence import ABSENT_IN_FIRST_PASS, INFERRED, Fate
+from lazynb.xla.fates.operation_clusters import ClusterIndex
+from lazynb.xla.hlo import pass_history
+from lazynb.xla.hlo.module import Instruction, Mark, Module
+from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
+from lazynb.xla.hlo.pass_history import DATA_ARRANGING, PassHistory, equal_instructions
+from lazynb.xla.program_origins import OperationGraph
+
+
+class EliminationTracker:
+    """Follows what vanished through the passes."""
+
+    def __init__(
+        self,
+        history: PassHistory,
+        cluster_index: ClusterIndex,
+        graph: OperationGraph,
+        unentered: Container[Mark] = (),
+    ):
+        """
+        Arguments:
+          unentered: the marks of operations that no argument of the program enters.
+        """
+        self._history = history
+        self._unentered = unentered
+        self._graph = graph
+        self._cluster_index = cluster_index
+        self._equal: dict[int, dict[str, int]] = {}
+
+    def fate(self, mark: Mark) -> Fate:
+        """What became of an operation of which no instruction that does work bears the mark at the end."""
+        if self._arrived(mark):
+            return self._cluster_index.fate(mark)
+        if not self._history.opcodes.get(mark):
+            return self._lowered_away(mark)
+        clusters = tuple(self._cluster_index.clusters(mark))
+        fate = self._followed(mark)
+        if not self._needs_input(mark) and (fate.kind != "cancelled" or fate.by in ("", _FOLDING)):
+            text = "folded to a constant: no input of the program is in it"
+            return Fate("folded", text, clusters=clusters)
+        if fate.kind == "cancelled" and fate.by == "reshape-decomposer":
+            text = "no work: another name for the same bytes (`reshape-decomposer`)"
+            fate = Fate("cancelled", text, by=fate.by)
+        passed = [name for name in clusters if name not in fate.clusters]
+        if fate.kind == "fused" and passed:
+            text = f"{fate.text}, and passed on in what reads it"
+            fate = dataclasses.replace(fate, clusters=(*fate.clusters, *passed), text=text)
+        if fate.kind == "cancelled" and clusters:
+            text = f"what is left of it: {fate.text}"
+            fate = dataclasses.replace(self._cluster_index.fate(mark), followed=False, text=text)
+        return fate
+
+    def _arrived(self, mark: Mark) -> bool:
+        """Whether what does the operation's work is in the optimised module."""
+        instructions = self._cluster_index.instructions(mark)
+        if self._needs_input(mark):  # its mark may be on constants of what became of others
+            is_constant = self._cluster_index.dataflow.is_constant
+            instructions = [one for one in instructions if not is_constant(one)]
+        if any(instruction.opcode not in DATA_ARRANGING for instruction in instructions):
+            return True
+        if self._hard(mark):
+            return False
+        return any(instruction.opcode != "constant" for instruction in instructions)
+
+    def _hard(self, mark: Mark) -> set[str]:
+        """The opcodes that do the operation's work; none if it only arranges values."""
+        return self._history.opcodes.get(mark, set()) - DATA_ARRANGING - {"call"}
+
+    def _lowered_away(self, mark: Mark) -> Fate:
+        """The fate of an operation that no instruction in the first module bears the mark of.
+
+        StableHLO's constants, and what only spreads them, become HLO without their scopes.
+        """
+        if mark in self._unentered and not any(map(self._hard, self._graph.before(mark))):
+            text = "folded to a constant: no input of the program is in it"
+            return Fate("folded", text, INFERRED, followed=False)
+        text = "simplified away before XLA's first pass: no HLO instruction was made of it"
+        if self._unmarked_at_first:
+            return Fate("cancelled", text, INFERRED, by="lowering", followed=False)
+        return Fate("cancelled", text, ABSENT_IN_FIRST_PASS, by="lowering")
+
+    @cached_property
+    def _unmarked_at_first(self) -> bool:
+        """Whether the first module has work of which nothing tells the operation."""
+        for instruction in self._history.module(0):
+            if instruction.opcode not in DATA_ARRANGING and not self._history.first[instruction.name]:
+                return True
+        return False
+
+    def _needs_input(self, mark: Mark) -> bool:
+        """Whether an argument of the program enters the operation."""
+        if mark in self._graph.constants:
+            return False
+        module = self._history.module(0)
+        waiting = list(self._history.at_first.get(mark, ()))
+        seen: set[str] = set()
+        while waiting:
+            instruction = module.by_name[waiting.pop()]
+            if instruction.opcode == "parameter":
+                callers = self._callers(instruction, mark)
+                if not callers:
+                    return True
+                waiting.extend(name for one in callers for name in one.operands)
+            waiting.extend(name for name in instruction.operands if name not in seen)
+            seen.update(instruction.operands)
+        return False
+
+    def _callers(self, parameter: Instruction, mark: Mark) -> Sequence[Instruction]:
+        """What gives a parameter of the first module its value: of several calls of one function those that
+        ``mark`` is inside of."""
+        callers = self._history.module(0).all_callers.get(parameter.computation, ())
+        first = self._history.first
+        around = [one for one in callers if any(mark[: len(each)] == each for each in first[one.name])]
+        return around or callers
+
+    def _moved(self, mark: Mark, index: int, names: set[str]) -> Fate | None:
+        """The fate of work that pass ``index`` removed, if XLA put it at another place, under the mark of an
+        operation that never was such work. That operation reads this one, or is read by it, with none of them
+        between. Returns None if there is no such place."""
+        for since, work in ((index, names), (0, self._work(0, mark))):
+            moved = pass_history.moved_instructions(self._history, since, index, work)
+            clusters = self._places(mark, moved)
+            if clusters:
+                opcodes = {self._history.last.by_name[name].opcode for name in moved}
+                what = " and ".join(f"`{opcode}`" for opcode in sorted(opcodes))
+                text = f"XLA moved it: its {what} is done at another place"
+                return Fate("fused", text, clusters=tuple(clusters), followed=False)
+        return None
+
+    def _places(self, mark: Mark, names: set[str]) -> dict[str, None]:
+        """The clusters of those of ``names`` that may do the work of an operation."""
+        clusters: dict[str, None] = {}
+        for opcode in sorted(self._hard(mark)):
+            places: dict[Mark, list[str]] = {}
+            for other, instruction, cluster in self._unexplained.get(opcode, ()):
+                if instruction.name in names and self._may_be(instruction, mark):
+                    places.setdefault(other, []).append(cluster)
+            for other in [mark] if mark in places else self._graph.nearest(list(places), mark):
+                clusters.update(dict.fromkeys(places[other]))
+        return clusters
+
+    def _may_be(self, instruction: Instruction, mark: Mark) -> bool:
+        """Whether an instruction may do the work of an operation: nothing else enters it, but where it moves
+        elements: XLA moves them later."""
+        entering = self._cluster_index.dataflow.arguments[instruction.name]
+        if self._graph.enters(entering, mark):
+            return True
+        return instruction.opcode in _MOVING and not self._graph.arguments.get(mark, 0) & ~entering
+
+    @cached_property
+    def _unexplained(self) -> dict[str, list[tuple[Mark, Instruction, str]]]:
+        """By opcode, an operation, an instruction of it and its cluster, where the operation was none such at
+        first; if nothing says whose it is, the operations of what it reads and is read by."""
+        module = self._history.last
+        places: dict[str, list[tuple[Mark, Instruction, str]]] = {}
+        for instruction in module:
+            cluster = self._cluster_index.cluster(instruction.name)
+            if cluster is None or module.is_applied(instruction.computation):
+                continue
+            if not self._is_explained(instruction):
+                lineage = self._history.lineage
+                for mark in lineage.get(instruction.name) or self._beside(instruction):
+                    places.setdefault(instruction.opcode, []).append((mark, instruction, cluster))
+        return places
+
+    def _beside(self, instruction: Instruction) -> set[Mark]:
+        """The operations of what an instruction reads and is read by."""
+        computation = self._history.last.computations[instruction.computation]
+        beside = [*instruction.operands, *(user.name for user in computation.users[instruction.name])]
+        if instruction.root:
+            caller = self._history.last.callers.get(instruction.computation)
+            beside += [user.name for user in self._users(caller)]
+        return {mark for name in beside for mark in self._history.lineage.get(name, ())}
+
+    def _users(self, instruction: Instruction | None) -> Sequence[Instruction]:
+        if instruction is None:
+            return ()
+        return self._history.last.computations[instruction.computation].users[instruction.name]
+
+    def _is_explained(self, instruction: Instruction) -> bool:
+        """Whether an operation behind an instruction of the optimised module had such an opcode at first."""
+        history = self._history
+        marks = history.lineage.get(instruction.name, ())
+        return any(instruction.opcode in history.applied_opcodes.get(mark, ()) for mark in marks)
+
+    # ---- pass by pass --------------------------------------------------------------------------------------
+
+    def _followed(self, mark: Mark) -> Fate:
+        indices = [index for index in range(len(self._history)) if self._work(index, mark)]
+        if not indices:
+            return self._vanished(mark, 0, set(self._history.at_first[mark]))
+        return self._vanished(mark, indices[-1], self._work(indices[-1], mark))
+
+    def _work(self, index: int, mark: Mark) -> set[str]:
+        """What bears the mark and does work; all that bears it if the operation never did any. What a
+        reduction does with each pair of elements is part of the reduction."""
+        module = self._history.module(index)
+        marked = [module.by_name[name] for name in self._history.marked(index, mark)]
+        if self._hard(mark):
+            marked = [one for one in marked if one.opcode not in DATA_ARRANGING]
+        standing = [one for one in marked if not module.is_applied(one.computation)]
+        return {one.name for one in standing}
+
+    def _vanished(self, mark: Mark, index: int, names: set[str]) -> Fate:
+        """The fate of what ``names`` were. Module ``index`` has them, and the next has them no longer under
+        their mark."""
+        while index < len(self._history.passes):
+            outcome = self._outcome(index, names)
+            if not outcome:
+                by = self._history.passes[index].name
+                outcome = Fate("cancelled", f"nothing reads it any more: `{by}` removed it", by=by)
+            if isinstance(outcome, Fate):
+                moved = self._moved(mark, index, names) if outcome.kind == "cancelled" else None
+                return moved or outcome
+            names, index = outcome, index + 1
+        return self._unmarked(mark, names)
+
+    def _outcome(self, index: int, names: set[str]) -> Fate | set[str]:
+        """What one pass did: a fate, or the unmarked instructions that stand for the operation now."""
+        before, after = self._history.module(index), self._history.module(index + 1)
+        match = self._history.match(index)
+        ends = [name for name in sorted(names) if not _is_read_by(before, name, names)]
+        same = {other for name in ends for other in match.same.get(name, ())}
+        if same:
+            return _without_mark(after, same) or self._joined(index, ends, same)
+        kept = _without_mark(after, names & after.by_name.keys())
+        if kept:
+            return kept
+        taken = [other for name in ends for other in match.instead.get(name, ())]
+        if taken:
+            return self._replaced(before, after, taken, self._history.passes[index].name)
+        return set()
+
+    def _joined(self, index: int, ends: Sequence[str], same: set[str]) -> Fate:
+        """The fate if another operation's instruction is read in its place: an equal one, or one that does
+        the work of both."""
+        by = self._history.passes[index].name
+        if index not in self._equal:
+            self._equal[index] = equal_instructions(self._history.module(index))
+        numbers = self._equal[index]
+        mark = self._history.module(index + 1).by_name[min(same)].mark
+        others = self._history.marked(index, mark) if mark is not None else set()
+        if not {numbers[end] for end in ends}.isdisjoint(numbers[name] for name in others):
+            text = f"equal to another operation: one of the two is kept (`{by}`)"
+            return Fate("merged", text, merged_with=mark, by=by)
+        return _combined_fate(mark, by)
+
+    @staticmethod
+    def _replaced(before: Module, after: Module, names: Sequence[str], by: str) -> Fate | set[str]:
+        """What is known of an operation in whose place ``names`` of the module after a pass are read."""
+        others = [after.by_name[name] for name in names]
+        if all(is_constant(after, name) for name in names):
+            return Fate("folded", f"folded to a constant (`{by}`)", by=by)
+        if all(name in before.by_name for name in names):
+            what = others[0].scope.rpartition("/")[2] or others[0].opcode
+            text = f"`{by}` removed it: what read it now reads `{what}`"
+            return Fate("cancelled", text, merged_with=others[0].mark, by=by, followed=False)
+        marks = [other.mark for other in others if other.mark is not None]
+        if marks:
+            return _combined_fate(marks[0], by)
+        return set(names)
+
+    def _unmarked(self, mark: Mark, names: set[str]) -> Fate:
+        """The fate of what arrived in the optimised module under no mark; what bears the mark there and
+        serves others is none of it."""
+        last = self._history.last
+        serving = {one.name for one in self._cluster_index.instructions(mark)}
+        names = {
+            name for name in names & last.by_name.keys() if last.by_name[name].mark is None or name in serving
+        }
+        names |= self._copies(serving)
+        holders = map(self._cluster_index.cluster, sorted(names))
+        clusters = tuple(dict.fromkeys(holder for holder in holders if holder is not None))
+        if clusters:
+            text = "XLA wrote it anew without its mark; found by what reads it"
+            return Fate("fused", text, clusters=clusters, followed=False)
+        if names and all(name in last.by_name and is_constant(last, name) for name in names):
+            return Fate("folded", "folded to a constant", followed=False)
+        text = "no work is left of it, only another name for the same bytes"
+        return Fate("cancelled", text, followed=False)
+
+    def _copies(self, names: set[str]) -> set[str]:
+        """What copies ``names`` without a mark: the work of what was made another view of the same bytes."""
+        dataflow, by_name = self._cluster_index.dataflow, self._history.last.by_name
+        readers = [reader for name in names for reader in dataflow.readers(by_name[name])]
+        copies = [one for one in readers if isinstance(one, Instruction) and one.opcode == "copy"]
+        return {one.name for one in copies if one.mark is None}
+
+
+def _is_read_by(module: Module, name: str, readers: set[str]) -> bool:
+    """Whether one of ``readers`` has the instruction ``name`` as an operand."""
+    computation = module.computations[module.by_name[name].computation]
+    return any(user.name in readers for user in computation.users[name])
+
+
+def _without_mark(module: Module, names: set[str]) -> set[str]:
+    return {name for name in names if module.by_name[name].mark is None}
+
+
+def _combined_fate(mark: Mark | None, by: str) -> Fate:
+    """The fate if one instruction does the work of the operation and of the one with ``mark``."""
+    text = f"`{by}` made one instruction of it and another operation"
+    return Fate("cancelled", text, merged_with=mark, by=by, followed=False)
+
+
+_FOLDING = "constant_folding"
+_MOVING = opcodes_of(OpcodeKind.MOVEMENT) | opcodes_of(Trait.SAME_VALUES)
+_SPREADING = opcodes_of(Trait.SPREADS)
+
+
+def is_constant(module: Module, name: str) -> bool:
+    """Whether an instruction is a constant, or a constant spread out."""
+    one = module.by_name[name]
+    computation = module.computations[one.computation]
+    while one.opcode in _SPREADING:
+        one = computation.instructions[one.operands[0]]
+    return one.opcode in ("constant", "iota")

@@ -1,0 +1,163 @@
+"""The assignment of fates: what became of every recorded operation, exactly one fate each.
+
+An operation is followed by its mark, the number that JAX writes into the name scope of every instruction made
+from it. If the mark is in the optimised module, that module says what happened. If it vanished, or the work
+that it was for, the modules before and after each pass say it (:mod:`lazynb.xla.hlo.pass_history`,
+:mod:`lazynb.xla.fates.eliminated_operations`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
+
+from lazynb.xla.dump_reader import DumpContents
+from lazynb.xla.evidence import (
+    COMPILER as COMPILER,
+    DEAD as DEAD,
+    INFERRED as INFERRED,
+    VERIFIED as VERIFIED,
+    Fate as Fate,
+)
+from lazynb.xla.fates.eliminated_operations import EliminationTracker
+from lazynb.xla.fates.operation_clusters import ClusterIndex
+from lazynb.xla.hlo.clusters import Cluster
+from lazynb.xla.hlo.dataflow import InstructionFlow
+from lazynb.xla.hlo.module import Mark, Module
+from lazynb.xla.hlo.pass_history import PassHistory
+from lazynb.xla.program_origins import OperationGraph
+
+
+def fates(
+    marks: Iterable[Mark],
+    module: Module,
+    clusters: Sequence[Cluster],
+    written: DumpContents | None,
+    graph: OperationGraph | None = None,
+) -> dict[Mark, Fate]:
+    """The fate of each operation of a program, by its mark.
+
+    Arguments:
+      marks: of the operations in the program.
+      module: the optimised one.
+      written: what XLA wrote down while it compiled; None if it wrote nothing.
+      graph: of the operations; without it each mark in the module is believed.
+    """
+    marks = list(marks)
+    cluster_index = ClusterIndex(module, clusters, graph)
+    if all(map(cluster_index.certain, marks)) and not cluster_index.unattributed:
+        return {mark: cluster_index.fate(mark) for mark in marks}
+    history = written.history_to(module) if written is not None else None
+    if history is None:
+        arguments = graph.arguments if graph is not None else {}
+        absent = written is None
+        return {
+            mark: _fate_without_passes(cluster_index, mark, bool(arguments.get(mark)), absent)
+            for mark in marks
+        }
+    return _fates_by_passes(marks, module, clusters, history, graph)
+
+
+def fates_in_place(marks: Iterable[Mark], module: Module, clusters: Sequence[Cluster]) -> dict[Mark, Fate]:
+    """The fates of operations that are instructions of the optimised module itself: each is where it
+    stands."""
+    index = ClusterIndex(module, clusters)
+    return {mark: index.fate(mark) for mark in marks}
+
+
+def _fates_by_passes(
+    marks: Sequence[Mark],
+    module: Module,
+    clusters: Sequence[Cluster],
+    history: PassHistory,
+    graph: OperationGraph | None,
+) -> dict[Mark, Fate]:
+    """The fates by the passes; what was merged is worked out first, for it says whom an instruction
+    serves."""
+    unentered = graph.unentered() if graph is not None else frozenset()
+    if graph is not None:
+        graph = dataclasses.replace(graph, arguments=_arguments(history, graph))
+    index = ClusterIndex(module, clusters, graph, history.lineage)
+    eliminated = EliminationTracker(history, index, graph or OperationGraph({}), unentered)
+    assigned = {mark: _fate_by_mark(index, mark) or eliminated.fate(mark) for mark in marks}
+    merged = {mark: fate for mark, fate in assigned.items() if fate.kind == "merged"}
+    if not merged:
+        return _reconcile_kernel_counts(assigned, clusters)
+    equal: dict[Mark, list[Mark]] = {}
+    for mark, fate in merged.items():
+        if fate.merged_with is not None:
+            equal.setdefault(fate.merged_with, []).append(mark)
+    index = ClusterIndex(module, clusters, graph, history.lineage, equal)
+    eliminated = EliminationTracker(history, index, graph or OperationGraph({}), unentered)
+    assigned = {
+        mark: _fate_by_mark(index, mark) or eliminated.fate(mark) for mark in marks if mark not in merged
+    }
+    for mark, fate in merged.items():
+        assigned[mark] = dataclasses.replace(fate, clusters=tuple(index.clusters(mark)))
+    for mark, others in equal.items():
+        if mark in assigned:
+            assigned[mark] = _with_merge_note(assigned[mark], len(others))
+    return _reconcile_kernel_counts(assigned, clusters)
+
+
+def _arguments(history: PassHistory, graph: OperationGraph) -> dict[Mark, int]:
+    """By mark, the arguments of the program that enter what an operation was at first.
+
+    A function that is called twice is there once, with the arguments of both calls.
+    """
+    entering = InstructionFlow(history.module(0)).arguments
+    arguments = {}
+    for mark, names in history.at_first.items():
+        enter = reduce(or_, [entering.get(name, 0) for name in names], 0)
+        arguments[mark] = enter & graph.arguments.get(mark, enter) if len(mark) > 1 else enter
+    return arguments
+
+
+def _reconcile_kernel_counts(assigned: dict[Mark, Fate], clusters: Sequence[Cluster]) -> dict[Mark, Fate]:
+    """The fates, when it is known too what XLA moved into which kernel, or wrote anew there: a kernel of two
+    is nobody's own."""
+    kind_of = {cluster.name: cluster.kind for cluster in clusters if cluster.is_kernel}
+    members: Counter[str] = Counter()
+    for fate in assigned.values():
+        if fate.kind != "merged":
+            members.update(fate.clusters)
+    for mark, fate in assigned.items():
+        kernels = [name for name in fate.clusters if name in kind_of]
+        if not kernels or fate.kind not in ("own kernel", "fused"):
+            continue
+        alone = all(members[name] == 1 for name in kernels)
+        if fate.kind == "fused" and alone and not fate.followed:
+            library = all(kind_of[name] == "library" for name in kernels)
+            assigned[mark] = dataclasses.replace(fate, kind="library" if library else "own kernel")
+        elif fate.kind == "own kernel" and all(members[name] > 1 for name in kernels):
+            text = "fused with other operations into a cluster"
+            assigned[mark] = dataclasses.replace(fate, kind="fused", text=text)
+    return assigned
+
+
+def _fate_by_mark(index: ClusterIndex, mark: Mark) -> Fate | None:
+    return index.fate(mark) if index.certain(mark) else None
+
+
+def _with_merge_note(fate: Fate, others: int) -> Fate:
+    """``fate`` of an operation with which others were merged."""
+    what = "an equal operation was" if others == 1 else f"{others} equal operations were"
+    return dataclasses.replace(fate, text=f"{fate.text}; {what} merged into it")
+
+
+def _fate_without_passes(cluster_index: ClusterIndex, mark: Mark, entered: bool, absent: bool) -> Fate:
+    """The fate if no pass can be looked at: what is there under its mark, if it can be trusted. Where
+    arguments enter an operation (``entered``), constants that bear its mark are not all that it was."""
+    if cluster_index.certain(mark):
+        return cluster_index.fate(mark)
+    if mark in cluster_index.marked and not cluster_index.unattributed:
+        fate = cluster_index.fate(mark)
+        if fate.kind != "folded" or not entered:
+            return fate
+    what = "not written down" if absent else "not to be read"
+    rest = "only what arranges its values" if mark in cluster_index.marked else "nothing"
+    text = f"{rest} is in the optimised program under its mark, and the compiler's passes were {what}"
+    return Fate("lost", text, clusters=tuple(cluster_index.clusters(mark)))

@@ -1,0 +1,378 @@
+"""The index of clusters: which operations are in which clusters of the optimised module, by the marks of its
+instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+from lazynb.xla.evidence import Fate
+from lazynb.xla.hlo.clusters import Cluster, nested_instructions
+from lazynb.xla.hlo.dataflow import WRAPPER_OPCODES, InstructionFlow, Reader
+from lazynb.xla.hlo.module import Instruction, Mark, Module
+from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
+from lazynb.xla.hlo.pass_history import DATA_ARRANGING, instructions_by_mark
+from lazynb.xla.program_origins import OperationGraph
+
+# ---- The purpose of each instruction: the recorded operations whose value it computes, or a part of it ----
+# An instruction bears the mark of one operation, but XLA computes equal things once: what two operations have
+# in common bears the mark of one, wherever it is computed again for the other. So a mark is believed where
+# its operation is served: where the value goes on to what reads that operation. Elsewhere the instruction
+# serves whom its readers serve.
+
+Marks = Mapping[str, frozenset[Mark]]
+_NONE: frozenset[Mark] = frozenset()
+
+
+class InstructionAttribution:
+    """Whom the instructions of a module serve.
+
+    Arguments:
+      marks: by instruction, the operations that it was made from.
+      graph: of the operations.
+      equal: by mark, the operations that were merged into that one.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        marks: Marks,
+        graph: OperationGraph,
+        equal: Mapping[Mark, Sequence[Mark]] | None = None,
+    ):
+        self._module = module
+        self._marks = marks
+        self._graph = graph
+        self._equal = equal or {}
+        self._dataflow = InstructionFlow(module)
+
+    @cached_property
+    def _gone(self) -> set[Mark]:
+        """The operations of which there is no instruction."""
+        there = {mark for marks in self._marks.values() for mark in marks}
+        there.update(mark for several in self._equal.values() for mark in several)
+        return self._graph.operands.keys() - there
+
+    @cached_property
+    def _calls(self) -> set[Mark]:
+        """The marks of the calls around operations."""
+        return {mark[:end] for mark in self._graph.operands for end in range(1, len(mark), 2)}
+
+    @cached_property
+    def served(self) -> Marks:
+        """By instruction, the operations that it serves."""
+        served: dict[str, frozenset[Mark]] = {}
+        for instruction in self._dataflow.backwards():
+            served[instruction.name] = self._served(instruction, served)
+        return served
+
+    def _served(self, instruction: Instruction, served: Marks) -> frozenset[Mark]:
+        candidates = self._candidates(instruction)
+        if not candidates:
+            return _NONE
+        own = [mark for mark in candidates if self._may_be(instruction, mark)]
+        if not own:
+            return self._foreign(instruction, candidates, served, ()) or frozenset(candidates)
+        strict = [mark for mark in own if self._confirmed(instruction, mark, served, self._gone)]
+        loose = strict or [mark for mark in own if self._confirmed(instruction, mark, served, None)]
+        joined = loose or [mark for mark in own if self._joined(instruction, mark, served)]
+        if joined and not loose:
+            return frozenset(joined)
+        found = frozenset(loose) | self._foreign(instruction, own, served, own)
+        # What nobody reads is there for what it does, as a call of Python.
+        return found or self._foreign(instruction, own, served, ()) or frozenset(own)
+
+    def _may_be(self, instruction: Instruction, mark: Mark) -> bool:
+        """Whether an instruction may be a part of an operation: if arguments of the program enter it, some of
+        those enter the operation. A call around operations is none."""
+        if mark not in self._graph.operands and mark in self._calls:
+            return False
+        return self._graph.shares(self._dataflow.arguments[instruction.name], mark)
+
+    def _candidates(self, instruction: Instruction) -> list[Mark]:
+        """The operations that an instruction may serve: those that it was made from, and those that were
+        merged into them."""
+        candidates = list(self._marks.get(instruction.name, ()))
+        for mark in candidates:
+            candidates += [other for other in self._equal.get(mark, ()) if other not in candidates]
+        return candidates
+
+    def _confirmed(
+        self, instruction: Instruction, mark: Mark, served: Marks, gone: Container[Mark] | None
+    ) -> bool:
+        """Whether the value goes on to what serves the operation ``mark``, or one that reads it: at once, or
+        through operations in ``gone``.
+
+        Between them may stand what serves operations that it reads: XLA exchanges two, as a transpose and
+        what it is of.
+        """
+        for reader, serves in self._onward(instruction, mark, served):
+            if isinstance(reader, int):
+                serves = self._of_result(reader)
+            if mark in serves or any(self._graph.follows(other, mark, gone) for other in serves):
+                return True
+        return False
+
+    def _joined(self, instruction: Instruction, mark: Mark, served: Marks) -> bool:
+        """Whether the value goes on to what serves an operation beside ``mark``, and what read both is gone:
+        XLA does it there. What was added to a scatter into zeros is what it scatters into."""
+        beside = {other for _, serves in self._onward(instruction, mark, served) for other in serves}
+        return any(
+            self._graph.follows(one, mark, self._gone)
+            and any(self._graph.follows(one, other, self._gone) for other in beside)
+            for one in self._gone
+        )
+
+    def _onward(
+        self, instruction: Instruction, mark: Mark, served: Marks
+    ) -> Iterator[tuple[Reader, frozenset[Mark]]]:
+        """What reads the value, with whom it serves; past what serves none, or only operations that ``mark``
+        reads."""
+        waiting, seen = [instruction], {instruction.name}
+        while waiting:
+            for reader in self._dataflow.readers(waiting.pop()):
+                if isinstance(reader, int):
+                    yield reader, _NONE
+                elif reader.name not in seen:
+                    seen.add(reader.name)
+                    serves = served.get(reader.name, _NONE)
+                    yield reader, serves
+                    if all(other == mark or self._graph.follows(mark, other) for other in serves):
+                        waiting.append(reader)
+
+    def _of_result(self, number: int) -> frozenset[Mark]:
+        results = self._graph.results
+        mark = results[number] if number < len(results) else None
+        return _NONE if mark is None else frozenset({mark})
+
+    def _foreign(
+        self, instruction: Instruction, marks: Sequence[Mark], served: Marks, own: Sequence[Mark]
+    ) -> frozenset[Mark]:
+        """The operations of readers that have nothing to do with ``own``: a part of two was the same, or
+        somebody else's mark is on it."""
+        found: set[Mark] = set()
+        for mark in marks:
+            for reader, serves in self._onward(instruction, mark, served):
+                if not own and serves.issubset(marks):
+                    serves = _NONE
+                found |= self._of_result(reader) if isinstance(reader, int) and not own else serves
+        return frozenset(mark for mark in found if not any(self._graph.related(mark, one) for one in own))
+
+
+_NAMING = opcodes_of(OpcodeKind.FREE) - {"bitcast"}
+
+
+def cluster_of(clusters: Iterable[Cluster]) -> dict[str, str]:
+    """By name of an instruction, the cluster that it stands in."""
+    return {name: cluster.name for cluster in clusters for name in cluster.instructions}
+
+
+class ClusterIndex:
+    """Which operations are in which clusters.
+
+    Arguments:
+      graph: of the operations; without it every mark is believed.
+      lineage: by instruction, what those without a mark were made from.
+      equal: by mark, the operations that were merged into that one.
+
+    Attributes:
+      marked: by mark, the instructions that bear it and serve its operation.
+      dataflow: of the module.
+      unattributed: whether instructions that do work bear no mark, and nothing tells what they were made
+        from.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        clusters: Sequence[Cluster],
+        graph: OperationGraph | None = None,
+        lineage: Marks | None = None,
+        equal: Mapping[Mark, Sequence[Mark]] | None = None,
+    ):
+        self._module = module
+        self._clusters = {cluster.name: cluster for cluster in clusters}
+        self._cluster_of = cluster_of(clusters)
+        self._roots = {cluster.root for cluster in clusters}
+        self.dataflow = InstructionFlow(module)
+        self._graph = graph
+        self.unattributed = False
+        self._attribute(graph, lineage or {}, equal or {})
+        merged = {mark for several in (equal or {}).values() for mark in several}
+        self._members: dict[str, set[Mark]] = {}
+        for mark in filter(self._is_known, (self.marked.keys() | self._inferred.keys()) - merged):
+            for cluster in self.clusters(mark):
+                self._members.setdefault(cluster, set()).add(mark)
+
+    def _is_known(self, mark: Mark) -> bool:
+        """Whether a mark is an operation's, and not that of a call around some."""
+        return self._graph is None or mark in self._graph.operands
+
+    def _attribute(
+        self, graph: OperationGraph | None, lineage: Marks, equal: Mapping[Mark, Sequence[Mark]]
+    ) -> None:
+        """Finds the operations that every instruction serves."""
+        made_from = self._made_from(lineage)
+        served: Marks = made_from
+        if graph is not None:
+            served = InstructionAttribution(self._module, made_from, graph, equal).served
+        marked: dict[str, frozenset[Mark]] = {}
+        inferred: dict[str, frozenset[Mark]] = {}
+        for name, own in made_from.items():
+            instruction = self._module.by_name[name]
+            serves = served[name] if self._claims(instruction) else own
+            borne = frozenset() if instruction.mark is None else frozenset({instruction.mark})
+            marked[name], inferred[name] = serves & borne, serves - borne
+        self.marked = instructions_by_mark(marked)
+        self._inferred = instructions_by_mark(inferred)
+
+    def _made_from(self, lineage: Marks) -> dict[str, frozenset[Mark]]:
+        """The operations that each instruction that runs was made from: by its mark, else by its lineage."""
+        made_from: dict[str, frozenset[Mark]] = {}
+        for instruction in self._module:
+            if self._module.is_applied(instruction.computation) or self._is_told_inside(instruction):
+                continue
+            name = instruction.name
+            if instruction.mark is not None:
+                made_from[name] = frozenset({instruction.mark})
+            elif computes(instruction):
+                made_from[name] = lineage.get(name, frozenset())
+                if not made_from[name] and name in self._cluster_of:
+                    self.unattributed = True
+        return made_from
+
+    def _is_told_inside(self, instruction: Instruction) -> bool:
+        """Whether it is a fusion, or the start of a computation that runs beside others, with marks inside:
+        its own mark is that of one of them."""
+        if instruction.opcode not in WRAPPER_OPCODES:
+            return False
+        inside = nested_instructions(self._module, instruction)
+        return any(one.mark is not None and one.opcode not in _NAMING for one in inside)
+
+    def _claims(self, instruction: Instruction) -> bool:
+        """Whether a cluster may be its operation's for it: not for a constant, wherever it is spread, unless
+        that is what the cluster writes."""
+        if instruction.opcode in _NAMING:
+            return False
+        return instruction.name in self._roots or not self.dataflow.is_constant(instruction)
+
+    def instructions(self, mark: Mark) -> list[Instruction]:
+        """What was made from an operation, in the order of the text."""
+        names = self.marked.get(mark, set()) | self._inferred.get(mark, set())
+        return [self._module.by_name[name] for name in sorted(names, key=self._module.order.__getitem__)]
+
+    def clusters(self, mark: Mark) -> list[str]:
+        """The clusters that hold a part of an operation; those that do its work come first."""
+        instructions = list(filter(self._claims, self.instructions(mark)))
+        working = filter(computes, instructions)
+        clusters = dict.fromkeys(map(self._holder, [*working, *instructions]))
+        return [cluster for cluster in clusters if cluster is not None]
+
+    def _holder(self, instruction: Instruction) -> str | None:
+        """The cluster that an instruction stands in, or the loop or branch whose values it arranges."""
+        if instruction.name in self._cluster_of:
+            return self._cluster_of[instruction.name]
+        caller = self._module.callers.get(instruction.computation)
+        if caller is None or caller.name not in self._clusters:
+            return None
+        return caller.name if instruction.opcode in DATA_ARRANGING else None
+
+    def cluster(self, name: str) -> str | None:
+        """The cluster that an instruction stands in."""
+        return self._cluster_of.get(name)
+
+    def certain(self, mark: Mark) -> bool:
+        """Whether its mark alone says what became of it: instructions that do work bear it, on more than
+        constants."""
+        names = [name for name in self.marked.get(mark, ()) if name in self._cluster_of]
+        instructions = map(self._module.by_name.__getitem__, names)
+        return any(computes(one) and not self.dataflow.is_constant(one) for one in instructions)
+
+    def fate(self, mark: Mark) -> Fate:
+        """The fate of an operation of which there is something in the optimised module."""
+        instructions = self.instructions(mark)
+        names = tuple(self.clusters(mark))
+        if not names:
+            return self._unattributed_fate(instructions)
+        clusters = [self._clusters[name] for name in names]
+        marked = map(self._module.by_name.__getitem__, self.marked.get(mark, ()))
+        certain = set(map(self._holder, filter(self._claims, marked)))
+        working = self._working(clusters, instructions)
+        kind = self._kind(working)
+        followed = certain.issuperset(names)
+        return Fate(kind, _fate_text(kind, working, clusters), clusters=names, followed=followed)
+
+    def _unattributed_fate(self, instructions: Sequence[Instruction]) -> Fate:
+        """The fate of an operation that is in the module, but that no cluster runs."""
+        opcodes = {instruction.opcode for instruction in instructions}
+        if all(map(self.dataflow.is_constant, instructions)):
+            if "iota" in opcodes:
+                return Fate("folded", "needs no input (iota): made where it is read, in no kernel of its own")
+            return Fate("folded", "folded to a constant")
+        if "bitcast" in opcodes:
+            return Fate("cancelled", "no work: another view of the same bytes (bitcast)")
+        return Fate("cancelled", f"no work: it only arranges values ({', '.join(sorted(opcodes))})")
+
+    def _working(self, clusters: Sequence[Cluster], instructions: Sequence[Instruction]) -> Sequence[Cluster]:
+        """Those of ``clusters`` that do the work of ``instructions``; all, if none does."""
+        names = {self._cluster_of.get(instruction.name) for instruction in filter(computes, instructions)}
+        return [cluster for cluster in _kernels(clusters) if cluster.name in names] or clusters
+
+    def _kind(self, working: Sequence[Cluster]) -> str:
+        if all(cluster.kind == "library" for cluster in working):
+            return "library"
+        kernels = _kernels(working)
+        if not kernels and any(cluster.kind == "transfer" for cluster in working):
+            return "transfer"
+        if any(len(self._members[cluster.name]) > 1 for cluster in kernels):
+            return "fused"
+        return "own kernel"
+
+
+def computes(instruction: Instruction) -> bool:
+    """Whether an instruction computes anything."""
+    return instruction.opcode not in DATA_ARRANGING and instruction.opcode != "fusion"
+
+
+def _kernels(clusters: Iterable[Cluster]) -> list[Cluster]:
+    return [cluster for cluster in clusters if cluster.is_kernel]
+
+
+def _fate_text(kind: str, working: Sequence[Cluster], clusters: Sequence[Cluster]) -> str:
+    """What became of an operation.
+
+    Arguments:
+      working: the clusters that do its work.
+      clusters: all that hold a part of it.
+    """
+    kernels = _kernels(working)
+    passed = [cluster for cluster in _kernels(clusters) if cluster not in working]
+    also = ", and passed on in what reads it" if passed else ""
+    if kind == "library":
+        return f"part of a call of {' and '.join(_libraries(working))}{also}"
+    if kind == "transfer":
+        opcodes = dict.fromkeys(cluster.opcode for cluster in working if cluster.kind == "transfer")
+        return f"no kernel: a transfer ({' and '.join(opcodes)}) brings it to another memory"
+    calls = " and ".join(_library_and_control_calls(working, clusters))
+    if not kernels and kind != "fused":
+        return f"runs as {calls or 'a call'} of its own"
+    several = len(kernels) > 1
+    if calls:
+        also = f", {'among them' if several else 'in'} {calls}{also}"
+    if kind == "fused":
+        where = f"{len(kernels)} clusters" if several else "a cluster"
+        return f"fused with other operations into {where}{also}"
+    where = f"{len(kernels)} kernels" if several else "a kernel"
+    return f"{where} of its own{also}"
+
+
+def _libraries(clusters: Sequence[Cluster]) -> Iterable[str]:
+    """The libraries that are called, each once."""
+    return dict.fromkeys(cluster.library or "a library" for cluster in clusters if cluster.kind == "library")
+
+
+def _library_and_control_calls(working: Sequence[Cluster], clusters: Sequence[Cluster]) -> list[str]:
+    """The library calls, loops and branches that an operation is in."""
+    control = [cluster for cluster in clusters if cluster.kind == "control"]
+    opcodes = dict.fromkeys(cluster.opcode for cluster in control if cluster.opcode != "call")
+    return [*(f"a call of {name}" for name in _libraries(working)), *(f"a {opcode}" for opcode in opcodes)]

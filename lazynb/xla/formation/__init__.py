@@ -1,1 +1,0 @@
-"""How the kernels of a program came about, pass by pass."""

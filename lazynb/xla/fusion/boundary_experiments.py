@@ -1,0 +1,319 @@
+"""The experiments: a program is compiled again without the supposed cause of a boundary, to see whether the
+boundary goes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from lazynb.errors import LazynbError
+from lazynb.xla.evidence import INFERRED, UNKNOWN, VERIFIED
+from lazynb.xla.fusion.backend_rules import BackendRules
+from lazynb.xla.fusion.boundaries import Boundary, boundary_with_reason
+from lazynb.xla.fusion.boundary_match import BoundaryOutcome, boundary_outcome
+from lazynb.xla.fusion.cluster_edges import ClusterEdge
+from lazynb.xla.fusion.isolated_kernels import IsolationResult, NotIsolable, compile_isolated
+from lazynb.xla.hlo.clusters import result_copy_chains
+from lazynb.xla.hlo.module import Instruction, parse
+from lazynb.xla.program_interface import InspectableProgram
+
+Changes = dict[str, Any]
+"""Arguments of ``Executable.compile_again``; or ``hlo``, the text of a module in the program's place."""
+
+
+class NotTestable(LazynbError):
+    """No experiment can be made about this boundary; the message says why."""
+
+
+def verify_boundary(
+    boundary: Boundary,
+    edge: ClusterEdge,
+    executable: InspectableProgram,
+    rules: BackendRules,
+    unfused: Callable[[], str] = lambda: "",
+) -> Boundary:
+    """``boundary`` with what recompiling without its cause showed. Nothing is run.
+
+    If the boundary stays, its reason is not the reason, whoever gave it: the next that applies is tried, then
+    all of them together. The label becomes ``verified by recompiling`` only if the boundary went with the
+    cause. If nothing made it go, a reason that applies and has no experiment is ``rule inferred``; without
+    such a one the reason is ``not known``.
+
+    Arguments:
+      rules: those of the backend, with the options that take causes away.
+      unfused: gives the text of the module as XLA got it, with its calls resolved; empty if nobody wrote it
+        down.
+
+    Raises:
+      NotTestable: there is no experiment for this reason, or not for this program.
+    """
+    subject = ExperimentSubject(boundary, edge, executable, rules, unfused)
+    if boundary.verify == ALL_CAUSES:
+        return _try_all_causes(subject)
+    first = _run_experiment(subject)
+    if first.outcome is BoundaryOutcome.UNCLEAR:
+        raise NotTestable(
+            f"compiled again {first.what}, the program has not both ends of the boundary any more"
+        )
+    trials = [first]
+    untested: list[Boundary] = []
+    if first.outcome is BoundaryOutcome.STAYS:
+        _try_other_causes(subject, trials, untested)
+    verdict = " ".join(trial.sentence for trial in trials)
+    last = trials[-1]
+    if last.outcome is BoundaryOutcome.GONE:
+        return dataclasses.replace(last.boundary, label=VERIFIED, said=boundary.said, verdict=verdict)
+    if rules.reasons[boundary.code].is_fact:
+        return dataclasses.replace(boundary, verdict=verdict)
+    rest = untested[0] if untested else boundary_with_reason(edge, rules, "refuted", UNKNOWN)
+    return dataclasses.replace(rest, said=boundary.said, verdict=verdict)
+
+
+ALL_CAUSES = "each-cause"
+"""The experiment where no reason is known: each cause that there can be is taken away."""
+
+
+def _try_all_causes(subject: ExperimentSubject) -> Boundary:
+    """The boundary, of which no reason is known, with what taking away each cause that applies showed, and if
+    none of them is it, taking away all else."""
+    trials: list[Trial] = []
+    _try_other_causes(subject, trials, [])
+    verdict = " ".join(trial.sentence for trial in trials)
+    if trials and trials[-1].outcome is BoundaryOutcome.GONE:
+        return dataclasses.replace(trials[-1].boundary, label=VERIFIED, verdict=verdict)
+    try:
+        found = _try_isolated(subject)
+    except NotIsolable as error:
+        if trials:
+            return dataclasses.replace(subject.boundary, verdict=verdict)
+        raise NotTestable(f"the two cannot be looked at alone: {error}") from None
+    return dataclasses.replace(found, verdict=f"{verdict} {found.verdict}".strip())
+
+
+def _try_isolated(subject: ExperimentSubject) -> Boundary:
+    """The boundary with what compiling its two ends alone showed.
+
+    Raises:
+      NotAlone: it shows nothing.
+    """
+    first = subject.unfused()
+    if not first:
+        raise NotIsolable("what the compiler wrote down of the program is gone")
+    try:
+        showed = compile_isolated(subject.edge, parse(first), partial(_compiled, subject))
+    except NotTestable as error:
+        raise NotIsolable(str(error)) from None
+    code, outcome = _REASON_OF_RESULT[showed]
+    if showed is IsolationResult.HELD:
+        code = subject.rules.held
+    found = boundary_with_reason(subject.edge, subject.rules, code, VERIFIED)
+    return dataclasses.replace(found, said=subject.boundary.said, verdict=f"{_ALONE}: {outcome}")
+
+
+def _compiled(subject: ExperimentSubject, text: str) -> str:
+    """The optimised HLO of a module.
+
+    Raises:
+      NotTestable: the compiler refused it.
+    """
+    try:
+        optimised = subject.executable.compile_hlo(text)
+    except Exception as error:  # XLA has classes of its own
+        why = str(error).strip().partition("\n")[0]
+        raise NotTestable(f"the compiler refused a program made of its parts: {why}") from None
+    if not optimised:
+        raise NotTestable("a program for several devices is not taken apart")
+    return optimised
+
+
+_ALONE = "Compiled again with nothing but these two and what leads from the one to the other"
+_REASON_OF_RESULT = {
+    IsolationResult.PAIR: ("pair", "the boundary stays."),
+    IsolationResult.READERS: (
+        "shared",
+        "the boundary is gone. With the others that read the array: it stays.",
+    ),
+    IsolationResult.HELD: ("kept-alive", "the boundary is gone. With the array as a result: it stays."),
+    IsolationResult.AROUND: ("around", "the boundary is gone."),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentSubject:
+    """What an experiment is made on.
+
+    Attributes:
+      boundary: whose reason is tested.
+      edge: the two clusters.
+      executable: the program that they are in.
+      rules: those of its backend.
+      unfused: gives the text of the module as XLA got it.
+    """
+
+    boundary: Boundary
+    edge: ClusterEdge
+    executable: InspectableProgram
+    rules: BackendRules
+    unfused: Callable[[], str] = lambda: ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """An experiment that was made.
+
+    Attributes:
+      boundary: with the reason that was taken away.
+      changes: arguments of ``Executable.compile_again``.
+      what: they change, in words.
+      outcome: what became of the array.
+    """
+
+    boundary: Boundary
+    changes: Changes
+    what: str
+    outcome: BoundaryOutcome
+
+    @property
+    def sentence(self) -> str:
+        """What it showed."""
+        if self.outcome is BoundaryOutcome.GONE:
+            return f"Compiled again {self.what}: the boundary is gone."
+        return f"Compiled again {self.what}: the boundary stays, so this alone is not the reason."
+
+
+def _try_other_causes(subject: ExperimentSubject, trials: list[Trial], untested: list[Boundary]) -> None:
+    """Adds to ``trials`` those of the other reasons that apply, until the boundary goes; to ``untested`` the
+    reasons that cannot be tested here."""
+    for code in subject.rules.candidates(subject.edge):
+        if code == subject.boundary.code:
+            continue
+        other = boundary_with_reason(subject.edge, subject.rules, code, INFERRED)
+        try:
+            trial = _run_experiment(dataclasses.replace(subject, boundary=other))
+        except NotTestable:
+            untested.append(other)
+            continue
+        if trial.outcome is BoundaryOutcome.UNCLEAR:
+            untested.append(other)
+            continue
+        trials.append(trial)
+        if trial.outcome is BoundaryOutcome.GONE:
+            return
+    if len(trials) > 1:
+        _try_causes_together(subject, trials)
+
+
+def _try_causes_together(subject: ExperimentSubject, trials: list[Trial]) -> None:
+    """Adds the trial without any of the causes, if the boundary goes with all of them."""
+    changes: Changes = {}
+    for trial in trials:
+        if "hlo" in trial.changes:
+            return  # a program of its own
+        for name, value in trial.changes.items():
+            changes[name] = {**changes.get(name, {}), **value} if isinstance(value, dict) else value
+    outcome = _outcome(subject, changes)
+    if outcome is BoundaryOutcome.GONE:
+        texts = "; and ".join(trial.boundary.text for trial in trials)
+        both = dataclasses.replace(trials[0].boundary, text=texts, hint="")
+        trials.append(Trial(both, changes, " and ".join(trial.what for trial in trials), outcome))
+
+
+def _run_experiment(subject: ExperimentSubject) -> Trial:
+    """The experiment for the reason of a boundary.
+
+    Raises:
+      NotTestable: there is none, or what it needs beside makes the boundary go already.
+    """
+    experiment = EXPERIMENTS.get(subject.boundary.verify)
+    if experiment is None:
+        raise NotTestable(f"there is no experiment for the reason {subject.boundary.code!r}")
+    changes, what = experiment(subject)
+    return Trial(subject.boundary, changes, what, _outcome(subject, changes))
+
+
+def _outcome(subject: ExperimentSubject, changes: Changes) -> BoundaryOutcome:
+    if "hlo" in changes:
+        return boundary_outcome(subject.edge, parse(_compiled(subject, changes["hlo"])))
+    text = subject.executable.compile_again(**changes).as_text()
+    if not text:
+        raise NotTestable("this backend gives no HLO of the recompiled program")
+    return boundary_outcome(subject.edge, parse(text))
+
+
+Experiment = Callable[[ExperimentSubject], tuple[Changes, str]]
+"""Gives arguments of ``Executable.compile_again``, and what they change in words."""
+
+
+def _drop_results(subject: ExperimentSubject) -> tuple[Changes, str]:
+    """Without the results that the variables hold."""
+    edge, wanted = subject.edge, subject.executable.wanted
+    writers = {edge.producer.name, *(other.name for other in edge.others)}
+    slots = zip(wanted, result_copy_chains(edge.module))
+    kept = tuple(slot for slot, names in slots if writers.isdisjoint(names))
+    if not kept or len(kept) == len(wanted):
+        raise NotTestable("without what keeps the value alive, nothing of the program is left")
+    named = " and ".join(f"`{name}`" for name in subject.boundary.variables) or "it"
+    nobody = f"the function did not return {named}" if subject.rules.is_function else f"nobody held {named}"
+    return {"wanted": kept}, f"as if {nobody}"
+
+
+def _duplicate_producer(subject: ExperimentSubject) -> tuple[Changes, str]:
+    """With the producer computed once more for this reader alone. XLA must not make one of the two again."""
+    edge = subject.edge
+    mark = edge.source.mark
+    marks = dict.fromkeys(reader.mark for reader in edge.readers if reader.mark != mark)
+    readers = [reader for reader in marks if reader is not None]
+    if mark is None or not readers:
+        raise NotTestable("both ends belong to one recorded operation, which cannot be taken apart")
+    if any(len(one) > 1 for one in (mark, *readers)):
+        raise NotTestable("one end is inside of a jitted function or a loop, which is recorded as a whole")
+    steps = subject.executable.state.path()
+    [number], slots = mark, range(steps[mark[0]].first, steps[mark[0]].slots)
+    taken = [reader[0] for reader in readers]
+    copies = {one: number for one in taken if any(slot in slots for slot in steps[one].operands)}
+    if not copies:
+        raise NotTestable("XLA made instructions between the two operations that were not recorded")
+    if any(_step(reader) in copies for other in edge.others for reader in edge.readers_in(other)):
+        raise NotTestable(
+            "another kernel reads it for the same recorded operation, which has one copy for both"
+        )
+    options = dict(subject.rules.keeping_copies)
+    if _outcome(subject, {"options": options}) is not BoundaryOutcome.STAYS:
+        raise NotTestable("the boundary goes already where XLA computes equal values twice")
+    changes = {"copies": copies, "options": options}
+    return changes, f"with a copy of `{edge.source.opcode}` for this reader alone"
+
+
+def _step(instruction: Instruction) -> int | None:
+    """The recorded step that an instruction was made from; None if it is not known."""
+    return instruction.mark[0] if instruction.mark is not None else None
+
+
+def _no_library(subject: ExperimentSubject) -> tuple[Changes, str]:
+    """With XLA's own code where it would call a library."""
+    libraries = {subject.edge.producer.library, subject.edge.consumer.library} - {""}
+    known = subject.rules.without_library
+    if len(libraries) != 1 or not libraries <= known.keys():
+        names = " and ".join(sorted(libraries)) or "the library"
+        raise NotTestable(f"XLA has no code of its own to put in place of {names}")
+    [library] = libraries
+    return {"options": dict(known[library])}, f"without {library}"
+
+
+def _free_layouts(subject: ExperimentSubject) -> tuple[Changes, str]:
+    """With arguments and results in the order that suits the compiler; in the program it is given."""
+    first = subject.unfused()
+    if not first:
+        raise NotTestable("what the compiler wrote down of the program is gone")
+    return {"hlo": first}, "with the order of arguments and results in memory left to the compiler"
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "drop-output": _drop_results,
+    "only-this-user": _duplicate_producer,
+    "no-library": _no_library,
+    "free-layouts": _free_layouts,
+}
+"""By the name in :data:`lazynb.xla.fusion.backend_rules.REASONS`."""

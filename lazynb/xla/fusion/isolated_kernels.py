@@ -1,0 +1,260 @@
+"""The two kernels at a boundary as a program of their own: does the boundary come from the two, or from what
+stands around them?
+
+The program is cut out of the module as it was before XLA changed anything but calls.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from lazynb.xla.fusion.boundary_match import BoundaryOutcome, ModuleView, boundary_outcome
+from lazynb.xla.fusion.cluster_edges import ClusterEdge
+from lazynb.xla.hlo.clusters import Cluster, find_clusters
+from lazynb.xla.hlo.dataflow import ArrayPath
+from lazynb.xla.hlo.module import Computation, Instruction, Module, parse
+from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
+
+# ---- Excerpts: a part of a module as a module of its own --------------------------------------------------
+
+
+class ExcerptError(ValueError):
+    """The part cannot stand alone; the message says why."""
+
+
+def excerpt(module: Module, wanted: Collection[str], results: Sequence[str]) -> str:
+    """The text of a module that computes ``results`` by the instructions ``wanted``; whatever else they read
+    is an argument.
+
+    Arguments:
+      wanted, results: names of instructions of one computation.
+
+    Raises:
+      NoExcerpt: an argument would be a tuple, or the instructions are of several computations.
+    """
+    computations = {module.by_name[name].computation for name in [*wanted, *results]}
+    if len(computations) != 1:
+        raise ExcerptError("they are parts of different loops or branches")
+    computation = module.computations[computations.pop()]
+    kept = [each for each in computation.instructions.values() if each.name in wanted]
+    arguments, constants = _external_operands(computation, kept)
+    body = [*map(_argument, range(len(arguments)), arguments), *map(_line, [*constants, *kept])]
+    texts = [_computation_text(module.computations[name]) for name in _called_computations(module, kept)]
+    shapes = ", ".join(module.by_name[name].shape for name in results)
+    names = ", ".join(f"%{name}" for name in results)
+    body.append(f"ROOT %results_ = ({shapes}) tuple({names})")
+    head = _computation_header("excerpt_", arguments, f"({shapes})")
+    entry = "\n".join([f"ENTRY {head}", *(f"  {line}" for line in body), "}"])
+    return _PART.sub("_part_", "\n\n".join(["HloModule excerpt", *texts, entry]) + "\n")
+
+
+_PART = re.compile(r"(?<=[\w.\-])#(?=\d)")  # ``%sort.1#1``, as newer XLA calls a part of a result
+
+
+def _external_operands(
+    computation: Computation, kept: Sequence[Instruction]
+) -> tuple[list[Instruction], list[Instruction]]:
+    """What instructions read of others: values that become arguments, and constants."""
+    inside = {each.name for each in kept}
+    names = dict.fromkeys(name for each in kept for name in each.operands if name not in inside)
+    read = [computation.instructions[name] for name in names]
+    constants = [each for each in read if each.opcode == "constant"]
+    values = [each for each in read if each.opcode != "constant"]
+    if any(each.shape.startswith(("(", "token")) for each in values):
+        raise ExcerptError("it reads a tuple as a whole")
+    return values, constants
+
+
+def _argument(number: int, value: Instruction) -> str:
+    known = f', metadata={{op_name="{value.scope}"}}' if value.opcode == "parameter" else ""
+    return f"%{value.name} = {value.shape} parameter({number}){known}"
+
+
+def _computation_header(name: str, parameters: Sequence[Instruction], shape: str) -> str:
+    written = ", ".join(f"{each.name}: {each.shape}" for each in parameters)
+    return f"%{name} ({written}) -> {shape} {{"
+
+
+def _called_computations(module: Module, kept: Sequence[Instruction]) -> list[str]:
+    """The computations that instructions call, callees first."""
+    found: dict[str, None] = {}
+    waiting = [name for each in kept for name in each.calls]
+    while waiting:
+        name = waiting.pop()
+        found.pop(name, None)
+        found[name] = None
+        waiting += [inner for each in module.computations[name].instructions.values() for inner in each.calls]
+    return list(reversed(found))
+
+
+def _computation_text(computation: Computation) -> str:
+    lines = [f"  {each.text}" for each in computation.instructions.values()]
+    head = _computation_header(computation.name, computation.parameters, computation.root.shape)
+    return "\n".join([head, *lines, "}"])
+
+
+def _line(instruction: Instruction) -> str:
+    return instruction.text.removeprefix("ROOT ")
+
+
+class IsolationResult(enum.Enum):
+    """What compiling the two alone showed."""
+
+    PAIR = "two kernels, as in the program"
+    READERS = "one kernel, and two with the others that read the array"
+    HELD = "one kernel, and two where the array is a result"
+    AROUND = "one kernel"
+
+
+class NotIsolable(Exception):
+    """The two cannot be compiled alone, or what that gives tells nothing; the message says why."""
+
+
+def compile_isolated(edge: ClusterEdge, first: Module, compiled: Callable[[str], str]) -> IsolationResult:
+    """What compiling the two clusters of ``edge`` alone shows.
+
+    Arguments:
+      first: the module with its calls resolved, before any other pass.
+      compiled: gives the optimised HLO of a module.
+
+    Raises:
+      NotAlone: they cannot be taken out of the program.
+    """
+    parts = _KernelPairCut(edge, first)
+
+    def outcome(others: Sequence[Cluster] = (), held: bool = False) -> BoundaryOutcome:
+        return _outcome(edge, compiled(parts.text(others, held)))
+
+    if (both := outcome()) is not BoundaryOutcome.GONE:
+        if both is BoundaryOutcome.UNCLEAR:
+            raise NotIsolable("compiled alone, the two ends of the boundary are not found any more")
+        return IsolationResult.PAIR
+    if edge.others and outcome(others=edge.others) is BoundaryOutcome.STAYS:
+        return IsolationResult.READERS
+    if edge.leaves and outcome(held=True) is BoundaryOutcome.STAYS:
+        return IsolationResult.HELD
+    return IsolationResult.AROUND
+
+
+def _outcome(edge: ClusterEdge, text: str) -> BoundaryOutcome:
+    """What became of the boundary. It is gone only if one kernel does the work of both: another array may
+    cross in the place of this one."""
+    module = parse(text)
+    found = boundary_outcome(edge, module)
+    if found is BoundaryOutcome.GONE and sum(cluster.is_kernel for cluster in find_clusters(module)) != 1:
+        return BoundaryOutcome.UNCLEAR
+    return found
+
+
+class _KernelPairCut:
+    """The instructions of the first module that clusters were made from."""
+
+    def __init__(self, edge: ClusterEdge, first: Module):
+        self._edge = edge
+        self._last, self._first = ModuleView(edge.module), ModuleView(first)
+        crossing_values = [self._last.outputs[array] for array in self._last.between(edge)]
+        self._sources = self._origins(crossing_values)
+
+    def text(self, others: Sequence[Cluster], held: bool) -> str:
+        """A module with the two clusters, and with ``others`` that read the array.
+
+        Arguments:
+          held: whether the array is a result too.
+        """
+        results: dict[str, None] = {}
+        wanted: set[str] = set()
+        for cluster in (self._edge.consumer, *others):
+            targets = self._targets(cluster)
+            results.update(dict.fromkeys(target.name for target in targets))
+            wanted |= self._between(targets) | self._within(targets, cluster)
+        wanted |= self._within(self._sources, self._edge.producer)
+        wanted |= self._spread(wanted)
+        if held:
+            results.update(dict.fromkeys(source.name for source in self._sources))
+        try:
+            return excerpt(self._first.flow.module, wanted, list(results))
+        except ExcerptError as error:
+            raise NotIsolable(f"they cannot be taken out of the program: {error}") from None
+
+    def _origins(self, values: Iterable[Instruction]) -> list[Instruction]:
+        """The instructions of the first module whose values these are."""
+        found: dict[str, Instruction] = {}
+        for value in values:
+            if all(one.mark is None for one in self._last.values.chain(value)):
+                raise NotIsolable("XLA made an instruction at one end, which no recorded operation has")
+            found.update((one.name, one) for one in self._last_of(self._alike(value)))
+        if not found:
+            raise NotIsolable("one of the two ends is not in the program as XLA got it")
+        return list(found.values())
+
+    def _alike(self, value: Instruction) -> Sequence[Instruction]:
+        """What may have a value; XLA may have put another opcode in the place of the operation's."""
+        same = self._first.values.alike(self._last.values, value)
+        if same:
+            return same
+        keys = {key._replace(opcode="") for key in self._last.values.keys(value)}
+        known = self._last_of(self._first.values.with_keys(keys))
+        return known if len(known) == 1 else ()
+
+    def _last_of(self, instructions: Sequence[Instruction]) -> list[Instruction]:
+        """Those that no other needs."""
+        needed = set[str]().union(*map(self._first.flow.ancestors, instructions))
+        return [each for each in instructions if each.name not in needed]
+
+    def _targets(self, cluster: Cluster) -> list[Instruction]:
+        """What a cluster writes that depends on the array."""
+        written = [value for array, value in self._last.outputs.items() if array.name == cluster.name]
+        sources = {source.name for source in self._sources}
+        targets = [
+            target for target in self._origins(written) if sources & self._first.flow.ancestors(target)
+        ]
+        if not targets:
+            raise NotIsolable("in the program as XLA got it, the one does not need the other")
+        return targets
+
+    def _between(self, targets: Sequence[Instruction]) -> set[str]:
+        """The ends, and what lies on the ways from one to the other."""
+        following = {source.name for source in self._sources}
+        waiting = list(following)
+        while waiting:
+            for reader in self._first.flow.readers(ArrayPath(waiting.pop())):
+                if reader.name not in following:
+                    following.add(reader.name)
+                    waiting.append(reader.name)
+        names = {target.name for target in targets}
+        for target in targets:
+            names |= self._first.flow.ancestors(target) & following
+        return names | {source.name for source in self._sources}
+
+    def _within(self, ends: Sequence[Instruction], cluster: Cluster) -> set[str]:
+        """What a cluster computes on the way to ``ends``."""
+        module = self._edge.module
+        instructions = map(module.by_name.__getitem__, cluster.instructions)
+        scopes = {each.scope for each in instructions if each.mark is not None}
+        found: set[str] = set()
+        waiting = list(ends)
+        while waiting:
+            here = waiting.pop()
+            found.add(here.name)
+            for name in here.operands:
+                operand = self._first.flow.module.by_name[name]
+                if name not in found and operand.opcode not in _ENDS and operand.scope in scopes:
+                    waiting.append(operand)
+        return found
+
+    def _spread(self, wanted: set[str]) -> set[str]:
+        """What only spreads values for instructions: those values are what is read."""
+        found: set[str] = set()
+        waiting = list(wanted)
+        while waiting:
+            for name in self._first.flow.module.by_name[waiting.pop()].operands:
+                if name not in found and self._first.flow.module.by_name[name].opcode in _SPREADING:
+                    found.add(name)
+                    waiting.append(name)
+        return found
+
+
+_ENDS = opcodes_of(OpcodeKind.CONTROL) | {"parameter"}
+_SPREADING = {"iota"} | (opcodes_of(Trait.SPREADS) & opcodes_of(Trait.TRIVIAL))

@@ -1,1 +1,0 @@
-"""Programs that lazynb did not record: what ``jax.jit`` lowered or compiled, and files."""

@@ -1,0 +1,186 @@
+"""The arrays of modules by the expressions that compute them: the same operations on the same inputs give the
+same array, whichever kernels do it.
+
+That two arrays have one expression is certain to mean that they are equal; equal arrays may have several, if
+XLA simplified one of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from lazynb.xla.hlo.dataflow import ArrayFlow, ArrayPath
+from lazynb.xla.hlo.module import Instruction, Module, parameter_number
+from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
+
+_LOOPS = opcodes_of(OpcodeKind.CONTROL) - {"call"}
+_DTYPES = {
+    "bf16[]": np.dtype(jax.dtypes.bfloat16),
+    "f16[]": np.dtype("f2"),
+    "f32[]": np.dtype("f4"),
+    "f64[]": np.dtype("f8"),
+    "s32[]": np.dtype("i4"),
+    "s64[]": np.dtype("i8"),
+}
+_APPLIED = re.compile(r"%[\w.\-]+")
+
+
+class ValueNumbering:
+    """Numbers for expressions: one number for one expression, in all modules that are asked about."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._parts: dict[int, tuple[int, ...]] = {}  # of tuples
+        self._renamed: dict[int, int] = {}  # what has the memory of another
+
+    def of(self, module: Module, inputs: Callable[[str], Hashable | None]) -> ModuleValueNumbers:
+        """Those of ``module``.
+
+        Arguments:
+          inputs: what an input of the program is, by the name of its parameter: a number of Python's is the
+            same as a constant; None if nobody knows.
+        """
+        return ModuleValueNumbers(self, module, inputs)
+
+    def number(self, key: Hashable) -> int:
+        """The number of an expression."""
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def unlike_others(self) -> int:
+        """A number that nothing else has."""
+        return self.number(("unlike others", len(self._numbers)))
+
+    def tuple_of(self, parts: Sequence[int]) -> int:
+        """A tuple's number."""
+        number = self.number(("tuple", *parts))
+        self._parts[number] = tuple(parts)
+        return number
+
+    def parts(self, number: int) -> tuple[int, ...] | None:
+        """The parts of a tuple; None if it is none."""
+        return self._parts.get(number)
+
+    def rename(self, number: int, source: int) -> None:
+        """Notes that an array is another's memory, with another shape."""
+        self._renamed[number] = source
+
+    def in_memory(self, number: int) -> int:
+        """The array itself, whatever shape its memory is given."""
+        while number in self._renamed:
+            number = self._renamed[number]
+        return number
+
+
+class ModuleValueNumbers:
+    """The expressions of one module, without what loops and branches compute."""
+
+    def __init__(self, numbers: ValueNumbering, module: Module, inputs: Callable[[str], Hashable | None]):
+        self._numbers = numbers
+        self._module = module
+        self._inputs = inputs
+        self._known: dict[tuple[str, tuple[int, ...]], dict[str, int]] = {}
+        self._values = self._of(module.entry, ())
+
+    def results(self) -> list[int]:
+        """The arrays that the program gives."""
+        root = self._values[self._module.computations[self._module.entry].root.name]
+        return [self._numbers.in_memory(part) for part in self._numbers.parts(root) or (root,)]
+
+    def handed_on(self) -> set[int]:
+        """The arrays that one kernel writes and another reads."""
+        flow, found = ArrayFlow(self._module), set()
+        for array, _ in flow.outputs():
+            number = self._written(array)
+            if number is not None and flow.readers(array):
+                found.add(self._numbers.in_memory(number))
+        return found
+
+    def computed(self) -> Iterator[tuple[Instruction, int]]:
+        """Each instruction that computes an array, in kernels and beside them, with the array."""
+        for (name, _), values in self._known.items():
+            if not self._module.is_applied(name):
+                for instruction in self._module.computations[name].instructions.values():
+                    yield instruction, values[instruction.name]
+
+    def _written(self, array: ArrayPath) -> int | None:
+        number = self._values.get(array.name)
+        for place in array.path:
+            parts = None if number is None else self._numbers.parts(number)
+            number = None if parts is None else parts[place]
+        return number
+
+    def _of(self, computation: str, arguments: tuple[int, ...]) -> dict[str, int]:
+        """The numbers of a computation's instructions, by name."""
+        known = self._known.get((computation, arguments))
+        if known is None:
+            known = self._known[computation, arguments] = {}
+            for instruction in self._module.computations[computation].instructions.values():
+                operands = [known[name] for name in instruction.operands]
+                known[instruction.name] = self._number(instruction, operands, arguments)
+        return known
+
+    def _number(self, instruction: Instruction, operands: list[int], arguments: tuple[int, ...]) -> int:
+        opcode = instruction.opcode
+        if opcode == "parameter":
+            return self._parameter(instruction, arguments)
+        if opcode in ("fusion", "call"):
+            return self._called(instruction.calls[0], operands)
+        if opcode == "tuple":
+            return self._numbers.tuple_of(operands)
+        if opcode == "get-tuple-element" and (parts := self._numbers.parts(operands[0])) is not None:
+            return parts[int(instruction.attribute("index"))]
+        if opcode == "constant" and instruction.shape in _DTYPES:
+            return self._scalar(instruction.shape, _literal(instruction))
+        if opcode in _LOOPS:
+            return self._loop(instruction)
+        if opcode.startswith("rng"):
+            return self._numbers.unlike_others()
+        number = self._numbers.number((opcode, self._attributes(instruction), *operands))
+        if opcode == "bitcast":
+            self._numbers.rename(number, operands[0])
+        return number
+
+    def _loop(self, loop: Instruction) -> int:
+        """The number of a loop or branch, which is not looked into."""
+        return self._numbers.unlike_others()
+
+    def _parameter(self, parameter: Instruction, arguments: tuple[int, ...]) -> int:
+        if parameter.computation != self._module.entry:
+            return arguments[parameter_number(parameter)]
+        input_ = self._inputs(parameter.name)
+        if isinstance(input_, bool | int | float):
+            return self._scalar(parameter.shape, input_)
+        return self._numbers.unlike_others() if input_ is None else self._numbers.number(("input", input_))
+
+    def _scalar(self, shape: str, value: str | float) -> int:
+        """A number of the type ``shape``."""
+        dtype: Any = _DTYPES.get(shape)
+        if dtype is None:
+            return self._numbers.number(("constant", shape, value))
+        known = np.array(value if dtype.kind == "i" else float(value)).astype(dtype).item()
+        return self._numbers.number(("constant", shape, known))
+
+    def _called(self, computation: str, arguments: Sequence[int]) -> int:
+        return self._of(computation, tuple(arguments))[self._module.computations[computation].root.name]
+
+    def _attributes(self, instruction: Instruction) -> Hashable:
+        """What the line says but for names: the literal of a constant, dimensions, what is applied."""
+        text = _APPLIED.sub("%", instruction.plain)
+        return text, *self._applied(instruction)
+
+    def _applied(self, instruction: Instruction) -> Iterator[int]:
+        """The functions that are applied to elements."""
+        for called in instruction.calls:
+            parameters = self._module.computations[called].parameters
+            places = [self._numbers.number(("element", number)) for number in range(len(parameters))]
+            yield self._called(called, places)
+
+
+def _literal(constant: Instruction) -> str:
+    """The number that a constant is."""
+    return constant.plain.partition("constant(")[2].partition(")")[0]

@@ -1,0 +1,372 @@
+"""The program that ``jax.jit`` of the user's code would compile, made of what lazynb recorded of it.
+
+Under ``jax.jit`` only what a function returns is a result. Arrays from outside are its arguments; a number is
+a constant, and so is an array that the code itself makes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from lazynb import jax_compat as jc
+from lazynb.errors import LazynbError
+from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.snapshot.nested_nodes import OperationNodes
+from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
+from lazynb.recording.trie import Root, State, detached_step
+from lazynb.running.executable_variants import JitExecutable
+from lazynb.running.jaxpr_program import ArgumentPacking
+from lazynb.running.trace_executable import Executable
+from lazynb.xla.compilation import Compilation, JitSignature
+from lazynb.xla.compiled_program import CompiledProgram
+from lazynb.xla.hlo.value_numbering import ValueNumbering
+from lazynb.xla.program_interface import Inputs, weak_getter
+from lazynb.xla.program_origins import ProgramOrigins, program_origins
+from lazynb.xla.recorded_operations import (
+    RecordedInput,
+    RecordedOperation,
+    RecordedOperations,
+    RecordedTrace,
+    Value,
+    external_input,
+    values_read,
+)
+from lazynb.xla.targets.target_chip import Target
+from lazynb.xla.targets.target_executable import TargetExecutable
+
+
+class NotOneFunction(LazynbError):
+    """Some code could not be one jitted function; the message says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ReturnedLeaf:
+    """A leaf of what a function returns.
+
+    Attributes:
+      value: in the graph; None for what no operation read or gave.
+      given: what comes from outside then: a number, or an array's type.
+    """
+
+    value: Value | None
+    given: Any = None
+
+
+def leaves_of(value: Any) -> list[Any]:
+    """The arrays and numbers of what a function returns.
+
+    Raises:
+      NotOneFunction: there are none, or there is something else.
+    """
+    leaves = jax.tree.leaves(value)
+    for leaf in leaves:
+        if not isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
+            raise NotOneFunction(
+                f"it gives something of type {type(leaf).__name__}, and a jitted function returns arrays "
+                "and numbers alone"
+            )
+    if not leaves:
+        raise NotOneFunction("it gives no array, so a jitted function of it would return nothing")
+    return leaves
+
+
+class JitProgram:
+    """What ``jax.jit`` would compile of code that was recorded.
+
+    Arguments:
+      sources: what was recorded, at least one.
+      snapshot: the graph of ``sources``.
+      returned: the leaves that the function returns.
+      is_constant: whether an array that the operations take is made by the code itself.
+      first: values that are the first arguments, in their order.
+
+    Attributes:
+      snapshot: the graph, with the function's results.
+
+    Raises:
+      NotOneFunction: JAX's configuration changes within the code.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[RecordedTrace],
+        snapshot: Snapshot,
+        returned: Sequence[ReturnedLeaf],
+        is_constant: Callable[[Any], bool],
+        first: Sequence[Value] = (),
+    ):
+        recorded = RecordedOperations(sources)
+        if recorded.root is None:
+            raise NotOneFunction("JAX's configuration changes in it, so it is no single program")
+        self._root = recorded.root
+        self._nodes = list(snapshot.nodes)
+        wanted, given = [], recorded.inputs
+        for leaf in returned:
+            own = leaf.value if leaf.value is not None else self._passed(leaf.given, given)
+            wanted.append(recorded.known(own))
+        self._wanted = tuple(wanted)
+        self._operations = recorded.needed(wanted)
+        self._outside = _external_values(self._operations, wanted, first)
+        self._taken = [given[value] for value in self._outside]
+        self._constants = _constants(self._taken, is_constant)
+        self.snapshot = self._graph()
+
+    def _passed(self, given: Any, inputs: dict[Value, RecordedInput]) -> Value:
+        """A result that comes from outside; it becomes an input in the graph."""
+        node = _new_input_node(len(self._nodes), given)
+        self._nodes.append(node)
+        inputs[node.id, 0] = external_input(given)
+        return node.id, 0
+
+    def _graph(self) -> Snapshot:
+        """The graph, in which only the results are wanted."""
+        wanted = {node for node, _ in self._wanted}
+        needed = {node for node, _ in self._outside}
+        needed.update(node for each in self._operations for node in each.made.nodes.values())
+        nodes = []
+        for node in self._nodes:
+            nodes.append(dataclasses.replace(node, output=node.id in wanted, dead=node.id not in needed))
+        return Snapshot(tuple(nodes))
+
+    def compile(self, target: Target | None = None) -> Compilation:
+        """The program, compiled beside every cache of lazynb's. Runs nothing.
+
+        Arguments:
+          target: compile for this chip.
+
+        Raises JAX's error if it cannot be lowered or compiled; for a target as
+        :meth:`TargetExecutable.compile` does.
+        """
+        path = _OperationPath(self._root)
+        for value, taken in zip(self._outside, self._taken, strict=True):
+            path.take(value, taken.step)
+        for applied in self._operations:
+            path.append(applied)
+        wanted = tuple([path.slots[value] for value in self._wanted])
+        packing = ArgumentPacking([taken.step for taken in self._taken], self._constants, packs=False)
+        executable: Executable
+        if target is None:
+            executable = JitExecutable(path.end, wanted, self._root.config, packing)
+        else:
+            target, shardings = self._on(target)
+            executable = TargetExecutable(path.end, wanted, self._root.config, target, packing, shardings)
+        executable.compile([taken.type for taken in self._taken])
+        inputs = Inputs([(taken.step.avals[0], weak_getter(taken.held())) for taken in self._taken])
+        trace = CompiledProgram(executable, True, self._origins(path), self.snapshot, inputs, True)
+        return Compilation([trace], self.snapshot, target=target, form=self._form())
+
+    def _on(self, target: Target) -> tuple[Target, list[Any]]:
+        """The target with its mesh, and how the inputs lie on it."""
+        values, names = [], {}
+        for (node, _), taken in zip(self._outside, self._taken, strict=True):
+            held = taken.held()
+            values.append(held if held is not None else taken.type)
+            names[id(values[-1])] = self._nodes[node].names
+        target = target.for_inputs(values, names)
+        if target.layout is None:
+            return target, []
+        place = target.layout.sharding
+        return target, [place(value, names.get(id(value), ())) for value in values]
+
+    def _origins(self, path: _OperationPath) -> ProgramOrigins:
+        inputs = {number: node for number, (node, _) in enumerate(self._outside)}
+        return program_origins(path.made, inputs, self._wanted)
+
+    def _form(self) -> JitSignature:
+        names = []
+        for node, result in self._wanted:
+            found = self._nodes[node]
+            own = found.result_names[result] if found.result_names else found.names
+            names.append(own[0] if own else "")
+        constants = len(self._constants)
+        return JitSignature(tuple(names), len(self._taken) - constants, constants)
+
+
+class _OperationPath:
+    """Some operations as one path in no trie, the inputs first.
+
+    Attributes:
+      end: of the path.
+      slots: by value.
+      made: the nodes of each operation, by the number of the step.
+    """
+
+    def __init__(self, root: Root):
+        self.end: State = Root(root.placement, root.config)
+        self.slots: dict[Value, int] = {}
+        self.made: dict[int, OperationNodes] = {}
+
+    def take(self, value: Value, step: State) -> None:
+        """Appends an input."""
+        self.slots[value] = self.end.slots
+        self.end = detached_step(self.end, step, step.key, ())
+
+    def append(self, applied: RecordedOperation) -> None:
+        """Appends an operation."""
+        step, operands = applied.step, tuple([self.slots[value] for value in applied.operands])
+        assert step.operation is not None
+        given = enumerate(applied.results, self.end.slots)
+        self.slots.update({value: slot for slot, value in given if value is not None})
+        self.end = detached_step(self.end, step, (step.operation.nameless, operands), operands)
+        self.made[self.end.depth - 1] = applied.made
+
+
+def _external_values(
+    operations: Sequence[RecordedOperation], wanted: Sequence[Value], first: Sequence[Value]
+) -> list[Value]:
+    """What ``operations`` and results take from outside: those of ``first``, then as they are read."""
+    made = {value for applied in operations for value in applied.results}
+    used = [value for value in dict.fromkeys([*values_read(operations), *wanted]) if value not in made]
+    return list(dict.fromkeys([*[value for value in first if value in used], *used]))
+
+
+def _constants(taken: Sequence[RecordedInput], is_constant: Callable[[Any], bool]) -> dict[int, Any]:
+    """By number of the input, the values that are written into the program."""
+    constants = {}
+    for number, one in enumerate(taken):
+        value = one.held()
+        if one.step.is_host_scalar or (isinstance(value, jax.Array) and is_constant(value)):
+            constants[number] = value
+    return constants
+
+
+def _new_input_node(number: int, given: Any) -> Node:
+    return Node(
+        id=number,
+        kind="input",
+        name="input",
+        primitive="",
+        operands=(),
+        avals=(jc.typeof(given).str_short(),),
+        place=None,
+        call=None,
+        call_id=None,
+        scope="",
+        names=(),
+        value=None if isinstance(given, jax.ShapeDtypeStruct) else str(given),
+        output=True,
+    )
+
+
+# ---- The results of one program that another writes to memory though they are no results of it ------------
+
+
+def extra_outputs(one: Compilation, other: Compilation, values: Collection[Value]) -> set[Value]:
+    """Those of ``values``, results of ``one``, that a kernel of ``other`` writes for another kernel.
+
+    The two are of one graph. An array is among them only if both compute it by the same operations from the
+    same inputs; what XLA computes another way in each is left out.
+    """
+    numbers = ValueNumbering()
+    handed_on: set[int] = set()
+    for trace in other.traces:
+        if trace.module is not None:
+            handed_on |= numbers.of(trace.module, _input_identity(other, trace)).handed_on()
+    found: set[Value] = set()
+    for trace in one.traces:
+        if trace.module is not None and handed_on:
+            given = numbers.of(trace.module, _input_identity(one, trace)).results()
+            results = zip(trace.origins.results, given, strict=False)
+            found.update(value for value, number in results if value in values and number in handed_on)
+    return found
+
+
+def _input_identity(compilation: Compilation, trace: CompiledProgram) -> Callable[[str], Hashable | None]:
+    """Which inputs of the graph a parameter stands for, or the number that it is."""
+
+    def behind(name: str) -> Hashable | None:
+        number = trace.number_behind(name)
+        if number is not None:
+            return number
+        nodes = trace.inputs_behind(name)
+        is_known = nodes and all(compilation.snapshot.nodes[node].kind == "input" for node in nodes)
+        return tuple(nodes) if is_known else None
+
+    return behind
+
+
+# ---- The other of the two programs of some code: lazynb's, and that of ``jax.jit`` ------------------------
+
+
+class Counterpart:
+    """The other program, which may be compiled when it is first asked for. That runs nothing.
+
+    Arguments:
+      make: compiles it; None if it is there already, or cannot be.
+
+    Attributes:
+      compilation: the other program; None before it is compiled.
+      why: why there is none; empty if there is one, or may be.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Compilation] | None = None,
+        *,
+        compilation: Compilation | None = None,
+        why: str = "",
+    ):
+        self._make = make
+        self.compilation = compilation
+        self.why = why
+
+    def compile(self) -> Compilation | None:
+        """The other program; None if there is none, and then :attr:`why` says why.
+
+        Raises what JAX raises for a program that cannot be lowered or compiled.
+        """
+        if self._make is not None:
+            try:
+                self.compilation = self._make()
+            except NotOneFunction as error:
+                self.why = f"{error}."
+            self._make = None
+        return self.compilation
+
+
+# ---- What is a constant under ``jax.jit`` of code that has run by the time somebody asks ------------------
+
+INPUT_GONE = (
+    "an array that it took is gone by now, and lazynb keeps no large arrays alive: %%compile --as-jit "
+    "compiles both programs at once"
+)
+_MAX_KEPT_BYTES = 1 << 20  # bytes of constants that are kept alive
+
+
+class KeptConstants:
+    """The arrays among some inputs that the code itself made.
+
+    Arguments:
+      is_constant: whether an input is such an array, asked once for each, when its trace is pending.
+    """
+
+    def __init__(self, is_constant: Callable[[Any], bool]):
+        self._is_constant = is_constant
+        self._held: list[Callable[[], Any]] = []
+        self._bytes = 0
+
+    def holding(self, value: Any) -> Callable[[], Any]:
+        """What gives an input while it exists; a small constant exists as long as this."""
+        held: Callable[[], Any] = weak_getter(value)
+        if isinstance(value, jax.Array) and not isinstance(value, LazyTensor) and self._is_constant(value):
+            self._bytes += value.nbytes
+            if self._bytes <= _MAX_KEPT_BYTES:
+                held = lambda: value  # noqa: E731
+            self._held.append(held)
+        return held
+
+    def values(self) -> dict[int, Any]:
+        """The constants, by id.
+
+        Raises:
+          NotOneFunction: one is gone.
+        """
+        values = [held() for held in self._held]
+        if any(value is None or value.is_deleted() for value in values):
+            raise NotOneFunction(INPUT_GONE)
+        return {id(value): value for value in values}

@@ -1,0 +1,406 @@
+"""The collectives of a program: what each moves, among which devices, for which line, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
+from lazynb.user_code.call_stack import Place
+from lazynb.xla.compiled_program import CompiledProgram
+from lazynb.xla.hlo.dataflow import ArrayFlow
+from lazynb.xla.hlo.module import Instruction, Module
+from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
+from lazynb.xla.hlo.shapes import shape_bytes, tuple_parts as parts_of
+from lazynb.xla.sharding.collective_causes import (
+    CollectiveFacts,
+    constraint_reason,
+    operation_readers,
+    operations_behind,
+    producers_of,
+    reason_of_partitioner,
+    reason_of_primitive,
+    sharding_constraints,
+)
+from lazynb.xla.sharding.tile_assignment import (
+    TileAssignment,
+    axis_parts,
+    iota,
+    mesh_in,
+    numbers,
+    text_after_mesh,
+)
+from lazynb.xla.sharding.value_shardings import (
+    Mesh,
+    Value,
+    device_count,
+    elementwise_nodes,
+    known_shardings,
+    program_mesh,
+)
+from lazynb.xla.targets.target_mesh import MeshLayout
+
+# ---- Which devices take part in a collective together, and which axes of the mesh that is -----------------
+# XLA writes the groups in three ways: as lists, as a range that is reshaped, and (for Shardy's meshes) as
+# axes or parts of axes.
+
+Groups = frozenset[tuple[int, ...]]
+"""Numbers of partitions; those of a group in rising order."""
+
+_LISTS = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
+_RANGE = re.compile(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+_AXES = re.compile(r"replica_groups=(mesh\[[^{]*\{[^}]*\})")
+
+
+def replica_groups(text: str, devices: int) -> Groups | None:
+    """The groups of a collective's HLO line; None if it writes none, or in a way that is not known.
+
+    Arguments:
+      devices: how many the program runs on; an empty list of groups is all of them.
+    """
+    if (lists := _LISTS.search(text)) is not None:
+        found = [numbers(part) for part in re.findall(r"\{([\d,]*)\}", lists[1])]
+        return _groups(found) if found else _groups([range(devices)])
+    if (of_range := _RANGE.search(text)) is not None:
+        ids = iota(of_range[2], of_range[3] or "")
+        return _groups(ids.reshape(numbers(of_range[1])).tolist())
+    if (axes := _AXES.search(text)) is not None:
+        return _mesh_replica_groups(axes[1])
+    return None
+
+
+def _groups(found: Sequence[Sequence[int]]) -> Groups:
+    return frozenset(tuple(sorted(group)) for group in found)
+
+
+def _mesh_replica_groups(text: str) -> Groups | None:
+    mesh, named = mesh_in(text), axis_parts(text_after_mesh(text).strip(" {}"))
+    if mesh is None or named is None or not mesh.has(named):
+        return None
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for place, device in zip(mesh.without(named).tolist(), mesh.ids.reshape(-1).tolist(), strict=True):
+        groups.setdefault(tuple(place), []).append(device)
+    return _groups(list(groups.values()))
+
+
+def groups_of_axes(axes: Sequence[str], names: Sequence[str], sizes: Sequence[int]) -> Groups:
+    """The groups of devices that differ in some axes of a mesh alone.
+
+    Arguments:
+      axes: those axes.
+      names, sizes: of all axes of the mesh.
+    """
+    ids = np.arange(math.prod(sizes)).reshape(sizes)
+    order = [place for place, name in enumerate(names) if name not in axes]
+    order += [place for place, name in enumerate(names) if name in axes]
+    among = math.prod(size for name, size in zip(names, sizes, strict=True) if name in axes)
+    return _groups(ids.transpose(order).reshape(-1, among).tolist())
+
+
+def axes_of(groups: Groups, names: Sequence[str], sizes: Sequence[int]) -> tuple[str, ...] | None:
+    """The fewest axes of a mesh along which the devices of each group differ; None if the groups are no
+    axes."""
+    for count in range(1, len(names) + 1):
+        for axes in itertools.combinations(names, count):
+            if groups_of_axes(axes, names, sizes) == groups:
+                return axes
+    return None
+
+
+def source_target_pairs(text: str) -> list[tuple[int, int]]:
+    """From and to which partitions a ``collective-permute`` sends."""
+    match = re.search(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}", text)
+    return [(int(a), int(b)) for a, b in re.findall(r"\{(\d+),(\d+)\}", match[1])] if match else []
+
+
+def axes_of_pairs(
+    pairs: Sequence[tuple[int, int]], names: Sequence[str], sizes: Sequence[int]
+) -> tuple[str, ...] | None:
+    """The axes along which a ``collective-permute`` sends; None if a device is not of the mesh."""
+    if not pairs or max(map(max, pairs)) >= math.prod(sizes):
+        return None
+    moved = [np.subtract(np.unravel_index(a, sizes), np.unravel_index(b, sizes)) != 0 for a, b in pairs]
+    differs = np.any(moved, axis=0)
+    return tuple(name for name, does in zip(names, differs, strict=True) if does)
+
+
+# ---- The parts of a collective: where it starts, what carries it on, and where it ends --------------------
+
+_COLLECTIVES = opcodes_of(OpcodeKind.COLLECTIVE)
+
+
+def collective_parts(module: Module) -> list[list[Instruction]]:
+    """The collectives, each with its parts, all in the order in which they run.
+
+    One that runs beside kernels has a start and an end. XLA:TPU writes it into its start, into each fusion
+    that carries it on, and into its end; all have one channel and one ``chain_id``. Elsewhere a channel tells
+    nothing: all that JAX writes in ``shard_map`` have the same.
+    """
+    found: dict[str, list[Instruction]] = {}
+    flow = ArrayFlow(module)
+    for instruction in module:
+        if instruction.opcode in _COLLECTIVES and not instruction.opcode.endswith("-done"):
+            found.setdefault(_async_chain_key(instruction, flow), []).append(instruction)
+    if not found:
+        return []
+    order = {name: place for place, name in enumerate(module.by_name)}
+    several = [sorted(parts, key=lambda part: order[flow.kernel(part)]) for parts in found.values()]
+    return sorted(several, key=lambda parts: order[flow.kernel(parts[0])])
+
+
+def _async_chain_key(instruction: Instruction, flow: ArrayFlow) -> str:
+    channel = instruction.attribute("channel_id")
+    if not channel or flow.kernel(instruction) == instruction.name:
+        return instruction.name
+    return f"{instruction.opcode} {channel} {instruction.attribute('chain_id')}"
+
+
+def start_and_done(module: Module, parts: Sequence[Instruction]) -> tuple[Instruction, Instruction]:
+    """What starts a collective and what ends it; the same where it does not run beside others."""
+    kernel = ArrayFlow(module).kernel
+    first, last = module.by_name[kernel(parts[0])], module.by_name[kernel(parts[-1])]
+    users = module.computations[first.computation].users[first.name]
+    done = [user for user in users if user.opcode.endswith("-done")]
+    return (first, done[0]) if done and first.opcode.endswith("-start") else (first, last)
+
+
+def overlapped_kernels(
+    trace: CompiledProgram, module: Module, start: Instruction, end: Instruction
+) -> int | None:
+    """The kernels that run between a start and its end: a compiled module is in the order of execution."""
+    if start is end or start.computation != end.computation:
+        return None
+    order = list(module.computations[start.computation].instructions)
+    between = set(order[order.index(start.name) + 1 : order.index(end.name)])
+    return sum(cluster.name in between and cluster.is_kernel for cluster in trace.clusters)
+
+
+_OPCODE_OF_PRIMITIVE = {
+    "all_gather": "all-gather",
+    "all_gather_invariant": "all-gather",
+    "all_gather_reduced": "all-gather",
+    "all_to_all": "all-to-all",
+    "pbroadcast": "collective-broadcast",
+    "pmax": "all-reduce",
+    "pmin": "all-reduce",
+    "ppermute": "collective-permute",
+    "psum": "all-reduce",
+    "psum_invariant": "all-reduce",
+    "psum_scatter": "reduce-scatter",
+    "ragged_all_to_all": "ragged-all-to-all",
+    "reduce_scatter": "reduce-scatter",
+}
+"""JAX's primitives that are collectives, and what XLA makes of each."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Collective:
+    """One collective of a compiled program.
+
+    Attributes:
+      kind: ``all-reduce``, ``all-gather``, ``reduce-scatter``, ``all-to-all``, ``collective-permute``, ...
+      name: of the HLO instruction.
+      nodes: the operations that it was made from, as node numbers of the compilation's snapshot.
+      needed_by: those of them that read what it gives, or ask for a sharding; empty if that is not known.
+      places: their lines; of a backward pass those that it differentiates, where they are known.
+      direction: ``backward`` if they belong to a gradient, else ``forward``; empty without operations.
+      among: how many devices take part together; None if XLA's text does not tell.
+      axes: of the mesh, along which; empty if there is no mesh, or if the groups are no axes of it.
+      bytes: of the array, on each device: what goes in; of an ``all-gather``, what comes out.
+      moved: bytes that each device sends, if the group is a ring (an inference: XLA's runtime may take
+        another way); None if ``among`` is.
+      executions: how often it runs; None if nobody knows.
+      is_asked: whether the user's code asks for it; else XLA's partitioner put it in.
+      beside: kernels between its start and its end, of one that is asynchronous; None of another.
+      why: a sentence.
+    """
+
+    kind: str
+    name: str
+    nodes: tuple[int, ...]
+    needed_by: tuple[int, ...]
+    places: tuple[Place, ...]
+    direction: str
+    among: int | None
+    axes: tuple[str, ...]
+    bytes: int
+    moved: float | None
+    executions: int | None
+    is_asked: bool
+    beside: int | None
+    why: str
+
+
+def collectives(trace: CompiledProgram, snapshot: Snapshot, layout: MeshLayout | None) -> list[Collective]:
+    """Those of a program, in the order in which they start.
+
+    Most of what is told of them stands in XLA's passes. If those were not written down (the program came from
+    a cache), a small program is compiled once more; of a large one no sharding that the code asks for is
+    named as the cause.
+
+    Arguments:
+      snapshot: the graph that it was compiled from.
+      layout: the mesh that it was compiled for; None if that is the one on which its inputs lie.
+    """
+    module = trace.module
+    if module is None or not (found := collective_parts(module)):
+        return []
+    trace.write_down_if_small()
+    about = _ProgramInfo(
+        trace,
+        module,
+        {node.id: node for node in snapshot.nodes},
+        program_mesh(trace, layout),
+        device_count(trace),
+        known_shardings(trace, snapshot),
+        elementwise_nodes(trace),
+    )
+    return [_collective(about, parts) for parts in found]
+
+
+@dataclasses.dataclass(frozen=True)
+class _ProgramInfo:
+    """A program, and what is known of it."""
+
+    trace: CompiledProgram
+    module: Module
+    nodes: dict[int, Node]
+    mesh: Mesh | None
+    devices: int
+    tilings: Mapping[Value, TileAssignment]
+    elementwise: set[int]
+
+
+def _user_line(node: Node) -> Place | None:
+    """The line of an operation; of one of a backward pass that which it differentiates, if that is known."""
+    return (node.gradient.line if node.gradient is not None else None) or node.place
+
+
+def _direction(nodes: Sequence[Node], made_of: Sequence[Instruction]) -> str:
+    """Forward or backward. Of what is closed JAX's names of scopes say it."""
+    if not nodes:
+        return ""
+    is_backward = any(node.gradient is not None and not node.gradient.again for node in nodes)
+    is_transposed = any("/transpose(" in each.scope for each in made_of)
+    return "backward" if is_backward or is_transposed else "forward"
+
+
+def _collective(about: _ProgramInfo, parts: Sequence[Instruction]) -> Collective:
+    trace, module = about.trace, about.module
+    instruction, ends = parts[0], start_and_done(module, parts)
+    kind = instruction.opcode.removesuffix("-start")
+    among, axes = _devices(instruction, kind, about.mesh, about.devices)
+    operands = [module.by_name[name] for name in instruction.operands]
+    size = _bytes(instruction, kind, operands)
+    # Of one that XLA put together of several, and which has the scope of one of them, its operands' say more.
+    # The operands of an all-to-all are the pieces of one array.
+    made_of = operands if len(operands) > 1 and kind != "all-to-all" else [instruction]
+    primitives = [each.scope.rpartition("/")[2] for each in made_of]
+    is_written = all(_OPCODE_OF_PRIMITIVE.get(primitive) == kind for primitive in primitives)
+    need = (
+        _cause(about, parts, made_of) if kind not in opcodes_of(Trait.COMBINES) and not is_written else None
+    )
+    behind = operations_behind(trace, made_of, about.nodes)
+    needs, given, wanted = (need.nodes, need.given, need.wanted) if need is not None else ([], [], [])
+    cost = trace.costs.get(ends[0].name)
+    facts = CollectiveFacts(
+        kind,
+        primitives,
+        [node.name for node in needs],
+        [node.name for node in behind or given],
+        need is not None and need.is_within,
+        need is not None and need.is_later,
+        axes,
+    )
+    return Collective(
+        kind,
+        instruction.name,
+        tuple(node.id for node in dict.fromkeys([*(needs or behind or given), *wanted])),
+        tuple(node.id for node in dict.fromkeys([*needs, *wanted])),
+        tuple(dict.fromkeys(filter(None, map(_user_line, wanted or needs or behind or given)))),
+        _direction(needs or behind or given, made_of),
+        among,
+        axes,
+        size,
+        None if among is None else _ring_traffic(kind, size, among),
+        cost.executions if cost is not None else None,
+        is_written or bool(wanted),
+        overlapped_kernels(trace, module, *ends),
+        constraint_reason(wanted, about.nodes)
+        if wanted
+        else (reason_of_primitive if is_written else reason_of_partitioner)(facts),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _CollectiveCause:
+    """What needs a collective that moves values.
+
+    Attributes:
+      nodes: operations that read what it gives.
+      given: operations that compute what it takes.
+      wanted: operations that ask for the sharding.
+      is_later: whether it takes what another collective gives, maybe of the same operation.
+    """
+
+    nodes: list[Node]
+    given: list[Node]
+    wanted: list[Node]
+    is_later: bool
+
+    @property
+    def is_within(self) -> bool:
+        """Whether an operation that reads what it gives also computes what it takes."""
+        return bool(set(self.nodes) & set(self.given))
+
+
+def _cause(
+    about: _ProgramInfo, parts: Sequence[Instruction], made_of: Sequence[Instruction]
+) -> _CollectiveCause:
+    trace, module, nodes = about.trace, about.module, about.nodes
+    readers, (givers, is_later) = operation_readers(trace, module, parts[-1]), producers_of(module, parts[0])
+    needs, given = operations_behind(trace, readers, nodes), operations_behind(trace, givers, nodes)
+    inputs = [nodes[node] for giver in givers for node in trace.inputs_behind(giver.name)]
+    wanted = sharding_constraints(
+        [node.id for node in [*given, *inputs]],
+        [node.id for node in operations_behind(trace, made_of, nodes)],
+        needs,
+        [node.id for node in needs if node.id in about.elementwise],
+        nodes,
+        about.tilings if trace.has_dump else None,
+    )
+    return _CollectiveCause(needs, given, wanted, is_later)
+
+
+def _devices(
+    instruction: Instruction, kind: str, mesh: Mesh | None, devices: int
+) -> tuple[int | None, tuple[str, ...]]:
+    """How many devices take part together, and along which axes."""
+    if kind == "collective-permute":
+        pairs = source_target_pairs(instruction.text)
+        return (2 if pairs else None), (axes_of_pairs(pairs, *mesh) or () if mesh else ())
+    groups = replica_groups(instruction.text, devices)
+    if groups is None:
+        return None, ()
+    return len(next(iter(groups))), (axes_of(groups, *mesh) or () if mesh else ())
+
+
+def _bytes(instruction: Instruction, kind: str, operands: Sequence[Instruction]) -> int:
+    """Of the array; an asynchronous start gives what it takes and what it will give."""
+    if kind != "all-gather":
+        return sum(shape_bytes(each.shape) for each in operands)
+    shapes = parts_of(instruction.shape) or [instruction.shape]
+    return sum(map(shape_bytes, shapes[-1:] if instruction.opcode.endswith("-start") else shapes))
+
+
+def _ring_traffic(kind: str, size: int, among: int) -> float:
+    """Bytes that each device of a ring of ``among`` sends (Thakur, Rabenseifner and Gropp 2005)."""
+    share = (among - 1) / among
+    if kind == "all-reduce":
+        return 2 * share * size
+    return size if kind in ("collective-permute", "collective-broadcast") else share * size

@@ -1,0 +1,297 @@
+"""The worker process from outside: started when it is first asked, kept warm, ended by an interrupt."""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from lazynb.errors import LazynbError
+from lazynb.jax_compat import Figures, SerializedLowering
+from lazynb.xla.targets.compiler_packages import Compiler, compiler_of
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection, Listener
+
+# ---- What the worker is asked, and what it answers --------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class CompileRequest:
+    """A compilation.
+
+    Attributes:
+      topology: JAX's name of the devices, such as ``v5e:4x4``; hosts and devices of GPUs.
+      platform: ``tpu`` or ``cuda``.
+      configuration: XLA's description of a GPU; empty for a TPU.
+      is_single: whether that is one chip; a host has four of them else.
+      mesh: sizes of the axes of the mesh that the program runs on; empty for one device.
+      lowering: the program.
+      options: of the compiler.
+    """
+
+    topology: str
+    platform: str
+    configuration: str
+    is_single: bool
+    mesh: tuple[int, ...]
+    lowering: SerializedLowering
+    options: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class CompileResult:
+    """What a compiler made of a program.
+
+    Attributes:
+      text: optimised HLO.
+      memory: XLA's memory analysis by its names, in bytes for each device.
+      cost: XLA's cost analysis by its names; None if the compiler gives none.
+      seconds: of the compilation alone.
+    """
+
+    text: str
+    memory: dict[str, int]
+    cost: dict[str, float] | None
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class CostRequest:
+    """A cost analysis: XLA's own may end the process on another chip's HLO.
+
+    Attributes:
+      texts: modules of HLO.
+    """
+
+    texts: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class CostResult:
+    """What XLA says that modules cost.
+
+    Attributes:
+      figures: of each, by XLA's names; None if there is no such analysis; a sentence if it cannot be read.
+    """
+
+    figures: tuple[dict[str, float] | str | None, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class CompileFailure:
+    """The compiler raised an error.
+
+    Attributes:
+      kind: the class of the error.
+      message: its text.
+      at: ``topology``, ``mesh`` or ``compile``.
+    """
+
+    kind: str
+    message: str
+    at: str
+
+
+_POLL_SECONDS = 0.1  # seconds between looks whether the process lives; an interrupt comes through between two
+_START_SECONDS = 120.0  # seconds that it may take to import JAX
+
+
+class CompilerCrashed(LazynbError):
+    """The process that compiles for another chip ended. The message has its last words; nothing is lost."""
+
+
+class CompilerProcess:
+    """The process of one compiler."""
+
+    def __init__(self, compiler: Compiler):
+        self._compiler = compiler
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._connection: Connection | None = None
+        self._log: IO[bytes] | None = None
+        self._asked_at = 0  # how much it had written till then
+
+    def ask(self, question: CompileRequest) -> CompileResult | CompileFailure:
+        """What the compiler answers.
+
+        Raises as :meth:`_asked` does.
+        """
+        answer = self._asked(question)
+        assert isinstance(answer, (CompileResult, CompileFailure))
+        return answer
+
+    def costs(self, texts: Sequence[str]) -> list[Figures]:
+        """What XLA says that modules of HLO cost. If it ends the process on one, that one has a sentence in
+        place of figures.
+
+        Raises as :meth:`_asked` does, but CompilerCrashed.
+        """
+        if not texts:
+            return []
+        try:
+            answer = self._asked(CostRequest(tuple(texts)))
+        except CompilerCrashed:
+            half = len(texts) // 2
+            if half == 0:
+                return ["it ended the process that worked it out"]
+            return self.costs(texts[:half]) + self.costs(texts[half:])
+        assert isinstance(answer, CostResult)
+        return list(answer.figures)
+
+    def _asked(self, question: CompileRequest | CostRequest) -> object:
+        """What the process answers. An interrupt ends the process; the next question starts another.
+
+        Raises:
+          CompilerMissing: it is not installed.
+          CompilerCrashed: the process ended.
+        """
+        with self._lock, self._ends_if_unfinished():
+            connection = self._connected()
+            self._asked_at = self._log.seek(0, os.SEEK_END) if self._log is not None else 0
+            connection.send(question)
+            while not connection.poll(_POLL_SECONDS):
+                self._check()
+            answer: object = connection.recv()
+            return answer
+
+    @contextmanager
+    def _ends_if_unfinished(self) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, OSError):
+            how = self._end()
+            self.close()
+            raise CompilerCrashed(
+                f"The compiler for {self._compiler.name.upper()}s ended while it compiled{how}. The next "
+                "time another process is started."
+            ) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _check(self) -> None:
+        if self._process is not None and self._process.poll() is not None:
+            raise EOFError
+
+    def _connected(self) -> Connection:
+        if self._connection is None or self._process is None or self._process.poll() is not None:
+            self.close()
+            self._start()
+        assert self._connection is not None
+        return self._connection
+
+    def _start(self) -> None:
+        from multiprocessing.connection import Listener  # loaded by those who compile for another chip
+
+        directory = self._compiler.required()
+        key = secrets.token_bytes(32)
+        with Listener(authkey=key) as listener:
+            self._log = tempfile.TemporaryFile()  # noqa: SIM115 - close() closes it
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "lazynb.xla.targets.compiler_worker", str(listener.address)],
+                stdin=subprocess.PIPE,
+                stdout=self._log,
+                stderr=self._log,
+                env=_environment(directory),
+                text=True,
+                start_new_session=True,  # a Ctrl-C in the terminal is the user's own process's
+            )
+            assert self._process.stdin is not None
+            self._process.stdin.write(key.hex() + "\n")
+            self._process.stdin.flush()
+            self._connection = _accept_connection(listener, self._check)
+
+    def _end(self) -> str:
+        """How the process ended, and what it said of that."""
+        status = None
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                status = self._process.wait(_POLL_SECONDS)
+        if status == -signal.SIGKILL:  # it could say nothing
+            return ": somebody killed it, perhaps the system, which had no more memory"
+        how = "" if status is None or status >= 0 else f" ({signal.Signals(-status).name})"
+        words = last_error(self._said())
+        return f"{how}: {words}" if words else how
+
+    def _said(self) -> str:
+        """What it wrote since it was asked."""
+        if self._log is None:
+            return ""
+        self._log.seek(self._asked_at)
+        return self._log.read().decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """Ends the process, if there is one."""
+        if self._connection is not None:
+            self._connection.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        if self._log is not None:
+            self._log.close()
+        self._connection = self._process = self._log = None
+
+
+# of Google's log, of Python's and LLVM's: what is no error is chatter, or a stack trace of the compiler
+_ERROR = re.compile(r"^(?:F\d{4} [\d:.]+ +\d+ (?:\S+\] )?|(?=[\w.]*(?:Error|Exception|ERROR): ))(.*)")
+
+
+def last_error(text: str) -> str:
+    """The last error among what the compiler wrote; empty if there is none."""
+    found = [match[1] for line in text.splitlines() if (match := _ERROR.match(line.strip()))]
+    return found[-1].strip() if found else ""
+
+
+def _environment(directory: Path) -> dict[str, str]:
+    """The worker's: it alone sees the compiler, and looks for no cloud and no device."""
+    own = {
+        "PYTHONPATH": os.pathsep.join([str(directory), *filter(None, sys.path)]),
+        "JAX_PLATFORMS": "cpu",
+        "TPU_SKIP_MDS_QUERY": "1",
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # no chip is used, so several processes may compile at a time
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+    }
+    return {**os.environ, **own}
+
+
+def _accept_connection(listener: Listener, check: Any) -> Connection:
+    """The worker's end of the pipe. ``accept`` cannot be interrupted everywhere, so a thread waits in it."""
+    got: list[Connection] = []
+    waiting = threading.Thread(target=lambda: got.append(listener.accept()), daemon=True)
+    waiting.start()
+    waited = 0.0
+    while not got:
+        waiting.join(_POLL_SECONDS)
+        waited += _POLL_SECONDS
+        check()
+        if waited > _START_SECONDS:
+            raise EOFError
+    return got[0]
+
+
+_workers: dict[str, CompilerProcess] = {}
+
+
+def compiler_process(platform: str) -> CompilerProcess:
+    """The process that compiles for a platform."""
+    if platform not in _workers:
+        _workers[platform] = CompilerProcess(compiler_of(platform))
+    return _workers[platform]
+
+
+@atexit.register
+def _close_all() -> None:
+    for worker in _workers.values():
+        worker.close()

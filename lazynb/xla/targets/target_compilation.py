@@ -1,0 +1,265 @@
+"""A program compiled for another chip, in the place of JAX's compiled object."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import tempfile
+import types
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jaxlib
+
+from lazynb.config import config
+from lazynb.errors import LazynbError
+from lazynb.jax_compat import SerializedLowering
+from lazynb.running.compiler_dump import Dump, with_code
+from lazynb.xla.targets.compiler_packages import compiler_of
+from lazynb.xla.targets.compiler_process import (
+    CompileFailure,
+    CompileRequest,
+    CompileResult,
+    compiler_process,
+)
+from lazynb.xla.targets.target_chip import Target, UnknownTarget
+from lazynb.xla.targets.target_mesh import BadMesh
+
+# ---- Answers of compilers on disk, with what the compiler dumped: the same program is compiled once for a
+# chip
+# An entry is a zip file of texts. Nothing in it is ever executed.
+
+_FORMAT_VERSION = 2  # of what a dump has in it
+_MAX_ENTRIES = 200  # entries; one of 100 operations has some 200 KB
+
+
+def key_of(question: CompileRequest, options: Mapping[str, Any]) -> str:
+    """A hash of all that decides the answer.
+
+    Arguments:
+      options: those of the question that change the program; where a dump is written is none of them.
+    """
+    lowering = question.lowering
+    parts = [
+        _FORMAT_VERSION,
+        jaxlib.__version__,
+        compiler_of(question.platform).version,
+        question.topology,
+        question.configuration,
+        question.mesh,
+        lowering.spread_inputs,
+        lowering.spread_results,
+        sorted(options.items()),
+    ]
+    return hashlib.sha256(repr(parts).encode() + lowering.module).hexdigest()
+
+
+def load_result(key: str, dump: Path | None) -> CompileResult | None:
+    """The answer kept under ``key``; None if there is none, or none with a dump where one is wanted.
+
+    Arguments:
+      dump: the directory that gets what the compiler dumped.
+    """
+    if not config.persistent_cache:
+        return None
+    path = _directory() / f"{key}.zip"
+    try:
+        with zipfile.ZipFile(path) as entry:
+            about = json.loads(entry.read("answer.json"))
+            if dump is not None:
+                if not about.pop("has_dump"):
+                    return None
+                _unpack(entry, dump)
+            about.pop("has_dump", None)
+            answer = CompileResult(text=entry.read("module.txt").decode(), **about)
+        os.utime(path)
+        return answer
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+        return None  # it is compiled again, and the entry written anew
+
+
+def _unpack(entry: zipfile.ZipFile, dump: Path) -> None:
+    for name in entry.namelist():
+        folder, _, file = name.partition("/")
+        if folder == "dump" and file and os.path.basename(file) == file:
+            (dump / file).write_bytes(entry.read(name))
+
+
+def save_result(key: str, answer: CompileResult, dump: Path | None) -> None:
+    """Keeps ``answer`` with the files of ``dump``. What cannot be written is not kept."""
+    if not config.persistent_cache:
+        return
+    place = _directory()
+    with contextlib.suppress(OSError):
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryDirectory(dir=place) as new:  # nothing stays of what the disk has no room for
+            with open(Path(new) / "entry", "wb") as file:
+                _write(file, answer, dump)
+            os.replace(file.name, place / f"{key}.zip")
+        _evict_oldest(place)
+
+
+def _write(file: Any, answer: CompileResult, dump: Path | None) -> None:
+    about = dataclasses.asdict(answer)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as entry:
+        entry.writestr("module.txt", about.pop("text"))
+        entry.writestr("answer.json", json.dumps({**about, "has_dump": dump is not None}))
+        for each in sorted(dump.iterdir()) if dump is not None else ():
+            if each.is_file():
+                entry.write(each, f"dump/{each.name}")
+
+
+def _evict_oldest(place: Path) -> None:
+    """Removes the entries that were longest not used."""
+    entries = sorted(place.glob("*.zip"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in entries[_MAX_ENTRIES:]:
+        old.unlink(missing_ok=True)
+
+
+def _directory() -> Path:
+    return Path(config.persistent_cache_dir) / "targets"
+
+
+class TargetError(LazynbError):
+    """The compiler of a target refused the program; the message is its own."""
+
+
+class OutOfMemory(TargetError):
+    """The program does not fit into the chip's memory.
+
+    Attributes:
+      target: whose.
+      needed, available: bytes, as the compiler says; None if it does not.
+      dump: what the compiler had written down till then; None if it was not asked to.
+      binding: the program, of a recorded trace.
+    """
+
+    binding: Any = None
+
+    def __init__(self, message: str, target: Target, dump: Dump | None = None):
+        super().__init__(message)
+        self.target = target
+        self.dump = dump
+        sizes = _NEEDED.search(message)
+        self.needed: int | None = None
+        self.available: int | None = None
+        if sizes:
+            self.needed, self.available = map(_bytes, filter(None, sizes.groups()))
+
+
+_NO_SLICE = re.compile(r"Topology layout .* is not divisible|[Ii]nvalid topology")
+_SIZE = r"(\d+(?:\.\d+)?[KMGT]?)"
+_NEEDED = re.compile(
+    rf"required[^(]*\({_SIZE}\) exceeds available HBM \({_SIZE}\)|Used {_SIZE} of {_SIZE} hbm"
+)
+
+
+class CrossCompiledProgram:
+    """What the compiler of ``target`` made of a program; it cannot run here.
+
+    It has what lazynb asks of a ``jax.stages.Compiled``.
+
+    Attributes:
+      origin: ``compiled`` or ``disk``.
+    """
+
+    def __init__(self, target: Target, answer: CompileResult, origin: str):
+        self.target = target
+        self.origin = origin
+        self._answer = answer
+
+    @property
+    def seconds(self) -> float:
+        """That the compiler took."""
+        return self._answer.seconds
+
+    def as_text(self) -> str:
+        """Optimised HLO."""
+        return self._answer.text
+
+    def memory_analysis(self) -> Any:
+        """Bytes on each device, by XLA's names."""
+        return types.SimpleNamespace(**self._answer.memory)
+
+    def cost_analysis(self) -> dict[str, float] | None:
+        """By XLA's names; None if the compiler gives none."""
+        return self._answer.cost
+
+
+def _bytes(text: str) -> int:
+    """``15.75G`` as the compiler writes it, in bytes."""
+    unit = "KMGT".find(text[-1]) + 1
+    return round(float(text.rstrip("KMGT")) * 1024**unit)
+
+
+def compile_for(
+    target: Target,
+    lowering: SerializedLowering,
+    mesh: tuple[int, ...] = (),
+    options: Mapping[str, Any] | None = None,
+    dump: Dump | None = None,
+) -> CrossCompiledProgram:
+    """What the compiler of ``target`` makes of ``lowering``, in its process, or made of it before.
+
+    Arguments:
+      mesh: sizes of the axes of the mesh that it runs on, which is all of the target; one device without.
+      options: of the compiler.
+      dump: takes what it writes down.
+
+    Raises:
+      CompilerMissing: it is not installed.
+      CompilerCrashed: it ended.
+      UnknownTarget: there is no such slice.
+      BadMesh: the mesh cannot be laid on it.
+      OutOfMemory, TargetError: it refused the program, or the chip's description.
+    """
+    compiler_of(target.chip.platform).required()
+    asked = {**(options or {}), **(dump.options() if dump is not None else {})}
+    question = CompileRequest(
+        topology=_topology(target),
+        platform=target.chip.platform,
+        configuration=target.chip.configuration,
+        is_single=target.devices == 1,
+        mesh=mesh,
+        lowering=lowering,
+        options=with_code(asked, target.chip.platform),
+    )
+    key, place = key_of(question, options or {}), dump.directory if dump is not None else None
+    kept = load_result(key, place)
+    if kept is not None:
+        return CrossCompiledProgram(target, kept, "disk")
+    answer = compiler_process(target.chip.platform).ask(question)
+    if isinstance(answer, CompileFailure):
+        raise _compile_error(target, answer, dump)
+    save_result(key, answer, place)
+    return CrossCompiledProgram(target, answer, "compiled")
+
+
+def _topology(target: Target) -> str:
+    written = "x".join(map(str, target.shape))
+    if target.chip.platform == "tpu":
+        return f"{target.chip.name}:{written}"
+    return f"1x{written}"  # slices, hosts, devices of each
+
+
+def _compile_error(target: Target, refused: CompileFailure, dump: Dump | None) -> LazynbError:
+    words = refused.message.strip()
+    if refused.at == "topology" and _NO_SLICE.search(words):
+        return UnknownTarget(f"{target.name} is no slice that there is: {words}")
+    if refused.at == "mesh":
+        return BadMesh(f"The mesh {target.layout} cannot be laid on {target.name}: {words}")
+    if "No space left on device" in words:
+        return TargetError(
+            f"The disk is full: the compiler for {target.title} cannot write its files: {words}"
+        )
+    if refused.at == "topology":
+        return TargetError(f"The compiler for {target.title} could not be told of the chip: {words}")
+    if "RESOURCE_EXHAUSTED" in words or "Oom" in words:
+        return OutOfMemory(f"This does not fit into the memory of {target.title}: {words}", target, dump)
+    return TargetError(f"The compiler for {target.title} refused the program: {words}")

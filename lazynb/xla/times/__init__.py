@@ -1,1 +1,0 @@
-"""What compiling a program took."""
