@@ -296,12 +296,6 @@ def _add_inspect(commands: Any) -> None:
     inspect.add_argument("--html", metavar="FILE", help="write the inspector to FILE, which needs no network")
     inspect.add_argument("--json", metavar="FILE", help="write it to FILE as JSON")
     inspect.add_argument(
-        "--mermaid", metavar="FILE", help="write the graph to FILE as Mermaid, which Markdown draws"
-    )
-    inspect.add_argument(
-        "--model-explorer", metavar="FILE", help="write the graphs to FILE as JSON of Model Explorer's"
-    )
-    inspect.add_argument(
         "--reproducer",
         metavar="FILE",
         help="write FILE, a Python program that compiles the same with JAX alone, for an issue of XLA's",

@@ -170,10 +170,6 @@ def _written(
         yield saved.save_html(options.html)
     if options.json is not None:
         yield saved.save(options.json)
-    if options.mermaid is not None:
-        yield saved.save_mermaid(options.mermaid)
-    if options.model_explorer is not None:
-        yield saved.save_model_explorer(options.model_explorer)
     if options.reproducer is not None:
         yield _reproducer(options, compilations)
 

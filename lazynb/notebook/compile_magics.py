@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -50,7 +49,7 @@ def write_all(compilation: Compilation, options: argparse.Namespace) -> Iterator
 
     Raises:
       OSError: one cannot be written.
-      NotReproducible, NotProfiled, InputsGone, NoFigure, LayoutUnavailable: see the methods of a compilation.
+      NotReproducible, InputsGone, NoFigure, LayoutUnavailable: see the methods of a compilation.
     """
     for name, write in _FORMS.items():
         file = getattr(options, name)
@@ -58,27 +57,13 @@ def write_all(compilation: Compilation, options: argparse.Namespace) -> Iterator
             yield Path(write(compilation, file, options))
 
 
-def _explorer(compilation: Any, file: str, options: argparse.Namespace) -> str:
-    Path(file).write_text(json.dumps(compilation.to_model_explorer()), encoding="utf-8")
-    return file
-
-
 def _svg(compilation: Any, file: str, options: argparse.Namespace) -> str:
     Path(file).write_text(compilation.to_svg(options.figure), encoding="utf-8")
     return file
 
 
-def _perfetto(compilation: Any, file: str, options: argparse.Namespace) -> str:
-    if any(trace.measured is None for trace in compilation.traces):
-        compilation.profile()
-    compilation.to_perfetto(file)
-    return file
-
-
 _FORMS: dict[str, Callable[[Any, str, argparse.Namespace], str | Path]] = {
     "html": lambda compilation, file, options: save_html(compilation, file),
-    "model_explorer": _explorer,
-    "perfetto": _perfetto,
     "svg": _svg,
     "reproducer": lambda compilation, file, options: compilation.reproducer(file, options.question),
 }
@@ -234,13 +219,6 @@ class CompileMagics(ShellMagics):
         default="graph",
         help="which: the graph in the colours of its kernels; fusion: the kernels and what goes between; "
         "memory: which values live at which step",
-    )
-    @argument("--model-explorer", metavar="FILE", help="write the graphs to FILE as JSON of Model Explorer's")
-    @argument(
-        "--perfetto",
-        metavar="FILE",
-        help="write the last profile to FILE, a trace that Perfetto opens; without one, measure the kernels "
-        "first",
     )
     @argument(
         "--reproducer",

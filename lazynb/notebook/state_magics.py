@@ -136,17 +136,11 @@ class StateMagics(ShellMagics):
         pending.
 
         EXPR is evaluated in the notebook's namespace; it may be a tensor or any nesting of dicts, lists and
-        tuples of them. ``%graph --mermaid`` and ``%graph --mermaid EXPR`` print it as Mermaid, for Markdown.
+        tuples of them.
         """
-        flag, _, rest = line.strip().partition(" ")
-        is_mermaid = flag == "--mermaid"
-        expression = rest.strip() if is_mermaid else line.strip()
+        expression = line.strip()
         tensors = [self.shell.ev(expression)] if expression else []
-        graph = graph_of(tensors, self.shell.user_ns)
-        if not is_mermaid:
-            return graph
-        print(graph.to_mermaid(), end="")
-        return None
+        return graph_of(tensors, self.shell.user_ns)
 
     @magic_arguments()
     @argument("code", nargs="?", help="explain the breaks of this code or kind, such as LNB103 or float")

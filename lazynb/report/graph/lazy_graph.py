@@ -20,9 +20,8 @@ from lazynb.report.graph.graph_boxes import build
 from lazynb.report.graph.graph_html import to_html
 from lazynb.report.graph.graph_json import MIME_TYPE, to_json
 from lazynb.report.graph.graph_svg import to_svg
-from lazynb.report.graph.graph_text import to_dot, to_mermaid, to_text
+from lazynb.report.graph.graph_text import to_dot, to_text
 from lazynb.report.graph.graph_view import GraphView
-from lazynb.report.graph.model_explorer import ExplorerFile, explorer_graph
 from lazynb.running.flush import execution, tensors_in
 from lazynb.running.jaxpr_program import Program, lower
 from lazynb.running.read_cost import ReadCost, read_cost
@@ -111,20 +110,6 @@ class Graph:
     def to_dot(self, *, limit: int | None = 150, expand: bool = False) -> str:
         """DOT source. Raises ImportError without the ``graphviz`` package."""
         return to_dot(self.view(limit=limit, expand=expand))
-
-    def to_mermaid(self, *, limit: int | None = 150, expand: bool = False) -> str:
-        """A Mermaid flowchart, which GitHub and JupyterLab draw in Markdown (````` ```mermaid `````)."""
-        return to_mermaid(self.view(limit=limit, expand=expand))
-
-    def to_model_explorer(self, *, limit: int | None = 150) -> ExplorerFile:
-        """Plain data that Model Explorer (``pip install ai-edge-model-explorer``) opens as a JSON file: every
-        node, dead ones too, in layers as the live drawing has groups.
-
-        Arguments:
-            limit: the most boxes of the outermost layer.
-        """
-        graph = explorer_graph(self.view(limit=limit), "recorded operations")
-        return {"label": self.title or "lazynb", "graphs": [graph]}
 
     def to_svg(self, *, limit: int | None = 150, expand: bool = False) -> str:
         """An SVG document. Raises `LayoutUnavailable` without a layout engine."""

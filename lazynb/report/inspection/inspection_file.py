@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 
 from lazynb.recording.snapshot.snapshot_nodes import Call, Node, Snapshot
-from lazynb.report.graph.graph_boxes import build
-from lazynb.report.graph.graph_text import to_mermaid
-from lazynb.report.graph.model_explorer import explorer_file, model_explorer
 from lazynb.report.inspection.inspection_data import inspection
 from lazynb.report.inspection.inspection_html import to_html
 from lazynb.report.inspection.inspection_page import render_inspections
@@ -23,7 +20,6 @@ from lazynb.report.inspection.inspection_text import to_text
 from lazynb.report.inspection.session_tables import EMPTY
 from lazynb.running.compiler_dump import DumpUnavailable
 from lazynb.user_code.call_stack import Place
-from lazynb.user_code.text_format import escape_invisible
 from lazynb.version import __version__
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.flag_text import format_flags as written_flags, process_flags
@@ -206,31 +202,6 @@ class SavedInspections:
         target.write_text(
             render_inspections(shown, title or self._name, self._above), encoding="utf-8", errors="replace"
         )
-        return target
-
-    def save_mermaid(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the graph of each as Mermaid in Markdown.
-
-        Raises:
-          OSError: the file cannot be written.
-        """
-        parts = []
-        for entry in self.entries:
-            title = escape_invisible(entry.data["title"]) or "Graph"
-            parts.append(f"### {title}\n\n```mermaid\n{to_mermaid(build(entry.graph))}```\n")
-        target = Path(path)
-        target.write_text("\n".join(parts), encoding="utf-8", errors="replace")
-        return target
-
-    def save_model_explorer(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the graphs of each as JSON that Model Explorer opens.
-
-        Raises:
-          OSError: the file cannot be written.
-        """
-        graphs = [graph for entry in self.entries for graph in model_explorer(entry.data, entry.graph)]
-        target = Path(path)
-        target.write_text(json.dumps(explorer_file(self._name, graphs)), encoding="utf-8")
         return target
 
     def __repr__(self) -> str:

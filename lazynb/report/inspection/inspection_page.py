@@ -15,13 +15,11 @@ from lazynb.config import config
 from lazynb.recording.snapshot.snapshot_nodes import Snapshot
 from lazynb.report.graph.graph_html import fill_template
 from lazynb.report.graph.graph_svg import PlacedView
-from lazynb.report.graph.model_explorer import ExplorerFile, explorer_file, model_explorer
 from lazynb.report.inspection.inspection_data import inspection
 from lazynb.report.inspection.inspection_figures import svg_figure
 from lazynb.report.inspection.inspection_html import to_html
 from lazynb.report.inspection.inspection_phrases import headline
 from lazynb.report.inspection.inspection_text import to_text
-from lazynb.report.inspection.perfetto_trace import PerfettoTrace, perfetto
 from lazynb.user_code.text_format import escape_invisible
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.inspection_schema import Inspection
@@ -175,8 +173,6 @@ def install() -> None:
     hooks: Any = Compilation
     hooks._repr_mimebundle_ = _repr_mimebundle_
     hooks.save_html = _save_html
-    hooks.to_model_explorer = _to_model_explorer
-    hooks.to_perfetto = _to_perfetto
     hooks.to_svg = _to_svg
 
 
@@ -184,34 +180,6 @@ def _repr_mimebundle_(
     self: Compilation, include: Collection[str] | None = None, exclude: Collection[str] | None = None
 ) -> dict[str, Any]:
     return static_mime_bundle(self)
-
-
-def _to_model_explorer(self: Compilation, *, title: str = "") -> ExplorerFile:
-    """Plain data that Model Explorer (``pip install ai-edge-model-explorer``) opens as a JSON file.
-
-    There is a graph of the recorded operations, each with its fate and in the colour of its kernel, and a
-    graph of the optimised HLO of each program, in which a kernel is a layer.
-    """
-    data = inspection(self, full=False, title=title)
-    graphs = model_explorer(data, self.snapshot, [trace.module for trace in self.traces])
-    return explorer_file(title, graphs)
-
-
-def _to_perfetto(self: Compilation, path: str | os.PathLike[str] | None = None) -> PerfettoTrace:
-    """The last :meth:`Compilation.profile` as a trace that Perfetto (``ui.perfetto.dev``) opens: a slice for
-    each kernel that ran, with its lines; each run is a process.
-
-    Arguments:
-      path: write it there, as JSON.
-
-    Raises:
-      NotProfiled: it was not profiled, or the profiler saw no kernels.
-      OSError: the file cannot be written.
-    """
-    trace = perfetto(self, inspection(self, full=False))
-    if path is not None:
-        Path(path).write_text(json.dumps(trace), encoding="utf-8")
-    return trace
 
 
 def _to_svg(self: Compilation, figure: str = "graph") -> str:
