@@ -68,7 +68,7 @@ def _entered() -> None:
     _watch_libraries()
 
 
-_Hooks.numpy, _Hooks.entered = _numpy_calls, _entered
+_Hooks.numpy, _Hooks.on_block_enter = _numpy_calls, _entered
 
 
 def sync(*tensors: _Any) -> None:

@@ -1376,7 +1376,7 @@ def test_a_program_for_a_device_that_is_not_there_can_be_taken_to_another_proces
     lowered = program.trace(jax.ShapeDtypeStruct((4,), jnp.float32)).lower(lowering_platforms=("tpu",))
     lowering = jc.lowering_of(lowered)
     assert lowering.module[:4] == b"ML\xefR"  # MLIR's bytecode
-    assert (lowering.spread_inputs, lowering.spread_results) == ((True,), (True,))
+    assert (lowering.propagate_input_shardings, lowering.propagate_result_shardings) == ((True,), (True,))
 
 
 def test_a_module_from_another_process_compiles():
@@ -1475,12 +1475,12 @@ def test_a_module_of_stablehlo_is_read_and_changed():
     block = module.main.regions[0].blocks[0]
     first, *_, last = [each.operation for each in block.operations if each.operation.name == "func.call"]
     assert module.called(first) is module.called(last)
-    copied = module.own_copy(last)
+    copied = module.specialized_callee(last)
     assert module.called(last) is copied is not module.called(first)
     assert module.called(block.operations[len(block.operations) - 1].operation) is None
     module.name(first, "n7/tanh")
     module.name(block.arguments[0], "args[0]")
-    module.unname(last)
+    module.clear_location(last)
     assert 'loc("n7/tanh"' in module.text() and 'loc("args[0]"' in module.text()
     assert "n7/tanh" not in lowered.as_text(debug_info=True)  # it was a copy
 
@@ -1688,10 +1688,10 @@ def test_shardings_refusals_and_mesh_of_a_shard_map_are_found():
 
 def test_values_of_registered_types_can_be_closed_over_by_a_shard_map(monkeypatch):
     mesh = mesh_of_two(AxisType.Auto)
-    plain = jc.mapping._shard_map.ShardMapTrace.to_val_mat_pair
-    monkeypatch.setattr(jc.mapping._shard_map.ShardMapTrace, "to_val_mat_pair", plain)
+    plain = jc.primitives._shard_map.ShardMapTrace.to_val_mat_pair
+    monkeypatch.setattr(jc.primitives._shard_map.ShardMapTrace, "to_val_mat_pair", plain)
     jc.register_mapped_type(str, lambda text: np.float32(text))
-    stage = jc.mapping._shard_map.ShardMapTrace.stage_value
+    stage = jc.primitives._shard_map.ShardMapTrace.stage_value
 
     def inner(v):
         return v * stage(jc.current_trace(), "3")

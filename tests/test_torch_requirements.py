@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-FILE = Path(__file__).parent.parent / "lazynb" / "torch" / "requirements.py"
+FILE = Path(__file__).parent.parent / "lazynb" / "frontends" / "torch" / "torch_requirements.py"
 SPEC = importlib.util.spec_from_file_location(
     "requirements_of_torch", FILE
 )  # without the package, which needs PyTorch

@@ -110,7 +110,7 @@ def _write(found: Diff, options: argparse.Namespace) -> None:
 def _condition_status(found: Diff, limits: list[Limit]) -> int:
     """The exit status; what the conditions say goes to stderr."""
     try:
-        said = [limit.met(found.before, found.now) for limit in limits]
+        said = [limit.violation(found.before, found.now) for limit in limits]
     except BadLimit as error:
         raise CommandError(f"lazynb diff: --fail-if: {error}") from None
     for sentence in filter(None, said):

@@ -147,7 +147,7 @@ class Alignment:
         gaps: Gaps = [(self.before.operations, self.now.operations)]
         gaps = self._pair(gaps, lambda side, step: (same.number(step), self._key(side, step)))
         gaps = self._pair(gaps, lambda side, step: (step.name, self._key(side, step)))
-        self._gaps = self._pair(gaps, lambda side, step: step.name, self._may_be)
+        self._gaps = self._pair(gaps, lambda side, step: step.name, self._lines_may_match)
 
     def _pair(
         self,
@@ -173,9 +173,9 @@ class Alignment:
             self._join_first(left, b, self._is_replaced)
 
     def _is_replaced(self, before: ProgramStep, now: ProgramStep) -> bool:
-        return self._same_array_operands(before, now) and self._may_be(before, now)
+        return self._same_array_operands(before, now) and self._lines_may_match(before, now)
 
-    def _may_be(self, before: ProgramStep, now: ProgramStep) -> bool:
+    def _lines_may_match(self, before: ProgramStep, now: ProgramStep) -> bool:
         """Whether the line of ``before`` may have become that of ``now``: it cannot if either stands
         unchanged in both sources."""
         if self._sources is None or self._key(0, before) == self._key(1, now):

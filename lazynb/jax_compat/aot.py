@@ -26,13 +26,13 @@ class SerializedLowering(NamedTuple):
 
     Attributes:
       module: StableHLO as MLIR's bytecode.
-      spread_inputs, spread_results: for each input and result, whether the partitioner chooses its sharding.
-      is_hlo: whether ``module`` is the text of a module of HLO instead.
+      propagate_input_shardings, propagate_result_shardings: for each input and result, whether the
+      partitioner chooses its sharding. is_hlo: whether ``module`` is the text of a module of HLO instead.
     """
 
     module: bytes
-    spread_inputs: tuple[bool, ...]
-    spread_results: tuple[bool, ...]
+    propagate_input_shardings: tuple[bool, ...]
+    propagate_result_shardings: tuple[bool, ...]
     is_hlo: bool = False
 
 
@@ -96,8 +96,8 @@ def compile_for(devices: Sequence[Any], lowering: SerializedLowering, options: M
         backend=backend,
     )
     build = settings.executable_build_options
-    build.allow_spmd_sharding_propagation_to_parameters = list(lowering.spread_inputs)
-    build.allow_spmd_sharding_propagation_to_output = list(lowering.spread_results)
+    build.allow_spmd_sharding_propagation_to_parameters = list(lowering.propagate_input_shardings)
+    build.allow_spmd_sharding_propagation_to_output = list(lowering.propagate_result_shardings)
     with _mlir.make_ir_context():
         module = _ir.Module.parse(lowering.module)
         placed = _xc.DeviceList(tuple(devices))
@@ -134,11 +134,11 @@ class _DeviceRemover:
             if ClosedJaxpr is not Jaxpr and isinstance(jaxpr, ClosedJaxpr):
                 made = ClosedJaxpr(self.jaxpr(getattr(jaxpr, "jaxpr")), constants(jaxpr))  # noqa: B009 - mypy
             else:
-                made = self._open(jaxpr)
+                made = self._open_jaxpr(jaxpr)
             self._made[id(jaxpr)] = made
         return self._made[id(jaxpr)]
 
-    def _open(self, jaxpr: Any) -> Any:
+    def _open_jaxpr(self, jaxpr: Any) -> Any:
         renamed: dict[Any, Any] = {}
 
         def new(variables: Sequence[Any]) -> list[Any]:
@@ -146,18 +146,20 @@ class _DeviceRemover:
 
         constvars, invars, eqns = new(jaxpr.constvars), new(jaxpr.invars), []
         for equation in jaxpr.eqns:
-            if self._is_no_more(equation):
+            if self._is_dropped(equation):
                 renamed[equation.outvars[0]] = new(equation.invars)[0]
             else:
                 eqns.append(self._equation(equation, new))
         return jaxpr.replace(constvars=constvars, invars=invars, eqns=eqns, outvars=new(jaxpr.outvars))
 
-    def _is_no_more(self, equation: Any) -> bool:
+    def _is_dropped(self, equation: Any) -> bool:
         """Whether an equation says only where its operand shall lie, on a mesh that is not this one."""
         name = equation.primitive.name
-        return name in _MOVES or (name == "sharding_constraint" and self._here(equation.params) is None)
+        return name in _MOVES or (
+            name == "sharding_constraint" and self._sharding_on_mesh(equation.params) is None
+        )
 
-    def _here(self, params: dict[str, Any]) -> NamedSharding | None:
+    def _sharding_on_mesh(self, params: dict[str, Any]) -> NamedSharding | None:
         """The sharding of a constraint on this mesh; None if there is none."""
         asked = params["sharding"]
         if self._mesh is None or not isinstance(asked, NamedSharding):
@@ -169,7 +171,7 @@ class _DeviceRemover:
     def _equation(self, equation: Any, new: Callable[[Sequence[Any]], list[Any]]) -> Any:
         params = {name: self._parameter(name, value) for name, value in equation.params.items()}
         if equation.primitive.name == "sharding_constraint":
-            params.update(sharding=self._here(equation.params), context_mesh=_NO_MESH)
+            params.update(sharding=self._sharding_on_mesh(equation.params), context_mesh=_NO_MESH)
         return equation.replace(
             invars=new(equation.invars),
             outvars=new(equation.outvars),

@@ -106,9 +106,9 @@ class JaxPatches:
         self._concrete = concrete
         self._replaced: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []
         self._for_speed: list[bool] = []
-        self._turn: object = None
+        self._switch_id: object = None
         self._guards: ModuleAttributeGuards | None = None
-        self._unresting: list[tuple[dict[str, Any], str, Any, Any]] = []
+        self._never_dormant: list[tuple[dict[str, Any], str, Any, Any]] = []
         self.rest = DormantSubstitutes(self.put_back)
         self._complete = False  # whether no other code had changed a name when the substitutes were put there
         self._placed_fast = False  # whether those for speed are there too, in force or at rest
@@ -135,33 +135,33 @@ class JaxPatches:
           fast: if not, JAX's own names go back where a substitute serves speed alone.
         """
         was, at_rest = self.on, self.rest.on
-        self._turn = turn = object()
+        self._switch_id = turn = object()
         self.on, self.rest.on = None, False
         if on and at_rest and self._placed_fast is fast:
-            self._wake()
-        elif on or not was or not self._lie_down():
-            self._place(on, fast)
-        if self._turn is turn:
+            self._reactivate()
+        elif on or not was or not self._make_dormant():
+            self._install(on, fast)
+        if self._switch_id is turn:
             if was and not on and self._complete:
                 self.rest.left, self.rest.on = MAX_DORMANT_USES, True
             self.on, self.fast = on, on and fast
         else:  # another thread or a finalizer switched in between, so that neither change is complete
-            self._turn = self.on = None
+            self._switch_id = self.on = None
 
     def put_back(self) -> None:
         """Puts JAX's own names back; no substitute rests then. What other code has changed stays."""
         self.on = None
         self.switch(False)
 
-    def _place(self, on: bool, fast: bool) -> None:
+    def _install(self, on: bool, fast: bool) -> None:
         """Puts the substitutes in place, or JAX's own names back, one by one."""
         if self._guards is not None:
             self._guards.lower()
         self._complete, self._placed_fast = on, on and fast
         for (owner, ours, plain), for_speed in zip(self._replaced, self._for_speed, strict=True):
-            self._place_at(owner, ours, plain, on and (fast or not for_speed))
+            self._install_at(owner, ours, plain, on and (fast or not for_speed))
 
-    def _place_at(self, owner: Any, ours: dict[str, Any], plain: dict[str, Any], on: bool) -> None:
+    def _install_at(self, owner: Any, ours: dict[str, Any], plain: dict[str, Any], on: bool) -> None:
         now = vars(owner)
         if on:
             names = {name: own for name, own in ours.items() if now.get(name, _NOT_IN_CLASS) is plain[name]}
@@ -173,12 +173,12 @@ class JaxPatches:
             names = {name: plain[name] for name, own in ours.items() if now.get(name) is own}
         _assign(owner, names)
 
-    def _lie_down(self) -> bool:
+    def _make_dormant(self) -> bool:
         """Leaves the substitutes at rest where they are; returns whether all of them may."""
         if not self._complete:
             return False
         if self._guards is None:
-            self._unresting = [
+            self._never_dormant = [
                 (vars(owner), name, ours[name], plain[name])
                 for owner, ours, plain in self._replaced
                 if isinstance(owner, types.ModuleType) and not is_jax_module(owner)
@@ -186,23 +186,23 @@ class JaxPatches:
             ]
             # Last, because it says that both are there: an interrupt may come between the two.
             self._guards = ModuleAttributeGuards(self._replaced, self.rest)
-        self._complete = self._guards.raise_()
-        for names, name, ours, plain in self._unresting:
+        self._complete = self._guards.activate()
+        for names, name, ours, plain in self._never_dormant:
             if names.get(name) is ours:
                 names[name] = plain
         return self._complete
 
-    def _wake(self) -> None:
+    def _reactivate(self) -> None:
         """Puts in force what rests."""
         if self._guards is not None:
             self._guards.lower()
-        for names, name, ours, plain in self._unresting:
+        for names, name, ours, plain in self._never_dormant:
             if names.get(name) is plain:
                 names[name] = ours
 
     def _calling_concretely(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """An executable's ``__call__`` for arguments that may be lazy."""
-        concrete, own = self._concrete, self.rest.counted(call)
+        concrete, own = self._concrete, self.rest.count_calls(call)
 
         def call_concrete(compiled: Any, /, *args: Any, **kwargs: Any) -> Any:
             if not is_eval(current_trace()):

@@ -59,7 +59,7 @@ class StableHlo:
             return None
         return self._functions.get(call.attributes[attribute].value)
 
-    def own_copy(self, call: Any) -> Any:
+    def specialized_callee(self, call: Any) -> Any:
         """The function that ``call`` calls, copied for this call alone."""
         function = self.called(call).operation
         name = f"{_symbol(function)}_{self._copies}"
@@ -82,7 +82,7 @@ class StableHlo:
             else:
                 operation.location = location
 
-    def unname(self, operation: Any) -> None:
+    def clear_location(self, operation: Any) -> None:
         """Takes the location of an operation away."""
         with self.context:
             operation.location = _ir.Location.unknown()

@@ -54,7 +54,7 @@ class DormantSubstitutes:
         if self.on:
             self.end()
 
-    def counted(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def count_calls(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         """``plain``, JAX's own function, as a substitute calls it that may rest."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -90,7 +90,7 @@ class ModuleAttributeGuards:
             (module, _guarded_module_class(vars(module), names, rest)) for module, names in modules.items()
         ]
 
-    def raise_(self) -> bool:
+    def activate(self) -> bool:
         """Begins; returns False if other code has given a module a class of its own."""
         for module, seen in self._seen:
             if type(module) is types.ModuleType:

@@ -191,7 +191,7 @@ def _jitted(
     if asked.form is None:
         return {}, {}
     try:
-        jitted = runs.as_jit(waiting, asked.form.leaves(value), asked.form.is_made_within)
+        jitted = runs.as_jit(waiting, asked.form.leaves(value), asked.form.is_created_in_cell)
     except NotOneFunction as error:
         return {}, {title_of(target, is_jit=True): f"{error}." for target in asked.targets}
     with dumping_passes(ahead):
@@ -210,11 +210,13 @@ class _Counterparts:
         self._why = ""
         if asked.form is not None:
             return
-        if asked.later is None:
+        if asked.deferred_form is None:
             self._why = f"{NO_RESULT}."
             return
         try:
-            self._make = runs.as_jit_later(asked.later.leaves(value), asked.later.is_made_within)
+            self._make = runs.as_jit_later(
+                asked.deferred_form.leaves(value), asked.deferred_form.is_created_in_cell
+            )
         except NotOneFunction as error:
             self._why = f"{error}."
 

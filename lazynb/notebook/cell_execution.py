@@ -121,7 +121,7 @@ class RunningCells:
             self._pop()
         return before > 0 and not self._cells
 
-    def sweep(self) -> None:
+    def close_finished(self) -> None:
         """Ends the cells whose end nobody told of."""
         for cell in [cell for cell in reversed(self._cells) if not cell.runs()]:
             self._end(cell)
@@ -180,7 +180,7 @@ class EarlierTraces:
         for pending in _recorded():
             self.earlier[pending] = self._recorded_by.get(pending)
 
-    def recorded_by(self, cell: int | None) -> None:
+    def assign_unclaimed(self, cell: int | None) -> None:
         """What nobody claims yet was recorded by ``cell``."""
         for pending in _recorded():
             self._recorded_by.setdefault(pending, cell)

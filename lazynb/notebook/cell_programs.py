@@ -57,7 +57,7 @@ class JitSignature:
         leaves = jax.tree.leaves([value for value in namespace.values() if _is_plain(value)])
         self._host = [weakref.ref(leaf) for leaf in leaves if type(leaf) is np.ndarray]
 
-    def is_made_within(self, array: Any) -> bool:
+    def is_created_in_cell(self, array: Any) -> bool:
         """Whether the cell made ``array``: it was not there before, nor does it hold what an array of NumPy's
         held that was."""
         if isinstance(array, LazyTensor):  # pending in another trace
@@ -161,9 +161,11 @@ class CellPrograms(Observer):
         self._earlier = earlier
         self._namespace = namespace
         self._own = CompilationBuilder()
-        self._left: dict[int | None, CompilationBuilder] = {}  # by the cell that left it pending
+        self._earlier_gatherings: dict[
+            int | None, CompilationBuilder
+        ] = {}  # by the cell that left it pending
         self._runs: dict[_Key, int] = {}
-        self._kept: list[_Key] = []  # of this cell, in their order
+        self._own_keys: list[_Key] = []  # of this cell, in their order
         self._unlisted = 0
         self._operations = 0
         self._last: Sequence[PendingTrace] = ()  # that ran
@@ -172,7 +174,7 @@ class CellPrograms(Observer):
     @property
     def is_empty(self) -> bool:
         """Whether the cell ran nothing, and left nothing."""
-        return self._own.is_empty and not self._left
+        return self._own.is_empty and not self._earlier_gatherings
 
     @property
     def has_run(self) -> bool:
@@ -191,7 +193,7 @@ class CellPrograms(Observer):
             self._unlisted += gathering is self._own
             return
         if gathering is self._own:
-            self._kept.append(key)
+            self._own_keys.append(key)
         self._operations += len(pending)
         self._last = (pending,)
         gathering.describe(pending, self._names())
@@ -211,7 +213,7 @@ class CellPrograms(Observer):
     def _gathering(self, pending: PendingTrace) -> CompilationBuilder:
         if pending not in self._earlier:
             return self._own
-        return self._left.setdefault(self._earlier[pending], CompilationBuilder())
+        return self._earlier_gatherings.setdefault(self._earlier[pending], CompilationBuilder())
 
     # ---- what was not run ----------------------------------------------------------------------------------
 
@@ -296,11 +298,13 @@ class CellPrograms(Observer):
         gathering, cell = self._shown(shown)
         wanted = gathering.values_of(asked) if asked is not None else None
         earlier = [
-            left.compilation(cell=number) for number, left in self._left.items() if left is not gathering
+            left.compilation(cell=number)
+            for number, left in self._earlier_gatherings.items()
+            if left is not gathering
         ]
         if gathering is not self._own:
             return gathering.compilation(snapshot, cell=cell, earlier=earlier, asked=wanted)
-        runs = [self._runs[key] for key in self._kept]
+        runs = [self._runs[key] for key in self._own_keys]
         runs += [0] * (len(gathering) - len(runs))
         return gathering.compilation(
             snapshot, cell=cell, earlier=earlier, runs=runs, unlisted=self._unlisted, asked=wanted

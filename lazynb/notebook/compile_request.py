@@ -84,7 +84,8 @@ class CompileRequest:
       tabs: of the inspector, to open.
       targets: what it compiles for; None stands for this machine.
       form: what ``--as-jit`` asks for; None for nothing.
-      later: what somebody may ask for who looks at the inspector, if ``form`` is None; None if the cell gives
+      deferred_form: what somebody may ask for who looks at the inspector, if ``form`` is None; None if the
+      cell gives
         nothing.
       runs: whether what is pending is run.
       flags: XLA's options, with which it compiles what is shown.
@@ -95,7 +96,7 @@ class CompileRequest:
     tabs: list[str]
     targets: list[Target | None]
     form: JitSignature | None
-    later: JitSignature | None
+    deferred_form: JitSignature | None
     runs: bool
     flags: dict[str, Any] = dataclasses.field(default_factory=dict)
     against: CompilationSide | None = None

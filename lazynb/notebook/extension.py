@@ -72,7 +72,7 @@ class Extension:
         self._inspect = shell.inspector.info
         self._whos = shell.find_line_magic("whos")
         self._errors = TracebackFormatter(shell)
-        self._paired = DiffDisplay(shell)
+        self._diff_display = DiffDisplay(shell)
 
     def start(self) -> None:
         """Registers hooks and magics."""
@@ -85,7 +85,7 @@ class Extension:
         self.shell.inspector.info = self._info
         self._line_magics()["whos"] = self._list_variables
         self._errors.start()
-        self._paired.start()
+        self._diff_display.start()
         self.routing.start()
         self.lab.start()
         self._name_loading_cell()
@@ -119,7 +119,7 @@ class Extension:
         self.shell.inspector.info = self._inspect
         self._line_magics()["whos"] = self._whos
         self._errors.stop()
-        self._paired.stop()
+        self._diff_display.stop()
         self.routing.stop()
         call_stack.set_current_cell(None)
         blocks.end_all()
@@ -137,7 +137,7 @@ class Extension:
     # with ``pre_execute``, and only those that are not silent with ``pre_run_cell``. Inspectors also run
     # cells without history. A script that a cell runs silently (``%run script.ipy``) is the user's own.
     def _begin(self) -> None:
-        self._cells.sweep()
+        self._cells.close_finished()
         tool_access.active = not self._cells
 
     def _end(self) -> None:
@@ -180,7 +180,7 @@ class Extension:
         """IPython's own function, which names the code of a cell. lazynb keeps the name as that cell's."""
         name = self._name_cell(transformed_code, number, raw_code=raw_code)
         call_stack.register_cell(name, number, raw_code or transformed_code)
-        self.lab.numbered(number, name)
+        self.lab.set_execution_count(number, name)
         cell_runs.begin(number, self._cell_id or raw_code or transformed_code)
         call_stack.set_current_cell(number)  # IPython's execution count may be one further already
         return name
@@ -203,10 +203,10 @@ class Extension:
         traceback_display.clear_traceback_frames(result.error_in_exec)
 
     def _enter(self, info: Any) -> None:
-        self._cells.sweep()
+        self._cells.close_finished()
         outermost = not self._cells
         tool_access.active = not info.store_history and outermost
-        self.leftovers.recorded_by(call_stack.current_cell())
+        self.leftovers.assign_unclaimed(call_stack.current_cell())
         self._cells.begin(self.enabled, self.strict)
         if outermost:
             self._cell_id = getattr(info, "cell_id", None)
@@ -220,7 +220,7 @@ class Extension:
             cell_runs.end(number, success)
         if self._cells:  # the cell that loaded the extension has no beginning
             outermost = self._cells.end()
-            self.leftovers.recorded_by(call_stack.current_cell())
+            self.leftovers.assign_unclaimed(call_stack.current_cell())
             call_stack.set_current_cell(None)
             if outermost:
                 self.routing.end()

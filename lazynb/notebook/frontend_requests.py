@@ -31,7 +31,7 @@ class RequestHandler:
         self._compilation = compilation
         self._data = data
         self._index = Index(compilation, Notes())
-        self._kinds: dict[str, Callable[[Any], dict[str, Any]]] = {
+        self._handlers: dict[str, Callable[[Any], dict[str, Any]]] = {
             "pass": self._pass,
             "formation": self._formation,
             "stage": self._stage,
@@ -59,9 +59,9 @@ class RequestHandler:
 
     def _answer(self, request: Any) -> dict[str, Any]:
         kind = request.get("type") if isinstance(request, dict) else None
-        if not isinstance(kind, str) or kind not in self._kinds:
+        if not isinstance(kind, str) or kind not in self._handlers:
             raise ValueError(f"the inspector knows no request of type {kind!r}")
-        return self._kinds[kind](request)
+        return self._handlers[kind](request)
 
     def _about_other(self, request: Any) -> dict[str, Any]:
         """The answer about the other program."""

@@ -85,15 +85,15 @@ class Inspector(anywidget.AnyWidget):
         self._static = static or {}
         self._answers: RequestHandler | None = None
         self._shown_by: set[tuple[str, str]] = set()
-        self._beside: Any = None  # the output that holds the static form
+        self._static_output: Any = None  # the output that holds the static form
         self._make: _Make | None = None
         self._is_due = False
         self.on_msg(self._receive)
         _answering.append(self)
         if len(_answering) > _LIVE_INSPECTORS:
-            _answering.popleft().retire()
+            _answering.popleft().release_compilation()
 
-    def retire(self) -> None:
+    def release_compilation(self) -> None:
         """Lets the compilation go; what is shown stays."""
         self._compilation = self._answers = self._make = None
 
@@ -113,13 +113,13 @@ class Inspector(anywidget.AnyWidget):
         answer = self.answer(request)
         self.send(answer)
         if answer["type"] in _REASONS:
-            self._restate()
+            self._update_static_form()
 
-    def _restate(self) -> None:
+    def _update_static_form(self) -> None:
         """Writes the static form anew, which a stored notebook keeps: the front end learnt of reasons."""
-        if self._beside is not None and self._make is not None:
+        if self._static_output is not None and self._make is not None:
             _, self._static = self._make(lambda part: None)
-            self._beside.update(_beside(self._static), raw=True)
+            self._static_output.update(_beside(self._static), raw=True)
 
     def complete_when_shown(self, make: _Make) -> None:
         """Works out data and static form (by ``make``) once it is on the page, which says how far it is."""
@@ -140,14 +140,16 @@ class Inspector(anywidget.AnyWidget):
             data, self._static = make(self._progress())
         except KeyboardInterrupt:
             self.working = INTERRUPTED
-            if self._beside is not None:
-                self._beside.update({"text/plain": f"{self._static['text/plain']}\n{INTERRUPTED}"}, raw=True)
+            if self._static_output is not None:
+                self._static_output.update(
+                    {"text/plain": f"{self._static['text/plain']}\n{INTERRUPTED}"}, raw=True
+                )
             raise
         self.data = data  # type: ignore[assignment]
         self.recorded = {}
-        if self._beside is not None:
-            self._beside.update(_beside(self._static), raw=True)
-        self.fill_in_later()
+        if self._static_output is not None:
+            self._static_output.update(_beside(self._static), raw=True)
+        self.send_full_data_later()
 
     def _show_recorded(self) -> None:
         """Sends what needs no analysis, if that takes so long that somebody waits for it."""
@@ -173,14 +175,14 @@ class Inspector(anywidget.AnyWidget):
 
         return tell
 
-    def fill_in_later(self) -> None:
+    def send_full_data_later(self) -> None:
         """Works out what the first view does not show when the kernel has nothing else to do."""
         try:
-            asyncio.get_running_loop().call_later(_DELAY_OF_FULL_DATA, self.fill_in)
+            asyncio.get_running_loop().call_later(_DELAY_OF_FULL_DATA, self.send_full_data)
         except RuntimeError:  # no event loop: the front end can still ask
             pass
 
-    def fill_in(self) -> None:
+    def send_full_data(self) -> None:
         """Sends what the first view did not show."""
         compilation = self._compilation
         if compilation is None or self._answers is not None:
@@ -200,7 +202,7 @@ class Inspector(anywidget.AnyWidget):
         self._replace(*execution)
         data, metadata = _data_and_metadata(super()._repr_mimebundle_())
         display({**data, "text/html": "", "text/plain": ""}, metadata=metadata, raw=True)
-        self._beside = display(_beside(self._static), raw=True, display_id=True)
+        self._static_output = display(_beside(self._static), raw=True, display_id=True)
         if self._is_due and self._make is not None:
             self._is_due = False
             self._complete(self._make)
@@ -212,7 +214,7 @@ class Inspector(anywidget.AnyWidget):
         for other in list(_answering):
             if other._is_outdated(cell, run):
                 _answering.remove(other)
-                other.retire()
+                other.release_compilation()
                 other.close()
 
     def _is_outdated(self, cell: str, run: str) -> bool:

@@ -113,14 +113,14 @@ class LabConnection(Observer):
       status: says in a line how things stand.
 
     Attributes:
-      there: whether a page answered that knows lazynb; None while nobody can tell.
+      page_connected: whether a page answered that knows lazynb; None while nobody can tell.
     """
 
     def __init__(self, extension: Any, status: Callable[[], str]):
         self._extension = extension
         self._status = status
         self._comm: Any = None
-        self.there: bool | None = None
+        self.page_connected: bool | None = None
         self._waiting: collections.deque[tuple[CellPrograms | None, str | None]] = collections.deque(
             maxlen=_KEPT
         )
@@ -157,7 +157,7 @@ class LabConnection(Observer):
         if self._comm is not None:
             self._end_watching()
             self._comm.close()
-            self._comm, self.there = None, None
+            self._comm, self.page_connected = None, None
             page_connection.active = False
         self.end()
 
@@ -168,11 +168,11 @@ class LabConnection(Observer):
         if self._comm is None or cell is None or not info.store_history:
             return
         self._text = info.raw_cell
-        if self.there is not False:
+        if self.page_connected is not False:
             self._runs = CellPrograms(self._extension.leftovers.earlier, self._extension.shell.user_ns)
             self._end_runs = observe(self._runs)
 
-    def numbered(self, number: int, file: str) -> None:
+    def set_execution_count(self, number: int, file: str) -> None:
         """The cell that began is execution ``number``: IPython says so when it names the cell's code
         ``file``."""
         if self._cell is None:
@@ -189,16 +189,16 @@ class LabConnection(Observer):
         """A cell is over: what it ran is explained when the kernel has nothing else to do."""
         runs, self._runs = self._runs, None
         self._end_runs()
-        if self.there is None and self._comm is not None:
+        if self.page_connected is None and self._comm is not None:
             # cells queue up behind %load_ext: a page may yet say hello
             self._waiting.append((runs, self._cell))
-        if not self.there:
+        if not self.page_connected:
             return
         cell = self._cell
         try:
-            asyncio.get_running_loop().call_later(_SOON, self._explain, runs, cell)
+            asyncio.get_running_loop().call_later(_SOON, self._send_marks_of_run, runs, cell)
         except RuntimeError:  # no event loop
-            self._explain(runs, cell)
+            self._send_marks_of_run(runs, cell)
 
     # ---- what it says --------------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class LabConnection(Observer):
             "text": self._status(),
         }
 
-    def _tell(self) -> None:
+    def _send_state(self) -> None:
         state = self._state()
         if state != self._last:
             self._last = state
@@ -230,7 +230,7 @@ class LabConnection(Observer):
 
     def compiling(self, operations: int) -> None:
         """Sent at once: the kernel is busy until the program is made."""
-        if self.there and thread_trace().pending is not None:
+        if self.page_connected and thread_trace().pending is not None:
             label = self._cells.label(self._cell) if self._cell is not None else ""
             self._send(
                 {
@@ -243,10 +243,10 @@ class LabConnection(Observer):
             )
 
     def compiled(self) -> None:
-        if self.there and thread_trace().pending is not None:
+        if self.page_connected and thread_trace().pending is not None:
             self._send({"type": "compiled"})
 
-    def _explain(self, runs: CellPrograms | None, cell: str | None) -> None:
+    def _send_marks_of_run(self, runs: CellPrograms | None, cell: str | None) -> None:
         """Sends the marks of the cells that ran programs of ``runs``, or broke."""
         lines: dict[str, dict[int, LineKernels]] = {}
         number = None
@@ -258,7 +258,7 @@ class LabConnection(Observer):
                     self._send_line_marks(*self._lines_of(earlier), None)
                 lines, number = self._lines_of(compilation)  # the last, so that the panel shows it
         self._send_line_marks(lines, number, cell)
-        self._tell()
+        self._send_state()
 
     def _lines_of(self, compilation: Compilation) -> tuple[dict[str, dict[int, LineKernels]], int]:
         """By cell and line, the kernels of ``compilation``; and its number."""
@@ -304,15 +304,15 @@ class LabConnection(Observer):
 
     def _closed(self, _message: Any) -> None:
         """A page that does not know lazynb closes the comm at once; one that does never does."""
-        if not self.there:
-            self.there = False
+        if not self.page_connected:
+            self.page_connected = False
             self._waiting.clear()
 
     def _receive(self, message: Any) -> None:
         request = _data_of(message)
         kind = request.get("type")
         if kind == "hello":
-            self._welcome()
+            self._on_hello()
         elif kind == "settings":
             config.run_on_display = bool(request.get("autocompile"))
         elif kind == "ask":
@@ -325,20 +325,20 @@ class LabConnection(Observer):
             self._send({"type": "value", "id": request.get("id"), **self._value(request)})
             if request.get("do") in ("run", "compile"):
                 self._send_line_marks({}, None, None)
-                self._tell()
+                self._send_state()
         elif kind in ("lazy", "compile", "clear"):
             self._send({"type": "done", "id": request.get("id"), **self._do(kind, request)})
             self._send_line_marks({}, None, None)
-            self._tell()
+            self._send_state()
 
-    def _welcome(self) -> None:
-        self.there = True
+    def _on_hello(self) -> None:
+        self.page_connected = True
         self._last = self._state()
         self._send(self._last)
         for sent in self._sent.values():
             self._send(sent.message)
         while self._waiting:
-            self._explain(*self._waiting.popleft())
+            self._send_marks_of_run(*self._waiting.popleft())
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         number = self._number(request)

@@ -17,9 +17,9 @@
 
 enum {
     TENSOR_TRACE, TENSOR_AVAL, TENSOR_PENDING, TENSOR_SLOT, TENSOR_EDGE, TENSOR_CODE, TENSOR_LASTI, TENSOR_SCOPE,
-    TENSOR_VALUE, PENDING_TRACE, PENDING_TIP, PENDING_EPOCH, PENDING_SLOTS_OF, PENDING_INPUTS, PENDING_RECORDS,
-    PENDING_END, PENDING_BEGAN, PENDING_ENDED, PENDING_GUARDS, PENDING_COPIES, PENDING_SOURCES, PENDING_UNSETTLED,
-    PENDING_CHECKS, PENDING_DOOMED, PENDING_CLOSED, PENDING_APPEND, PENDING_LANDING, PENDING_TROUBLE, PENDING_ROOT,
+    TENSOR_VALUE, PENDING_TRACE, PENDING_OPEN_STATE, PENDING_CONFIG_EPOCH, PENDING_SLOTS_OF, PENDING_INPUTS, PENDING_RECORDS,
+    PENDING_END, PENDING_BEGAN, PENDING_ENDED, PENDING_GUARDS, PENDING_COPIES, PENDING_SOURCES, PENDING_UNRESOLVED,
+    PENDING_CHECKS, PENDING_DELETE_AFTER_RUN, PENDING_CLOSED, PENDING_APPEND, PENDING_IN_FLIGHT_RUN, PENDING_FAILURE, PENDING_ROOT,
     PENDING_OWNERS, STATE_EXECUTABLES, STATE_LARGE, STATE_SLOTS, STATE_EDGES, STATE_INPUTS, STATE_RECENT, EDGE_END,
     EDGE_RESULTS, EDGE_CONTAINER, EDGE_SLOT, EDGE_AVAL, EDGE_VALUES, EDGE_CONVERTERS, EDGE_CONVERT, EDGE_SCALAR,
     EDGE_CONVERTED, EDGE_ARGUMENT, EDGE_PLAIN, EDGE_FILLS, CHANGES_COUNT, LANDMARK_CALL,
@@ -31,11 +31,11 @@ enum {
 static const Slot slots[OFFSETS] = {
     {"LazyTensor", "_trace"}, {"LazyTensor", "aval"}, {"LazyTensor", "_pending"}, {"LazyTensor", "_slot"},
     {"LazyTensor", "_edge"}, {"LazyTensor", "_code"}, {"LazyTensor", "_lasti"}, {"LazyTensor", "_scope"},
-    {"LazyTensor", "_value"}, {"Pending", "trace"}, {"Pending", "tip"}, {"Pending", "epoch"},
+    {"LazyTensor", "_value"}, {"Pending", "trace"}, {"Pending", "open_state"}, {"Pending", "config_epoch"},
     {"Pending", "slots_of"}, {"Pending", "inputs"}, {"Pending", "records"}, {"Pending", "_end"},
     {"Pending", "began"}, {"Pending", "ended"}, {"Pending", "guards"}, {"Pending", "_copies"}, {"Pending", "sources"},
-    {"Pending", "unsettled"}, {"Pending", "checks"}, {"Pending", "doomed"}, {"Pending", "closed"},
-    {"Pending", "append"}, {"Pending", "landing"}, {"Pending", "trouble"}, {"Pending", "root"},
+    {"Pending", "unresolved_shardings"}, {"Pending", "checks"}, {"Pending", "delete_after_run"}, {"Pending", "closed"},
+    {"Pending", "append"}, {"Pending", "in_flight_run"}, {"Pending", "failure"}, {"Pending", "root"},
     {"Pending", "_owners"}, {"State", "executables"}, {"State", "large"}, {"State", "slots"}, {"State", "edges"},
     {"State", "inputs"}, {"State", "recent"}, {"Edge", "end"}, {"Edge", "results"}, {"Edge", "container"},
     {"Edge", "slot"}, {"Edge", "aval"}, {"Edge", "values"}, {"Edge", "converters"}, {"Edge", "convert"},
@@ -64,9 +64,9 @@ static const char *const names[NAMES] = {
 
 static PyObject *known[NAMES];
 
-static PyObject *str_append, *str_array, *str_aval, *str_backward, *str_calls, *str_committed, *str_context, *str_dict, *str_donated, *str_f_code, *str_inputs,
+static PyObject *str_append, *str_array, *str_aval, *str_forward_tracebacks, *str_calls, *str_committed, *str_context, *str_dict, *str_donated, *str_f_code, *str_inputs,
     *str_is_deleted, *str_name, *str_observers, *str_origin_of, *str_parent_trace, *str_pending, *str_placed,
-    *str_pointer, *str_recalled_to_full, *str_same_context, *str_seconds, *str_start, *str_tensors, *str_traceback, *str_value;
+    *str_pointer, *str_examine_after_replay, *str_is_config_unchanged, *str_seconds, *str_start, *str_tensors, *str_traceback, *str_value;
 
 /* ---- reading ---------------------------------------------------------------------------------------------- */
 
@@ -104,15 +104,15 @@ static int is_deleted(PyObject *array)
 }
 
 /* Whether calls may be recalled under JAX's present configuration; -1 is an error. */
-static int same_context(PyObject *pending)
+static int is_config_unchanged(PyObject *pending)
 {
-    PyObject *count = SLOT(known[CHANGES_OBJECT], CHANGES_COUNT), *epoch = SLOT(pending, PENDING_EPOCH);
+    PyObject *count = SLOT(known[CHANGES_OBJECT], CHANGES_COUNT), *epoch = SLOT(pending, PENDING_CONFIG_EPOCH);
     if (count == epoch)
         return 1;
     int same = count == NULL || epoch == NULL ? 0 : PyObject_RichCompareBool(epoch, count, Py_EQ);
     if (same)
         return same;
-    PyObject *answer = PyObject_CallMethodNoArgs(pending, str_same_context);
+    PyObject *answer = PyObject_CallMethodNoArgs(pending, str_is_config_unchanged);
     same = answer == NULL ? -1 : PyObject_IsTrue(answer);
     Py_XDECREF(answer);
     return same;
@@ -163,12 +163,12 @@ static PyObject *state_after(PyObject *tip, PyObject *value)
    to look. The order is that of `append`. */
 static PyObject *new_input(PyObject *pending, PyObject *value, PyObject *id, int outside)
 {
-    PyObject *tip = SLOT(pending, PENDING_TIP), *state, *slot = NULL;
+    PyObject *tip = SLOT(pending, PENDING_OPEN_STATE), *state, *slot = NULL;
     int held = outside ? 1 : PyDict_Contains(known[HELD_OUTSIDE], id);
     if (tip == Py_None || held < 0 || (held && guard(pending, value, id) != 1))
         return NULL;
     Py_INCREF(tip);
-    if ((state = state_after(tip, value)) == NULL || SLOT(pending, PENDING_TIP) != tip) {
+    if ((state = state_after(tip, value)) == NULL || SLOT(pending, PENDING_OPEN_STATE) != tip) {
         slot = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
         goto end;
     }
@@ -179,7 +179,7 @@ static PyObject *new_input(PyObject *pending, PyObject *value, PyObject *id, int
         goto end;
     }
     Py_DECREF(entry);
-    Py_SETREF(SLOT(pending, PENDING_TIP), Py_NewRef(state));
+    Py_SETREF(SLOT(pending, PENDING_OPEN_STATE), Py_NewRef(state));
     if (PyDict_SetItem(SLOT(pending, PENDING_SLOTS_OF), id, SLOT(tip, STATE_SLOTS)) == 0)
         slot = Py_NewRef(SLOT(tip, STATE_SLOTS));
 end:
@@ -502,7 +502,7 @@ static PyObject *origin_below_landmark(PyObject *trace, PyFrameObject *frame)
     PyObject *mark = nearest_landmark(frame), *origin = NULL;
     if (mark == NULL)
         return NULL;
-    PyObject *backward = PyObject_GetAttr(trace, str_backward), *calls = PyObject_GetAttr(trace, str_calls);
+    PyObject *backward = PyObject_GetAttr(trace, str_forward_tracebacks), *calls = PyObject_GetAttr(trace, str_calls);
     PyObject *context = scope(), *traceback = context == NULL ? NULL : PyObject_GetAttr(context, str_traceback);
     if (backward == Py_None && traceback == Py_None && calls != NULL && IS_A(calls, CALL_COUNTER)) {
         PyObject *kept = SLOT(mark, LANDMARK_ORIGIN);
@@ -567,7 +567,7 @@ static int note_line(PyObject *first, PyObject *edge, PyFrameObject *frame)
 static int append(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *inputs, PyObject *const *tensors,
                   Py_ssize_t count)
 {
-    if (SLOT(pending, PENDING_TIP) != tip)
+    if (SLOT(pending, PENDING_OPEN_STATE) != tip)
         return 0; /* a finalizer recorded an operation, or another thread sealed the trace */
     if (inputs != NULL && PyTuple_GET_SIZE(inputs) > 0) {
         Py_ssize_t before = PyLong_AsSsize_t(SLOT(tip, STATE_INPUTS));
@@ -575,7 +575,7 @@ static int append(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *in
             return -1;
     }
     PyObject *end = Py_NewRef(SLOT(edge, EDGE_END)), *records = Py_NewRef(SLOT(pending, PENDING_RECORDS));
-    Py_SETREF(SLOT(pending, PENDING_TIP), end); /* the caller holds `tip` */
+    Py_SETREF(SLOT(pending, PENDING_OPEN_STATE), end); /* the caller holds `tip` */
     int done = 1;
     for (Py_ssize_t at = 0; at < count && done == 1; at++)
         if (PyList_Append(records, tensors[at]) < 0)
@@ -737,7 +737,7 @@ static int binary(Call *self, PyObject *tensor, PyObject *other, PyObject **resu
     PyObject *pending = SLOT(tensor, TENSOR_PENDING), *tip, *slot, *part, *edge = NULL;
     PyObject *inputs = NULL;
     int taken = 0;
-    if (pending == NULL || !IS_A(pending, PENDING) || SLOT(pending, PENDING_TIP) == Py_None)
+    if (pending == NULL || !IS_A(pending, PENDING) || SLOT(pending, PENDING_OPEN_STATE) == Py_None)
         return 0;
     Py_INCREF(pending);
     if (IS_A(other, LAZY_TENSOR))
@@ -746,7 +746,7 @@ static int binary(Call *self, PyObject *tensor, PyObject *other, PyObject **resu
         part = slot_of_array(pending, other, 1);
     else
         part = Py_XNewRef(PyDict_GetItemWithError(known[KINDS], (PyObject *)Py_TYPE(other)));
-    tip = Py_NewRef(SLOT(pending, PENDING_TIP)); /* the array may have become an input just now */
+    tip = Py_NewRef(SLOT(pending, PENDING_OPEN_STATE)); /* the array may have become an input just now */
     slot = Py_XNewRef(SLOT(tensor, TENSOR_SLOT)); /* the tensor may move to another trace, where it has another */
     if (part == NULL || part == Py_None || tip == Py_None || slot == NULL)
         goto end;
@@ -756,7 +756,7 @@ static int binary(Call *self, PyObject *tensor, PyObject *other, PyObject **resu
         goto end;
     PyObject *trace = ambient();
     Py_XDECREF(trace); /* the thread keeps it */
-    if (trace == NULL || trace != SLOT(pending, PENDING_TRACE) || (taken = same_context(pending)) <= 0)
+    if (trace == NULL || trace != SLOT(pending, PENDING_TRACE) || (taken = is_config_unchanged(pending)) <= 0)
         goto end;
     taken = 0;
     if (SLOT(edge, EDGE_CONVERT) != Py_None) {
@@ -793,7 +793,7 @@ end:
 static int cut_full(PyObject *pending)
 {
     PyObject *args[] = {SLOT(pending, PENDING_TRACE), pending};
-    PyObject *nothing = PyObject_VectorcallMethod(str_recalled_to_full, args, 2, NULL);
+    PyObject *nothing = PyObject_VectorcallMethod(str_examine_after_replay, args, 2, NULL);
     Py_XDECREF(nothing);
     return nothing == NULL ? -1 : 0;
 }
@@ -845,7 +845,7 @@ static int repeat(PyObject *pending, PyObject *name, int alike, PyFrameObject *f
     if ((alike && (scalars = PyList_New(0)) == NULL) ||
         fill(pending, args, count, words, scalars, outside, parts, &filled) != 1)
         goto end;
-    tip = Py_NewRef(SLOT(pending, PENDING_TIP));
+    tip = Py_NewRef(SLOT(pending, PENDING_OPEN_STATE));
     if (tip == Py_None)
         goto end;
     edge = edge_at(tip, parts, filled);
@@ -883,7 +883,7 @@ end:
 static int general(Call *self, PyObject *pending, PyObject *const *args, Py_ssize_t count, PyObject *words,
                    PyObject **result)
 {
-    int same = same_context(pending);
+    int same = is_config_unchanged(pending);
     return same <= 0 ? same : repeat(pending, self->name, self->alike, NULL, self->between, 1, args, count, words,
                                              result);
 }
@@ -901,7 +901,7 @@ static PyObject *again(PyObject *module, PyObject *const *args, Py_ssize_t count
     PyFrameObject *frame = args[4] == Py_None ? NULL : (PyFrameObject *)args[4];
     if (values == NULL)
         return NULL;
-    int taken = SLOT(pending, PENDING_TIP) == Py_None ? 0
+    int taken = SLOT(pending, PENDING_OPEN_STATE) == Py_None ? 0
                 : repeat(pending, args[1], args[3] == Py_True, frame, 0, count < 6 || args[5] != Py_False,
                          &PyTuple_GET_ITEM(values, 0), PyTuple_GET_SIZE(values), NULL, &result);
     Py_DECREF(values);
@@ -912,7 +912,7 @@ static PyObject *again(PyObject *module, PyObject *const *args, Py_ssize_t count
 static PyObject *open_trace(PyObject *trace, PyObject *const *args, Py_ssize_t count)
 {
     PyObject *pending = PyObject_GetAttr(trace, str_pending);
-    if (pending == NULL || (IS_A(pending, PENDING) && SLOT(pending, PENDING_TIP) != Py_None))
+    if (pending == NULL || (IS_A(pending, PENDING) && SLOT(pending, PENDING_OPEN_STATE) != Py_None))
         return pending;
     Py_DECREF(pending);
     PyObject *all = tuple_of(0, args, count);
@@ -1113,9 +1113,9 @@ static PyObject *parts[PARTS];
 /* Whether nothing is to be done for a trace but to run it: `Execution._run_one` is for the others. */
 static int is_usual(PyObject *pending)
 {
-    if (!IS_A(pending, PENDING) || SLOT(pending, PENDING_LANDING) != Py_None || SLOT(pending, PENDING_TROUBLE) != Py_None ||
-        PyObject_Size(SLOT(pending, PENDING_CHECKS)) || PyObject_Size(SLOT(pending, PENDING_DOOMED)) ||
-        PyObject_Size(SLOT(pending, PENDING_UNSETTLED)) || PyList_GET_SIZE(parts[FOR_ALL]) > 0)
+    if (!IS_A(pending, PENDING) || SLOT(pending, PENDING_IN_FLIGHT_RUN) != Py_None || SLOT(pending, PENDING_FAILURE) != Py_None ||
+        PyObject_Size(SLOT(pending, PENDING_CHECKS)) || PyObject_Size(SLOT(pending, PENDING_DELETE_AFTER_RUN)) ||
+        PyObject_Size(SLOT(pending, PENDING_UNRESOLVED)) || PyList_GET_SIZE(parts[FOR_ALL]) > 0)
         return 0;
     PyObject *observers = PyObject_GetAttr(SLOT(pending, PENDING_TRACE), str_observers);
     int none = observers == NULL ? -1 : PyObject_Size(observers) == 0;
@@ -1241,14 +1241,14 @@ static PyObject *now(void) { return PyObject_CallNoArgs(parts[TIME]); }
 
 static int seal(PyObject *pending)
 {
-    if (SLOT(pending, PENDING_TIP) == Py_None)
+    if (SLOT(pending, PENDING_OPEN_STATE) == Py_None)
         return 0;
     PyObject *ended = now();
     if (ended == NULL)
         return -1;
-    PyObject *tip = SLOT(pending, PENDING_TIP);
+    PyObject *tip = SLOT(pending, PENDING_OPEN_STATE);
     Py_XSETREF(SLOT(pending, PENDING_END), Py_NewRef(tip));
-    SLOT(pending, PENDING_TIP) = Py_NewRef(Py_None);
+    SLOT(pending, PENDING_OPEN_STATE) = Py_NewRef(Py_None);
     Py_DECREF(tip);
     Py_XSETREF(SLOT(pending, PENDING_ENDED), ended);
     return 0;
@@ -1308,7 +1308,7 @@ static int deliver(PyObject *pending, PyObject *landing, PyObject *tensors)
     Py_XDECREF(none);
     if (failed)
         return -1;
-    Py_XSETREF(SLOT(pending, PENDING_LANDING), Py_NewRef(Py_None));
+    Py_XSETREF(SLOT(pending, PENDING_IN_FLIGHT_RUN), Py_NewRef(Py_None));
     return close_trace(pending);
 }
 
@@ -1393,7 +1393,7 @@ static PyObject *run_with(PyObject *pending, PyObject *binding, PyObject *tensor
     }
     if (landing == NULL)
         goto end;
-    Py_XSETREF(SLOT(pending, PENDING_LANDING), Py_NewRef(landing));
+    Py_XSETREF(SLOT(pending, PENDING_IN_FLIGHT_RUN), Py_NewRef(landing));
     if (start(pending, executable, values, args[3], tensors, landing) < 0)
         goto end;
     PyObject *both[] = {pending, landing};
@@ -1420,15 +1420,15 @@ static PyObject *hand_over(PyObject *module, PyObject *const *args, Py_ssize_t c
     PyObject *pending = args[0], *tensors = NULL, *wanted = NULL, *binding = NULL, *values = NULL, *arguments = NULL;
     PyObject *run = NULL;
     int usual = is_usual(pending);
-    PyObject *tip = usual == 1 ? SLOT(pending, PENDING_TIP) : NULL;
-    if (usual == 1 && (usual = live(pending, &tensors, &wanted)) == 1 && SLOT(pending, PENDING_TIP) == tip &&
+    PyObject *tip = usual == 1 ? SLOT(pending, PENDING_OPEN_STATE) : NULL;
+    if (usual == 1 && (usual = live(pending, &tensors, &wanted)) == 1 && SLOT(pending, PENDING_OPEN_STATE) == tip &&
         (usual = inputs_are_there(pending)) == 1 && (values = values_of(pending)) != NULL)
         binding = binding_of(pending, tip != Py_None ? tip : SLOT(pending, PENDING_END), wanted, values);
     if (binding == NULL)
         run = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     else {
         PyObject *nothing = PyObject_CallOneArg(parts[USE], PyTuple_GET_ITEM(binding, 0));
-        if (nothing != NULL && SLOT(pending, PENDING_TIP) != tip)
+        if (nothing != NULL && SLOT(pending, PENDING_OPEN_STATE) != tip)
             run = Py_NewRef(Py_None); /* a finalizer recorded an operation */
         else if (nothing != NULL && seal(pending) == 0 && (arguments = arguments_of(pending, binding, values)) != NULL) {
             Py_CLEAR(values);
@@ -1568,13 +1568,13 @@ static PyMethodDef functions[] = {
 static int filled(PyObject *module)
 {
     static const Text texts[] = {
-        {&str_append, "append"}, {&str_array, "array"}, {&str_aval, "aval"}, {&str_backward, "backward"},
+        {&str_append, "append"}, {&str_array, "array"}, {&str_aval, "aval"}, {&str_forward_tracebacks, "forward_tracebacks"},
         {&str_calls, "_calls"}, {&str_committed, "_committed"},
         {&str_name, "__name__"}, {&str_observers, "observers"}, {&str_placed, "placed"},
         {&str_pointer, "unsafe_buffer_pointer"}, {&str_seconds, "seconds"}, {&str_start, "start"},
         {&str_tensors, "tensors"}, {&str_traceback, "traceback"}, {&str_context, "context"}, {&str_dict, "__dict__"}, {&str_donated, "donated"}, {&str_f_code, "f_code"}, {&str_inputs, "inputs"},
         {&str_is_deleted, "is_deleted"}, {&str_origin_of, "origin_of"}, {&str_parent_trace, "parent_trace"},
-        {&str_pending, "pending"}, {&str_recalled_to_full, "recalled_to_full"}, {&str_same_context, "same_context"}, {&str_value, "value"},
+        {&str_pending, "pending"}, {&str_examine_after_replay, "examine_after_replay"}, {&str_is_config_unchanged, "is_config_unchanged"}, {&str_value, "value"},
     };
     if (begun(module, texts, sizeof texts / sizeof *texts) < 0 || PyType_Ready(&CallType) < 0)
         return -1;

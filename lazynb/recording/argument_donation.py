@@ -105,7 +105,7 @@ class DonatedArguments:
       call: the identity of JAX's frame that makes the call; 0 if there is none, and when they are given.
     """
 
-    __slots__ = ("_args", "_call_site", "_doomed", "_emptied", "_given", "_results", "_trace", "call")
+    __slots__ = ("_args", "_call_site", "_doomed", "_given", "_replaced_memory", "_results", "_trace", "call")
 
     def __init__(
         self, trace: Any, args: Sequence[Any], results: Sequence[LazyTensor], call: FrameType | None
@@ -116,7 +116,7 @@ class DonatedArguments:
         # what is done, each noted before it is
         self._given: list[_DonatedTensor] = []
         self._doomed: list[Any] = []
-        self._emptied: list[tuple[Any, Any]] = []
+        self._replaced_memory: list[tuple[Any, Any]] = []
 
     def give(self, others: Sequence[Any], call: FrameType | None = None) -> None:
         """Deletes the arguments.
@@ -129,28 +129,30 @@ class DonatedArguments:
             if isinstance(arg, LazyTensor):
                 self._give_tensor(arg, others)
             else:
-                self._doom(arg, True)
+                self._delete_after_run(arg, True)
         self._args, self.call = (), 0
         if call is not None:
             self._call_site = _CallSite(jc.caller_of_jit(call))
         # JAX's own arrays stay deleted, so they are last, in one call, in which no signal is handled.
-        deque(map(jc.ArrayImpl.delete, [jc.base_array(value) for value, _ in self._emptied]), maxlen=0)
+        deque(
+            map(jc.ArrayImpl.delete, [jc.base_array(value) for value, _ in self._replaced_memory]), maxlen=0
+        )
 
     def _give_tensor(self, tensor: LazyTensor, others: Sequence[Any]) -> None:
         given = _DonatedTensor(tensor)
         self._given.append(given)
-        other = self._trace.other_than(tensor)
+        other = self._trace.replacement_for(tensor)
         if isinstance(other, LazyTensor):
-            given.twin = weakref.ref(other)
-        self._trace.detach(tensor, other)
+            given.alias = weakref.ref(other)
+        self._trace.replace_everywhere(tensor, other)
         value = tensor._value
         if value is not None:
             for trace in others:
-                trace.secure(value, tensor)
-            self._doom(value, id(value) in held_outside.ids)
+                trace.protect_inputs(value, tensor)
+            self._delete_after_run(value, id(value) in held_outside.ids)
         tensor._forget_value()
 
-    def _doom(self, value: Any, outside: bool) -> None:
+    def _delete_after_run(self, value: Any, outside: bool) -> None:
         """Deletes a concrete array when the trace has run.
 
         Arguments:
@@ -160,26 +162,26 @@ class DonatedArguments:
             return
         if outside and is_on_host(value):
             taken = jc.with_buffers(value, jc.buffers(value))
-            self._emptied.append((value, taken))
+            self._replaced_memory.append((value, taken))
             replace_memory(value)
             self._trace.replace(value, taken)
             value = taken
         if self._trace.pending is not None:
             self._doomed.append(value)
-            self._trace.doom(value)
+            self._trace.delete_after_run(value)
 
-    def take_back(self) -> None:
+    def restore_arguments(self) -> None:
         """Undoes :meth:`give`, or what there is of it. JAX's own arrays stay deleted if they are."""
-        trace, taken = self._trace, {id(value): taken for value, taken in self._emptied}
+        trace, taken = self._trace, {id(value): taken for value, taken in self._replaced_memory}
         for value in self._doomed:
-            trace.spare(value)
-        for value, memory in self._emptied:
+            trace.cancel_deletion(value)
+        for value, memory in self._replaced_memory:
             if jc.restore_buffers(value, memory):
                 trace.replace(memory, value)
-                trace.secure(value)
+                trace.protect_inputs(value)
         for given in self._given:
             given.restore(trace, taken)
-        self._given, self._doomed, self._emptied = [], [], []
+        self._given, self._doomed, self._replaced_memory = [], [], []
 
     def is_lost(self) -> bool:
         """Whether the results did not arrive where they were to be stored, though the arguments are given.
@@ -208,18 +210,18 @@ class DonatedArguments:
 class _DonatedTensor:
     """A tensor before it was given: its value, or what it waited for, and what has its place now."""
 
-    __slots__ = ("pending", "tensor", "twin", "value")
+    __slots__ = ("alias", "pending", "tensor", "value")
 
     def __init__(self, tensor: LazyTensor):
         self.tensor, self.value, self.pending = weakref.ref(tensor), tensor._value, tensor._pending
-        self.twin: Any = None
+        self.alias: Any = None
 
     def is_there(self) -> bool:
         """Whether anybody can still use the tensor."""
         return self.tensor() is not None
 
     def restore(self, trace: Any, taken: dict[int, Any]) -> None:
-        tensor, twin = self.tensor(), self.twin and self.twin()
+        tensor, twin = self.tensor(), self.alias and self.alias()
         if tensor is None:
             return
         if twin is None:

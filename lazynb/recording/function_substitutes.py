@@ -151,7 +151,7 @@ def _new_const(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 def _stays_constant(trace: Any) -> bool:
     """Whether a lazy tensor that ``trace`` takes is a constant, as any array is."""
-    return _here.refusing or jc.is_linear(trace) or thread_trace().stray
+    return _here.refusing or jc.is_linear(trace) or thread_trace().detached
 
 
 def _with_concrete_attributes(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -208,7 +208,7 @@ def _is_known(exponent: Any) -> bool:
     trace = jc.trace_state.value
     if not isinstance(exponent, jax.Array) or jc.is_eval(trace) or jc.must_run_eagerly():
         return True
-    if thread_trace().stray:
+    if thread_trace().detached:
         return True
     return isinstance(trace, jc.JaxprTrace) and exponent.__class__ is not LazyTensor
 
@@ -324,7 +324,7 @@ _LISTS = (list, tuple)
 def _array_of_list(plain: Callable[..., Any]) -> Callable[..., Any]:
     def array(*args: Any, **kwargs: Any) -> Any:
         if args and args[0].__class__ in _LISTS and _is_recorded(args[0], sys._getframe(1)):
-            recorded = numpy_calls().array_of(plain, args, kwargs)
+            recorded = numpy_calls().array_from_list(plain, args, kwargs)
             if recorded is not None:
                 return recorded
         return plain(*args, **kwargs)
@@ -363,8 +363,8 @@ array_functions.install()
 jc.exclude_from_user_frames(PACKAGE_ROOT)
 for _owner, _names in [
     *array_functions.substitutes(),
-    (jc.ArrayImpl, array_functions.array_methods(patches.rest.counted)),
-    (jc.LinearizeTracer, array_functions.linearize_tracer_methods(patches.rest.counted)),
+    (jc.ArrayImpl, array_functions.array_methods(patches.rest.count_calls)),
+    (jc.LinearizeTracer, array_functions.linearize_tracer_methods(patches.rest.count_calls)),
     *jit_call_cache.substitutes(),
     *linearize_cache.substitutes(),
     *eval_shape_cache.substitutes(),

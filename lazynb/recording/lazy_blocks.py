@@ -42,12 +42,13 @@ class _Thread:
 
     Attributes:
       recorder: the recorder of the thread.
-      due: whether the current trace must be set again, because one of the blocks ended outside the thread.
+      needs_trace_reset: whether the current trace must be set again, because one of the blocks ended outside
+      the thread.
     """
 
     def __init__(self) -> None:
         self.recorder = thread_trace()
-        self.due = False
+        self.needs_trace_reset = False
 
 
 class _ThreadLocalRef(threading.local):
@@ -155,19 +156,19 @@ class Blocks:
 
     def enter(self, block: Block) -> None:
         """Opens ``block``, in this thread."""
-        if RuntimeHooks.entered is not None:
-            RuntimeHooks.entered()
-        if self._is_doubtful():
-            self._mend()
+        if RuntimeHooks.on_block_enter is not None:
+            RuntimeHooks.on_block_enter()
+        if self._may_be_inconsistent():
+            self._repair()
         task = current_task()
         if task is not None:
             block.task = weakref.ref(task)
         block.before = _ambient.value
-        ref = _Ref(block, self._vanished)
+        ref = _Ref(block, self._on_block_freed)
         ref.owner = block.owner
         block.key = next(self._keys)
         self._refs[block.key] = ref
-        self._follow()
+        self._sync_thread()
         if block.trace is not None:
             jc.set_trace(block.trace)
 
@@ -178,16 +179,21 @@ class Blocks:
             self._leave_trace(block, owner)
         self._refs.pop(block.key, None)
         if owner is not None and owner is not _here.thread:
-            self._judge(owner)
-        self._settle()
+            self._update_recorder(owner)
+        self._apply_state()
 
-    def _is_doubtful(self) -> bool:
+    def _may_be_inconsistent(self) -> bool:
         """Whether this thread may be in another state than what its open blocks say."""
         trace, thread = _ambient.value, _here.thread
         if trace is jc.eval_trace:
-            return thread.due
+            return thread.needs_trace_reset
         recorder = thread.recorder
-        return trace is not recorder or recorder.stray or thread.due or sys.exception() is not None
+        return (
+            trace is not recorder
+            or recorder.detached
+            or thread.needs_trace_reset
+            or sys.exception() is not None
+        )
 
     def _leave_trace(self, block: Block, owner: _Thread) -> None:
         """Makes the trace from before ``block`` current, now or when the later blocks end."""
@@ -201,10 +207,10 @@ class Blocks:
         elif owner is _here.thread:
             before = block.before
             if before is not jc.eval_trace:
-                before = self._sound(before, [other for other in mine if other is not block])
+                before = self._valid_trace(before, [other for other in mine if other is not block])
             self._restore(before)
         else:
-            owner.due = True
+            owner.needs_trace_reset = True
 
     def is_outermost(self, block: Block) -> bool:
         """Whether no other block of this thread records, and ``block`` does."""
@@ -224,8 +230,8 @@ class Blocks:
 
         To be called between programs, when no code of JAX's runs.
         """
-        _here.thread.due = True
-        self._mend()
+        _here.thread.needs_trace_reset = True
+        self._repair()
 
     def make_current(self) -> None:
         """Makes the trace of this thread's open blocks current. To be called if no trace is current.
@@ -233,7 +239,7 @@ class Blocks:
         Without a current trace no primitive can be bound. ``Primitive.bind`` (JAX 0.12) takes the current
         trace away, and prepares to put it back one line later: an interrupt between the two leaves none.
         """
-        jc.set_trace(_trace_for(self._follow()))
+        jc.set_trace(_trace_for(self._sync_thread()))
 
     def end_all(self) -> None:
         """Ends the blocks of all threads: every name of JAX's is JAX's own, and no thread records."""
@@ -246,12 +252,12 @@ class Blocks:
                 owners[id(owner)] = owner
         self._refs.clear()
         for owner in owners.values():
-            owner.due = True
-            self._judge(owner)
-        self._mend()
+            owner.needs_trace_reset = True
+            self._update_recorder(owner)
+        self._repair()
         self.put_back()
 
-    def _vanished(self, ref: _Ref) -> None:
+    def _on_block_freed(self, ref: _Ref) -> None:
         """Notes that a block was freed without its end.
 
         Its holder was collected, or an interrupt came before its end began.
@@ -259,9 +265,9 @@ class Blocks:
         if not sys.is_finalizing():
             owner = ref.owner()
             if owner is not None:
-                owner.due = True
-                self._judge(owner)
-            self._mend()
+                owner.needs_trace_reset = True
+                self._update_recorder(owner)
+            self._repair()
 
     # ---- the consequences of the list ----------------------------------------------------------------------
 
@@ -317,31 +323,31 @@ class Blocks:
                 return True
         return False
 
-    def _mend(self) -> None:
+    def _repair(self) -> None:
         """Drops what has ended, and settles the rest."""
         self._drop_dead()
-        self._settle()
+        self._apply_state()
 
-    def _settle(self) -> None:
+    def _apply_state(self) -> None:
         """Makes the state of this thread, and that of JAX's names, follow from the list."""
         for block in self.missed():
             self.leave(block)
-        mine, thread, trace = self._follow(), _here.thread, _ambient.value
+        mine, thread, trace = self._sync_thread(), _here.thread, _ambient.value
         if (
-            thread.due
+            thread.needs_trace_reset
             or (trace is None and not jc.jax_is_on_stack())
-            or (trace.__class__ is LazyTrace and thread.recorder.stray)
+            or (trace.__class__ is LazyTrace and thread.recorder.detached)
         ):
             self._restore(_trace_for(mine))
-            thread.due = False
+            thread.needs_trace_reset = False
 
-    def _follow(self) -> list[Block]:
+    def _sync_thread(self) -> list[Block]:
         """Substitutes names, and sets up this thread's recorder. Returns the open blocks of this thread."""
         self.substitute()
         jc.config_changes.count += 1  # changes are not counted while no thread is lazy
-        return self._judge(_here.thread)
+        return self._update_recorder(_here.thread)
 
-    def _judge(self, thread: _Thread) -> list[Block]:
+    def _update_recorder(self, thread: _Thread) -> list[Block]:
         """Sets whether a thread's recorder records, and whether trace breaks are errors in it.
 
         Returns the open blocks of the thread.
@@ -353,11 +359,11 @@ class Blocks:
                 strict = block.strict
             if block.trace.__class__ is LazyTrace:
                 stray = False
-        recorder.stray, recorder.strict = stray, strict
+        recorder.detached, recorder.strict = stray, strict
         return mine
 
     @staticmethod
-    def _sound(trace: Any, blocks: list[Block]) -> Any:
+    def _valid_trace(trace: Any, blocks: list[Block]) -> Any:
         """``trace``, if it may be current while ``blocks`` are open; otherwise the evaluating trace."""
         if trace is None or (trace.__class__ is LazyTrace and not _record(blocks)):
             return jc.eval_trace

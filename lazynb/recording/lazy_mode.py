@@ -91,7 +91,7 @@ class Region:
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return _decorated(function, lambda: Region(self._make))
 
-    def make_up(self, end: FrameType) -> Block | None:
+    def interrupted_block(self, end: FrameType) -> Block | None:
         """The block that an interrupt kept ``end``, the frame of an :meth:`__exit__`, from closing.
 
         Returns None if that call had found its block, or if the block was given before.
@@ -115,7 +115,7 @@ def _interrupted_exits() -> list[Block]:
         while traceback is not None:
             frame, traceback = traceback.tb_frame, traceback.tb_next
             if frame.f_code is Region.__exit__.__code__:
-                block = frame.f_locals["self"].make_up(frame)
+                block = frame.f_locals["self"].interrupted_block(frame)
                 if block is not None:
                     interrupted.append(block)
     return interrupted
@@ -299,14 +299,14 @@ def forbid_runs() -> Iterator[None]:
     too.
     """
     recorder = thread_trace()
-    before, others = recorder.is_dry, [*recorder.sealed, recorder.pending]
+    before, others = recorder.forbids_runs, [*recorder.sealed, recorder.pending]
     recorder.seal()
-    recorder.is_dry = True
+    recorder.forbids_runs = True
     try:
         with lazy(strict=True):
             yield
     finally:
-        recorder.is_dry = before
+        recorder.forbids_runs = before
         for pending in (*recorder.sealed, recorder.pending):
             if pending is not None and not any(pending is other for other in others):
                 _discard(pending)

@@ -137,14 +137,14 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
         self._value = value
         self._edge = self._code = None
 
-    def _settle(self, value: Any, whole: bool) -> None:
+    def _set_value(self, value: Any, whole: bool) -> None:
         """Sets the value. The origin stays until the ``whole`` trace has run."""
         self._value = value
         self._pending = None
         if whole:
             self._edge = self._code = None
 
-    def _twin(self) -> LazyTensor:
+    def _alias(self) -> LazyTensor:
         """Another tensor for the same pending result."""
         twin = LazyTensor(self._trace, self.aval, self._pending, self._slot)
         if self._edge is not None:
@@ -174,7 +174,7 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
                 kind, detail = find_cause(self, kind, sys._getframe(2))
             value = runtime().force(self, kind, detail)
         if REASONS[kind].shares_memory:
-            self._hand_out(value)
+            self._mark_exposed(value)
         if value.__class__ is DeletedValue:
             self.raise_if_deleted()
             return self._force(kind, detail)
@@ -185,12 +185,12 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
         if self.is_deleted():
             raise RuntimeError(f"Array has been deleted with shape={self.aval.str_short()}.")
 
-    def _hand_out(self, value: Any) -> None:
+    def _mark_exposed(self, value: Any) -> None:
         """Notes that other code gets the concrete array, and may delete or donate it."""
         exclusively_owned.discard(value)
         if value.__class__ is not DeletedValue and id(value) not in held_outside.ids:
             held_outside.add(value)
-            self._trace.secure(value, self)
+            self._trace.protect_inputs(value, self)
 
     @property
     def is_pending(self) -> bool:
@@ -338,16 +338,16 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
 
     @property
     def sharding(self) -> Any:
-        told = self._told_sharding(sys._getframe(1))
-        return told if told is not None else self._computed("sharding")
+        told = self._query_sharding(sys._getframe(1))
+        return told if told is not None else self._concrete_attribute("sharding")
 
     @property
     def device(self) -> Any:
         devices = self._known_devices()
         if devices is not None and len(devices) == 1:
             return devices[0]
-        told = self._told_sharding(sys._getframe(1))
-        return told if told is not None else self._computed("device")
+        told = self._query_sharding(sys._getframe(1))
+        return told if told is not None else self._concrete_attribute("device")
 
     @property
     def committed(self) -> bool:
@@ -357,15 +357,15 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
     def _committed(self) -> bool:
         if self._value is None and self._pending is not None:
             return self._pending.owner(self._slot).devices is not None
-        return self._computed("committed")
+        return self._concrete_attribute("committed")
 
     def devices(self) -> Any:
         devices = self._known_devices()
-        return set(devices) if devices is not None else self._computed("devices")()
+        return set(devices) if devices is not None else self._concrete_attribute("devices")()
 
     def platform(self) -> str:
         devices = self._known_devices()
-        return devices[0].platform if devices is not None else self._computed("platform")()
+        return devices[0].platform if devices is not None else self._concrete_attribute("platform")()
 
     def _known_devices(self) -> tuple[Any, ...] | None:
         """The devices of a pending value."""
@@ -374,7 +374,7 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
         state = self._pending.owner(self._slot)
         return state.devices if state.devices is not None else state.program
 
-    def _computed(self, name: str) -> Any:
+    def _concrete_attribute(self, name: str) -> Any:
         """The attribute ``name`` of the concrete array."""
         value = self._value
         if value.__class__ is DeletedValue and value.sharding is not None and name in _DELETED_ATTRIBUTES:
@@ -394,7 +394,7 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
             return predetermined_sharding(state, self._slot)
         return jc.uncommitted_sharding(state.program[0]) if state.program is not None else None
 
-    def _told_sharding(self, frame: FrameType) -> Any:
+    def _query_sharding(self, frame: FrameType) -> Any:
         """As :meth:`_known_sharding`, or what eager JAX would choose, which the value has from now on.
 
         Arguments:
@@ -402,10 +402,10 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
         """
         known = self._known_sharding()
         if known is None and self._value is None:
-            known = self._trace.tell_sharding(self, frame)
+            known = self._trace.query_sharding(self, frame)
         return known
 
-    def _place(self) -> Any:
+    def _equivalent_sharding(self) -> Any:
         """A sharding that is equivalent to that of a pending value; None if only a run can tell one."""
         known, devices = self._known_sharding(), self._known_devices()
         if known is None and devices is not None and len(devices) == 1:
@@ -417,27 +417,29 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
         devices = self._known_devices()
         if devices is not None:
             return not jc.spans_hosts(devices)
-        return bool(self._computed("is_fully_addressable"))
+        return bool(self._concrete_attribute("is_fully_addressable"))
 
     @property
     def is_fully_replicated(self) -> bool:
-        told = self._told_sharding(sys._getframe(1))
-        return told.is_fully_replicated if told is not None else self._computed("is_fully_replicated")
+        told = self._query_sharding(sys._getframe(1))
+        return (
+            told.is_fully_replicated if told is not None else self._concrete_attribute("is_fully_replicated")
+        )
 
     @property
     def addressable_shards(self) -> Any:
-        return self._computed("addressable_shards")
+        return self._concrete_attribute("addressable_shards")
 
     @property
     def global_shards(self) -> Any:
-        return self._computed("global_shards")
+        return self._concrete_attribute("global_shards")
 
     def addressable_data(self, index: int) -> Any:
-        return self._computed("addressable_data")(index)
+        return self._concrete_attribute("addressable_data")(index)
 
     @property
     def traceback(self) -> Any:
-        return self._computed("traceback")
+        return self._concrete_attribute("traceback")
 
     def unsafe_buffer_pointer(self) -> int:
         return self._force("buffer", "unsafe_buffer_pointer").unsafe_buffer_pointer()
@@ -460,7 +462,7 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
 
     def is_deleted(self) -> bool:
         if self._value.__class__ is DeletedValue:
-            self._trace.take_back_lost()
+            self._trace.restore_lost_donation()
         value = self._value
         return value.__class__ is DeletedValue or (value is not None and value.is_deleted())
 
@@ -476,7 +478,7 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
         """Makes this the tensor of a deleted array, of which it is still known where it lay."""
         value = self._value
         if value is None:
-            value = DeletedValue(self._place(), self._committed)
+            value = DeletedValue(self._equivalent_sharding(), self._committed)
         elif value.__class__ is not DeletedValue:
             value = DeletedValue(value.sharding, jc.is_committed(value))
         self._value, self._pending = value, None
@@ -493,7 +495,7 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
             getattr(jc.probe_scalar(devices[0]), name)
         if name == "__cuda_array_interface__":
             return getattr(self._force("buffer", name), name)
-        return self._computed(name)
+        return self._concrete_attribute(name)
 
 
 # Other libraries look these up. Whether an array has them depends on its device alone, so nothing runs if it
@@ -544,4 +546,4 @@ def _placed(tensor: LazyTensor) -> Any:
 
 
 jc.register_aot_placement(LazyTensor, _placed)
-jc.register_transfer_source(LazyTensor, lambda tensor: tensor._place() or tensor.sharding)
+jc.register_transfer_source(LazyTensor, lambda tensor: tensor._equivalent_sharding() or tensor.sharding)

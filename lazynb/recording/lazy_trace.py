@@ -135,33 +135,35 @@ class LazyTrace(jc.Trace):
       cut_by: the kind and line of the trace break that ended the previous trace; None at the beginning of a
         cell or body.
       strict: whether a trace break in it is an error.
-      is_dry: whether nothing is to run at all: a barrier that was asked for is an error too.
-      stray: whether the thread has stopped recording. The recorder may still be current, because another
+      forbids_runs: whether nothing is to run at all: a barrier that was asked for is an error too.
+      detached: whether the thread has stopped recording. The recorder may still be current, because another
         thread ended its last block, or because JAX made it current again. Then each operation runs at once.
       observers: the objects that see its runs and breaks, see ``lazynb.running.observers.Observer``.
-      told_seconds: time that the observers took.
-      telling: the search for the loop that records the trace, see :mod:`lazynb.recording.loops.trace_growth`;
-      None if
+      observer_seconds: time that the observers took.
+      loop_detector: the search for the loop that records the trace, see
+      :mod:`lazynb.recording.loops.trace_growth`; None if
         there is none.
-      learning: whether a call is being remembered, see :mod:`lazynb.recording.replay.call_replay`.
+      records_edge: whether a call is being remembered, see :mod:`lazynb.recording.replay.call_replay`.
       full: the trace that such a call has filled, and its end; it is cut when the call is remembered. None if
         there is none.
-      gift: the arguments that the last donating call gives.
+      donation: the arguments that the last donating call gives.
       make_current: makes the trace of the open blocks current.
       take_slots, new_tensors: see :mod:`lazynb.recording.replay.python_replay`.
-      backward: what the operations differentiate that are being recorded; None if they are no backward pass
+      forward_tracebacks: what the operations differentiate that are being recorded; None if they are no
+      backward pass
         that is recorded as one call.
-      recorded_on: the devices of the call that is being recorded, on which its operations are that nothing
+      default_devices: the devices of the call that is being recorded, on which its operations are that
+      nothing
         commits to devices; None if they are on the default device, as in eager JAX.
     """
 
     strict = False
-    is_dry = False
-    stray = False
+    forbids_runs = False
+    detached = False
     observers: tuple[Any, ...] = ()
-    told_seconds = 0.0
-    backward: ForwardTracebacks | None = None
-    recorded_on: tuple[Any, ...] | None = None
+    observer_seconds = 0.0
+    forward_tracebacks: ForwardTracebacks | None = None
+    default_devices: tuple[Any, ...] | None = None
     make_current: Callable[[], None]
     take_slots: Callable[[PendingTrace, list[Any], list[int]], None]
     new_tensors: Callable[[PendingTrace, tuple[Any, ...], int], list[LazyTensor]]
@@ -173,18 +175,18 @@ class LazyTrace(jc.Trace):
         self.sealed: list[PendingTrace] = []
         self.user_code: Any = None
         self.cut_by: Any = None
-        self.telling: Any = None
-        self.learning = False
-        self.full: tuple[PendingTrace, Mark] | None = None
-        self.gift: DonatedArguments | None = None
-        self._swept = _MIN_SEALED_TO_SWEEP
+        self.loop_detector: Any = None
+        self.records_edge = False
+        self.filled_at: tuple[PendingTrace, Mark] | None = None
+        self.donation: DonatedArguments | None = None
+        self._live_after_sweep = _MIN_SEALED_TO_SWEEP
         self._sealed_counted = 0, 0, 0  # sealed traces, the operations in them, and which is the last
         self._calls = CallCounter()
         self._context = _ConfigTokens()
         self._raw: Any = None
         self._recalls = False  # whether calls may be recalled under the last root's configuration
         self._counted = -1  # ``changes.count`` when that was found
-        self._unmoved: Any = None
+        self._converted_in_place: Any = None
         self._root_key: Any = None
         self._last_root = Root((), None)  # a root that is in no trie
 
@@ -195,7 +197,7 @@ class LazyTrace(jc.Trace):
         if val.__class__ is LazyTensor or isinstance(val, jc.Tracer):
             return val
         value = val if isinstance(val, jax.Array) else jc.to_device_array(val)
-        if self.stray:
+        if self.detached:
             return value
         if value is val:
             return self._known(value)
@@ -207,15 +209,15 @@ class LazyTrace(jc.Trace):
         return LazyTensor(self, jc.typeof(value), None, 0, value)
 
     def process_primitive(self, primitive: Any, tracers: Sequence[Any], params: dict[str, Any], /) -> Any:
-        if jc.must_run_eagerly() or self.stray:
-            asked = self.stray or jc.folds_constants()
+        if jc.must_run_eagerly() or self.detached:
+            asked = self.detached or jc.folds_constants()
             return self._run_eagerly(primitive, tracers, params, "eager" if asked else "unrecordable")
         if primitive.name == "device_put":
             return self._device_put(primitive, tracers, params)
         if primitive.name == "sharding_constraint":
             return self._constrain(primitive, tracers, params)
         if primitive.name == "convert_element_type" and changes_nothing(tracers[0], params):
-            self._unmoved = tracers[0] if params["sharding"] is not None else None
+            self._converted_in_place = tracers[0] if params["sharding"] is not None else None
             return tracers[0]
         if primitive.name == "integer_pow" and python_numbers.exponent_varies(
             self.open().state, tracers[0], params["y"]
@@ -223,7 +225,7 @@ class LazyTrace(jc.Trace):
             with jc.set_current_trace(self):
                 return python_numbers.integer_pow(tracers[0], np.int32(params["y"]))
         if primitive.name in jc.JIT_PRIMITIVES:
-            if not self._can_take(tracers, params):
+            if not self._can_inline_jit(tracers, params):
                 return self._run_eagerly(primitive, tracers, params, "unrecordable")
             tracers, params = lift_constants(tracers, params)
         params = resolve_params(primitive, params)
@@ -238,15 +240,15 @@ class LazyTrace(jc.Trace):
             return self._arrays_of(self._run_eagerly(primitive, tracers, params, *unrecordable.args))
         offered = params.get("donated_invars", ())
         warn_of_unusable(params.get("jaxpr"), tracers, offered, results)
-        self.give_away(tracers, offered, results)
+        self.note_donation(tracers, offered, results)
         return results if primitive.multiple_results else results[0]
 
-    def tell_sharding(self, tensor: LazyTensor, frame: FrameType) -> Any:
+    def query_sharding(self, tensor: LazyTensor, frame: FrameType) -> Any:
         """See :func:`lazynb.recording.value_placement.query_sharding`."""
         return query_sharding(tensor, self, frame)
 
     @staticmethod
-    def _can_take(args: Sequence[Any], params: dict[str, Any]) -> bool:
+    def _can_inline_jit(args: Sequence[Any], params: dict[str, Any]) -> bool:
         """Whether a jitted function can be called inside of a program as outside of it."""
         if params["compiler_options_kvs"] or jc.names_layouts(params):
             return False
@@ -295,7 +297,7 @@ class LazyTrace(jc.Trace):
             return f.call_wrapped(*tracers)
 
     def process_shard_map(self, primitive: Any, fun: Any, args: Any, **params: Any) -> Any:
-        if not (jc.must_run_eagerly() or self.stray):
+        if not (jc.must_run_eagerly() or self.detached):
             try:
                 return record_shard_map(self, primitive, fun, args, params)
             except Exception:  # what JAX cannot trace, and what it refuses, which it does again
@@ -319,40 +321,42 @@ class LazyTrace(jc.Trace):
             for arg in args
         ]
         with self.lock:
-            devices = self.recorded_on
+            devices = self.default_devices
             if devices is not None and any(committed_devices(arg, self) for arg in args):
                 devices = None
             operation = operations.find(primitive, params, self._context.now(), devices)
-            if operation.changing:
-                raise _Unrecordable("callback", f"{operation.name} reads {operation.changing}")
-            if self.full is not None:  # the call that filled it goes on
-                if self.full[0] is self.pending and has_room(self.pending):
-                    self.full = None
+            if operation.mutable_state_read:
+                raise _Unrecordable("callback", f"{operation.name} reads {operation.mutable_state_read}")
+            if self.filled_at is not None:  # the call that filled it goes on
+                if self.filled_at[0] is self.pending and has_room(self.pending):
+                    self.filled_at = None
                 else:
-                    self.cut_full(sys._getframe(2))
-            pending = self.home(args, devices)
+                    self.cut_filled(sys._getframe(2))
+            pending = self.trace_for_devices(args, devices)
             if operation.calls_back:
                 pending = self._before_callback(pending)
             inside = params if primitive.name in jc.BODY_PRIMITIVES else None
             origin = self.origin_of(sys._getframe(2), inside)
             if needs_own_program(operation, pending.state):
-                pending = self._apart()
+                pending = self._begin_separate()
             while True:
                 try:
                     state = self._step(pending, operation, args)
                 except _NeedsOtherTrace as elsewhere:
-                    pending = self._turn_to(*elsewhere.args)
+                    pending = self._switch_to_devices(*elsewhere.args)
                     continue
                 tensors = self.new_tensors(pending, state.avals, state.first)
-                if pending.tip is state.parent:  # otherwise a finalizer recorded an operation in between
+                if (
+                    pending.open_state is state.parent
+                ):  # otherwise a finalizer recorded an operation in between
                     break
             pending.commit(state, tensors, origin)
             if state.operations >= pending.limit or state.weight >= config.max_program:
-                self.look_at(pending, sys._getframe(2))
+                self.examine_growth(pending, sys._getframe(2))
         self._run_sealed_if_many()
         return tensors
 
-    def repeat(
+    def record_known(
         self, operation: Operation, args: list[Any], frame: FrameType, inside: Any
     ) -> list[LazyTensor] | None:
         """Records an operation as :meth:`_record` does, if it was recorded at this state before.
@@ -365,23 +369,23 @@ class LazyTrace(jc.Trace):
           inside: as in :class:`Origin`.
         """
         with self.lock:
-            pending = self.home(args)
+            pending = self.trace_for_devices(args)
             if needs_own_program(operation, pending.state):
-                pending = self._apart()
+                pending = self._begin_separate()
             while True:
-                state = self._step_again(pending, operation, args)
+                state = self._known_step(pending, operation, args)
                 if state is None:
                     return None
                 tensors = self.new_tensors(pending, state.avals, state.first)
-                if pending.tip is state.parent:
+                if pending.open_state is state.parent:
                     break
             pending.commit(state, tensors, self.origin_of(frame, inside))
             if state.operations >= pending.limit or state.weight >= config.max_program:
-                self.look_at(pending, frame)
+                self.examine_growth(pending, frame)
         self._run_sealed_if_many()
         return tensors
 
-    def _step_again(self, pending: PendingTrace, operation: Operation, args: list[Any]) -> State | None:
+    def _known_step(self, pending: PendingTrace, operation: Operation, args: list[Any]) -> State | None:
         """As :meth:`_step`, if the trie has the step already; otherwise None."""
         mark = pending.mark()
         state: State | None = None
@@ -399,32 +403,32 @@ class LazyTrace(jc.Trace):
                 pending.rollback(mark)
         return state
 
-    def look_at(self, pending: PendingTrace, frame: FrameType) -> None:
+    def examine_growth(self, pending: PendingTrace, frame: FrameType) -> None:
         """Looks at ``pending``, which has grown. If it is full, the call that does it is remembered first.
 
         Arguments:
           frame: of the recorder.
         """
-        if self.learning and is_full(pending):
-            self.full = pending, pending.mark()
+        if self.records_edge and is_full(pending):
+            self.filled_at = pending, pending.mark()
         else:
             examine(self, pending, frame)
 
-    def cut_full(self, frame: FrameType) -> None:
+    def cut_filled(self, frame: FrameType) -> None:
         """Cuts the trace that a call has filled, where that was, unless it was cut or went on since."""
-        if self.full is None:
+        if self.filled_at is None:
             return
-        (pending, mark), self.full = self.full, None
+        (pending, mark), self.filled_at = self.filled_at, None
         with self.lock:
             if pending is self.pending and not pending.sealed and len(pending.records) == mark.records:
                 pending.rollback(mark)  # inputs that came since
                 examine(self, pending, frame)
 
-    def recalled_to_full(self, pending: PendingTrace) -> None:
+    def examine_after_replay(self, pending: PendingTrace) -> None:
         """Looks at ``pending``, which a recalled call has filled as it did when it was remembered."""
         with self.lock:
             if not pending.sealed and is_full(pending):
-                self.look_at(pending, sys._getframe(1))
+                self.examine_growth(pending, sys._getframe(1))
         self._run_sealed_if_many()
 
     def _run_sealed_if_many(self) -> None:
@@ -505,7 +509,7 @@ class LazyTrace(jc.Trace):
         if not fits_mesh(operation, results, devices, program):
             raise _Unrecordable("devices")  # eager JAX finds the devices, or raises its own error
         size = size_of(results) // len(program)
-        if size > UNCHECKED_SIZE and not self.is_dry and exceeds_free_memory(size, program[0]):
+        if size > UNCHECKED_SIZE and not self.forbids_runs and exceeds_free_memory(size, program[0]):
             raise jc.out_of_memory(size)
         check_lowering(operation.primitive, avals, operation.params)
         if not operation.is_hashable:
@@ -550,18 +554,20 @@ class LazyTrace(jc.Trace):
         aval = jc.typeof(arg)
         if np.ndim(arg) == 0 and not jc.narrows_without_x64(aval.dtype):
             value = scalar_input(arg)
-            return pending.number(value, aval, literal_place(value, sys._getframe(1), pending.varies))
+            return pending.number(
+                value, aval, literal_place(value, sys._getframe(1), pending.is_variable_value)
+            )
         array = array_from_numpy(arg, aval)
         return pending.input(array, aval, array)
 
     def open(self) -> PendingTrace:
         """The pending trace to append to, under the present placement."""
         pending = self.pending
-        if pending is None or pending.tip is None or pending.root.placement != jc.placement_context():
+        if pending is None or pending.open_state is None or pending.root.placement != jc.placement_context():
             pending = self.seal()
         return pending
 
-    def home(self, args: Sequence[Any], devices: tuple[Any, ...] | None = None) -> PendingTrace:
+    def trace_for_devices(self, args: Sequence[Any], devices: tuple[Any, ...] | None = None) -> PendingTrace:
         """The open trace for an operation on ``args``, which is :attr:`pending` from here on.
 
         It is that of ``devices``, or of those to which one of ``args`` is committed. An operation on none of
@@ -573,46 +579,52 @@ class LazyTrace(jc.Trace):
         devices = devices or next(filter(None, (committed_devices(arg, self) for arg in args)), None)
         wanted = devices or next(iter(jc.current_mesh_devices()), None) or (jc.default_device(),)
         program = pending.state.program
-        if program == wanted or (program is None and not self.opened_beside(pending)):
+        if program == wanted or (program is None and not self.other_open_traces(pending)):
             return pending
-        if devices is None and self._opened(wanted) is None:
+        if devices is None and self._open_trace_on(wanted) is None:
             return pending
-        return self._turn_to(wanted)
+        return self._switch_to_devices(wanted)
 
     @contextlib.contextmanager
     def recording_on(self, devices: tuple[Any, ...] | None) -> Iterator[None]:
         """Records what nothing commits to devices on ``devices``, see :attr:`recorded_on`."""
-        before, self.recorded_on = self.recorded_on, devices
+        before, self.default_devices = self.default_devices, devices
         try:
             yield
         finally:
-            self.recorded_on = before
+            self.default_devices = before
 
-    def opened_beside(self, pending: PendingTrace) -> list[PendingTrace]:
+    def other_open_traces(self, pending: PendingTrace) -> list[PendingTrace]:
         """The traces that are open beside ``pending``, which run on other devices; none if it is sealed."""
-        if pending.tip is None or not (self.sealed or pending is not self.pending):
+        if pending.open_state is None or not (self.sealed or pending is not self.pending):
             return []
         opened = (*self.sealed, self.pending)
         return [
-            other for other in opened if other is not None and other.tip is not None and other is not pending
+            other
+            for other in opened
+            if other is not None and other.open_state is not None and other is not pending
         ]
 
-    def _opened(self, devices: tuple[Any, ...]) -> PendingTrace | None:
+    def _open_trace_on(self, devices: tuple[Any, ...]) -> PendingTrace | None:
         """The open trace on ``devices`` under the present placement; None if there is none."""
         placement = jc.placement_context()
         for other in reversed(self.sealed):
-            if other.tip is not None and other.tip.program == devices and other.root.placement == placement:
+            if (
+                other.open_state is not None
+                and other.open_state.program == devices
+                and other.root.placement == placement
+            ):
                 return other
         return None
 
-    def _turn_to(self, devices: tuple[Any, ...] | None = None) -> PendingTrace:
+    def _switch_to_devices(self, devices: tuple[Any, ...] | None = None) -> PendingTrace:
         """Makes the open trace on ``devices`` the present one, or begins it. The present one stays open.
 
         Without devices the present one is sealed, and the next begins.
         """
         if devices is None:
             return self.seal()
-        other, pending = self._opened(devices), self.pending
+        other, pending = self._open_trace_on(devices), self.pending
         if other is None:
             return self._begin()
         assert pending is not None
@@ -625,15 +637,15 @@ class LazyTrace(jc.Trace):
 
         The earlier traces run first, because the function may read any of their values.
         """
-        if len(pending) or self.opened_beside(pending):
+        if len(pending) or self.other_open_traces(pending):
             self._seal_opened()
             pending = self.seal()
         pending.calls_back = True
         return pending
 
-    def _apart(self) -> PendingTrace:
+    def _begin_separate(self) -> PendingTrace:
         """A trace of its own for an operation. No trace break ended the one before."""
-        following = self._turn_to()
+        following = self._switch_to_devices()
         following.cut_by = None
         return following
 
@@ -653,19 +665,19 @@ class LazyTrace(jc.Trace):
         if self.pending is not None and not self.pending.closed:
             self.sealed.append(self.pending)
         if self.sealed:
-            self._sweep()
+            self._close_dead_sealed()
         count = jc.config_changes.count
         root = self._root(count)
         pending = PendingTrace(self, trie, root, self._raw)
         pending.cut_by = self.cut_by
-        if self._recalls and not self.stray:
-            pending.epoch = count  # its context is the present one, as ``same_context`` would find
+        if self._recalls and not self.detached:
+            pending.config_epoch = count  # its context is the present one, as ``same_context`` would find
         self.pending = pending
         return pending
 
-    def _sweep(self) -> None:
+    def _close_dead_sealed(self) -> None:
         """Closes the sealed traces without live tensors."""
-        self.take_back_lost()
+        self.restore_lost_donation()
         live = []
         for earlier in self.sealed:
             if earlier.has_live():
@@ -673,7 +685,7 @@ class LazyTrace(jc.Trace):
             else:
                 earlier.close()
         self.sealed = live
-        self._swept = max(len(live), _MIN_SEALED_TO_SWEEP)
+        self._live_after_sweep = max(len(live), _MIN_SEALED_TO_SWEEP)
 
     def next_piece(self, pending: PendingTrace) -> None:
         """Starts the next piece of the loop of which ``pending`` is one.
@@ -687,21 +699,21 @@ class LazyTrace(jc.Trace):
             following = self._begin()
         else:
             following = PendingTrace(self, trie, pending.root, pending.context, loop)
-            following.epoch = pending.epoch
+            following.config_epoch = pending.config_epoch
             self.sealed.append(pending)
-            if len(self.sealed) >= 2 * self._swept:
-                self._sweep()
+            if len(self.sealed) >= 2 * self._live_after_sweep:
+                self._close_dead_sealed()
             self.pending = following
         following.cut_by = pending.cut_by
 
-    def put_in_place(self, whole: PendingTrace, division: Division) -> None:
+    def install_pieces(self, whole: PendingTrace, division: Division) -> None:
         """Puts the pieces of ``whole`` in its place; the last is recorded on. An interrupt loses nothing."""
         self.sealed += [whole, *division.pieces[:-1]]
         self.pending = division.pieces[-1]
         try:
-            division.move()
+            division.move_tensors()
         except BaseException:
-            division.move()
+            division.move_tensors()
             raise
         self.sealed.remove(whole)
         whole.close()
@@ -712,7 +724,7 @@ class LazyTrace(jc.Trace):
         Arguments:
           count: of the changes of JAX's configuration, which are counted while this thread records.
         """
-        same = count == self._counted and self._recalls and not self.stray
+        same = count == self._counted and self._recalls and not self.detached
         if same and trie.roots.get(self._root_key) is self._last_root:
             return self._last_root
         raw = jc.raw_context()
@@ -740,7 +752,7 @@ class LazyTrace(jc.Trace):
         Arguments:
           inside: as in :class:`Origin`.
         """
-        context, backward = jc.source_context.context, self.backward
+        context, backward = jc.source_context.context, self.forward_tracebacks
         mark = (
             nearest_cached_call_stack(frame)
             if cached_call_stacks and inside is None and backward is None
@@ -770,8 +782,8 @@ class LazyTrace(jc.Trace):
         if not detail and primitive.name != kind:
             detail = operation_name(primitive, params)
         values = [self._concrete(arg, kind, detail) for arg in args]
-        if RuntimeHooks.at_once is not None:
-            RuntimeHooks.at_once(primitive, values, params)
+        if RuntimeHooks.before_eager_operation is not None:
+            RuntimeHooks.before_eager_operation(primitive, values, params)
         with jc.set_current_trace(jc.eval_trace):
             return primitive.bind(*values, **params)
 
@@ -797,10 +809,10 @@ class LazyTrace(jc.Trace):
             elif stays_on_device(arg, device, self) and not jc.donates_operand(alone):
                 results += self._record(primitive, [arg], alone)
             else:
-                results.append(self._put_spread(primitive, arg, alone))
+                results.append(self._device_put_one(primitive, arg, alone))
         return results
 
-    def _put_spread(self, primitive: Any, arg: Any, params: dict[str, Any]) -> Any:
+    def _device_put_one(self, primitive: Any, arg: Any, params: dict[str, Any]) -> Any:
         """Moves one value: in its program, if that has the devices of the sharding."""
         (target,) = params["devices"]
         if not jc.donates_operand(params) and can_move_in_program(arg, target, self):
@@ -828,7 +840,7 @@ class LazyTrace(jc.Trace):
         That is the meaning of a sharding constraint outside of a jitted function. Inside of a program XLA may
         remove the constraint.
         """
-        value, unmoved, self._unmoved = args[0], self._unmoved, None
+        value, unmoved, self._converted_in_place = args[0], self._converted_in_place, None
         if value is unmoved:
             return value  # JAX binds this after each conversion; eager JAX has already returned the value
         if params["layout"] is None and stays_on_device(value, params["sharding"], self):
@@ -843,7 +855,7 @@ class LazyTrace(jc.Trace):
     def _on_default(self, arg: Any) -> Any:
         return arg if isinstance(arg, LazyTensor) else self.stage_value(arg)
 
-    def give_away(self, args: Sequence[Any], offered: Sequence[bool], results: Sequence[Any]) -> None:
+    def note_donation(self, args: Sequence[Any], offered: Sequence[bool], results: Sequence[Any]) -> None:
         """Notes the arguments that a call donates, as far as JAX can use their memory. They are deleted when
         JAX's frame that makes the call returns, or now if there is none.
 
@@ -855,53 +867,53 @@ class LazyTrace(jc.Trace):
         numbers = usable_donations(args, offered, results)
         if numbers:
             call = jc.enclosing_cache_miss_frame(sys._getframe(1))
-            self.gift = DonatedArguments(self, [args[number] for number in numbers], results, call)
+            self.donation = DonatedArguments(self, [args[number] for number in numbers], results, call)
             if call is None:
-                self.gift.give(self._others())
+                self.donation.give(self._others())
 
-    def hand_over(self, call: FrameType) -> None:
+    def delete_donated(self, call: FrameType) -> None:
         """Deletes the arguments that the call donates that JAX's frame ``call`` makes, which is about to
         return its results."""
-        gift = self.gift
+        gift = self.donation
         if gift is None or gift.call != id(call):  # an inner call's frame
             return
         try:
             gift.give(self._others(), call)
         except BaseException:
-            gift.take_back()
+            gift.restore_arguments()
             raise
 
-    def take_back_lost(self) -> None:
+    def restore_lost_donation(self) -> None:
         """Takes back what the last donating call was given, if an interrupt lost its results."""
-        gift = self.gift
+        gift = self.donation
         if gift is not None and gift.is_lost():
             with self.lock:
-                gift.take_back()
+                gift.restore_arguments()
 
     def _others(self) -> list[LazyTrace]:
         return [trace for trace in every_trace() if trace is not self]
 
-    def doom(self, value: Any) -> None:
+    def delete_after_run(self, value: Any) -> None:
         """Deletes a concrete array when the open trace has run."""
         if self.pending is not None:
-            self.pending.doomed.append(value)
+            self.pending.delete_after_run.append(value)
             self._run_users(value, self.sealed)
 
-    def spare(self, value: Any) -> None:
+    def cancel_deletion(self, value: Any) -> None:
         """Undoes :meth:`doom`."""
         for pending in (*self.sealed, self.pending):
             if pending is not None:
-                pending.doomed = [one for one in pending.doomed if one is not value]
+                pending.delete_after_run = [one for one in pending.delete_after_run if one is not value]
 
-    def other_than(self, tensor: LazyTensor) -> Any:
+    def replacement_for(self, tensor: LazyTensor) -> Any:
         """What the pending traces can have in place of ``tensor``, which is about to be deleted: its value,
         or another tensor for the same pending value. None if it is one of the open trace's own."""
         earlier = tensor._pending
         if earlier is None:
             return tensor._value
-        return None if earlier is self.pending else tensor._twin()
+        return None if earlier is self.pending else tensor._alias()
 
-    def detach(self, tensor: LazyTensor, other: Any) -> None:
+    def replace_everywhere(self, tensor: LazyTensor, other: Any) -> None:
         """Puts ``other``, see :meth:`other_than`, in place of ``tensor`` in the pending traces."""
         if other is None:
             return
@@ -915,7 +927,7 @@ class LazyTrace(jc.Trace):
             if pending is not None:
                 pending.replace(value, other)
 
-    def secure(self, value: Any, tensor: LazyTensor | None = None) -> None:
+    def protect_inputs(self, value: Any, tensor: LazyTensor | None = None) -> None:
         """Makes the pending traces keep the present content of ``value``, which is handed to other code.
 
         Arguments:
@@ -926,12 +938,12 @@ class LazyTrace(jc.Trace):
                 if pending is not None:
                     if tensor is not None:
                         pending.replace(tensor, value)
-                    pending.secure(value)
+                    pending.protect_input(value)
 
     def release(self, tensor: LazyTensor) -> None:
         """Runs the pending traces that need ``tensor``, whose memory is about to be freed."""
         with self.lock:
-            self.detach(tensor, self.other_than(tensor))
+            self.replace_everywhere(tensor, self.replacement_for(tensor))
             self._run_users(tensor._value, [*self.sealed, self.pending])
 
     @staticmethod
@@ -967,7 +979,7 @@ class LazyTrace(jc.Trace):
         """Closes the traces without live tensors, the newest first, because it may hold results of others."""
         if not self.sealed:
             return
-        self.take_back_lost()
+        self.restore_lost_donation()
         with self.lock:
             for pending in (self.pending, *reversed(self.sealed)):
                 if pending is not None and not pending.has_live():
@@ -1039,7 +1051,7 @@ def _pending_ends() -> list[State]:
     return ends
 
 
-trie.ends = _pending_ends
+trie.pending_ends = _pending_ends
 
 
 def thread_trace() -> LazyTrace:
@@ -1054,7 +1066,7 @@ def every_trace() -> list[LazyTrace]:
 
 def _protect_everywhere(value: Any) -> None:
     for trace in every_trace():
-        trace.secure(value)
+        trace.protect_inputs(value)
 
 
 on_memory_exposed.append(_protect_everywhere)

@@ -52,7 +52,7 @@ class Operation:
         self._positioned: dict[str, Any] | None = None
 
     @property
-    def positioned(self) -> dict[str, Any]:
+    def params_with_positions(self) -> dict[str, Any]:
         """Its parameters, with what is inside under the scopes of its positions, see
         :mod:`lazynb.recording.jaxpr_structure`."""
         if self._positioned is None:
@@ -60,17 +60,17 @@ class Operation:
         return self._positioned
 
     @property
-    def nameless(self) -> Operation:
+    def canonical(self) -> Operation:
         """The first of the operations that differ in nothing but names: of jitted functions and of scopes.
 
         A program is made of these, so that another name makes no other program; the recorded trace keeps
         each operation under its own name.
         """
         if self._nameless is None:
-            self._nameless = self._first_alike()
+            self._nameless = self._canonical()
         return self._nameless
 
-    def _first_alike(self) -> Operation:
+    def _canonical(self) -> Operation:
         if not jc.jaxprs_in(self.params):
             return self
         alike = params_structure(self.primitive, self.params, nameless=True)
@@ -104,7 +104,7 @@ class Operation:
         return any(map(_is_callback, self.outside))
 
     @property
-    def changing(self) -> str:
+    def mutable_state_read(self) -> str:
         """What a function that it calls back reads that can change, in words; empty if none does."""
         if self._changing is None:
             functions = _called_back(self.primitive, self.params) if self.calls_back else ()

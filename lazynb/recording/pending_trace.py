@@ -112,9 +112,9 @@ class PendingTrace:
     """A path in the trie with the values of its inputs and the tensors of its results.
 
     A recalled operation (:mod:`lazynb.recording.replay.call_replay`) is appended without a lock, in a few
-    instructions between which CPython neither switches threads nor handles a signal: it stores ``tip`` and
-    then calls ``records.append``. So ``tip`` alone is the end of the trace, and only sealing, which sets it
-    to None, takes it away from the thread that records.
+    instructions between which CPython neither switches threads nor handles a signal: it stores ``open_state``
+    and then calls ``records.append``. So ``open_state`` alone is the end of the trace, and only sealing,
+    which sets it to None, takes it away from the thread that records.
 
     Attributes:
       trace: the recorder of the thread.
@@ -124,8 +124,9 @@ class PendingTrace:
       limit: number of operations at which it is examined, see :mod:`lazynb.recording.loops.trace_growth`.
       loop_spot: the loop that records it, if that is known.
       context: JAX's configuration when the trace was opened; None if calls must not be recalled.
-      epoch: ``changes.count`` when JAX's configuration was last found to be ``context``.
-      tip: the end of the path while more may be recorded; None after the trace is sealed (a later one may
+      config_epoch: ``changes.count`` when JAX's configuration was last found to be ``context``.
+      open_state: the end of the path while more may be recorded; None after the trace is sealed (a later one
+      may
         depend on it).
       inputs: values of the inputs in order: an array, a scalar, or a tensor that is pending elsewhere.
       slots_of: slots of the inputs by the id of the object that stands for the value.
@@ -134,18 +135,18 @@ class PendingTrace:
         the garbage collector would have to find.
       append: appends to ``records``.
       sources: the traces in which its inputs were still pending when they were recorded.
-      unsettled: the numbers of the inputs that were pending on several devices.
+      unresolved_shardings: the numbers of the inputs that were pending on several devices.
       began, ended: ``time.perf_counter()`` when the trace was opened, and when it was sealed last.
       cut_by: see :class:`lazynb.recording.lazy_trace.LazyTrace`.
-      doomed: concrete arrays that the user donated: they are deleted when the trace has run.
+      delete_after_run: concrete arrays that the user donated: they are deleted when the trace has run.
       guards: the guards of the inputs that other code may delete, by the id of the input.
-      landing: the run of the trace, until its tensors have the results; see
+      in_flight_run: the run of the trace, until its tensors have the results; see
       :mod:`lazynb.running.run_delivery`. calls_back: whether its first operation calls a Python function,
       which may read the values of earlier
         traces.
       checks: what its values have to fulfil, see :mod:`lazynb.recording.operation_checks`.
       closed: whether it has run, or was given up, and is empty.
-      trouble: why not all of it can run, see :mod:`lazynb.running.run_failure`; None if no run has failed.
+      failure: why not all of it can run, see :mod:`lazynb.running.run_failure`; None if no run has failed.
     """
 
     __slots__ = (
@@ -159,26 +160,26 @@ class PendingTrace:
         "calls_back",
         "checks",
         "closed",
+        "config_epoch",
         "context",
         "cut_by",
-        "doomed",
+        "delete_after_run",
         "ended",
-        "epoch",
+        "failure",
         "guards",
+        "in_flight_run",
         "inputs",
-        "landing",
         "limit",
         "loop",
         "loop_spot",
+        "open_state",
         "records",
         "root",
         "slots_of",
         "sources",
-        "tip",
         "trace",
         "trie",
-        "trouble",
-        "unsettled",
+        "unresolved_shardings",
     )
 
     def __init__(self, trace: LazyTrace, trie: Trie, root: Root, context: Any, loop: LoopStart | None = None):
@@ -186,8 +187,8 @@ class PendingTrace:
         self.trie = trie
         self.root = root
         self.context = context
-        self.epoch = -1
-        self.tip: State | None = loop or root
+        self.config_epoch = -1
+        self.open_state: State | None = loop or root
         self._end: State = loop or root
         self.loop = loop
         self.limit = loop.length if loop is not None else max(config.max_program // 4, 1)
@@ -198,14 +199,14 @@ class PendingTrace:
         self.slots_of: dict[int, int] = {}
         self._owners: list[State] = []  # the step that gives each slot; ``owner`` brings it up to date
         self._variables: tuple[State | None, set[Any]] = (None, set())
-        self.doomed: list[Any] = []
+        self.delete_after_run: list[Any] = []
         self.sources: set[PendingTrace] = set()
-        self.unsettled: set[int] = set()
+        self.unresolved_shardings: set[int] = set()
         self.began = self.ended = perf_counter()
         self.cut_by: Any = None
         self.guards: dict[int, Guard] = {}
-        self.landing: Any = None
-        self.trouble: Any = None
+        self.in_flight_run: Any = None
+        self.failure: Any = None
         self.calls_back = False
         self.checks: list[Check] = []
         self.closed = False
@@ -215,13 +216,13 @@ class PendingTrace:
     @property
     def state(self) -> State:
         """The end of the path."""
-        tip = self.tip
+        tip = self.open_state
         return self._end if tip is None else tip
 
     @property
     def sealed(self) -> bool:
         """Whether no more operations may be recorded."""
-        return self.tip is None
+        return self.open_state is None
 
     def __len__(self) -> int:
         """The number of pending operations."""
@@ -243,9 +244,9 @@ class PendingTrace:
         state = self._after_input(before, value, aval)
         entry = (value if identity is None else identity,)
         if identity is not None and identity is value and hasattr(value, "_pending"):
-            self._takes(value, before.inputs, state)
+            self._note_pending_source(value, before.inputs, state)
         self.inputs[before.inputs :] = entry
-        self.tip = state
+        self.open_state = state
         # Last, because a slot in ``slots_of`` must exist. ``inputs`` keeps the object, so its id stays valid.
         if identity is not None:
             self.slots_of[id(identity)] = before.slots
@@ -262,10 +263,10 @@ class PendingTrace:
         state = number_step(self.trie, before, aval, value, place)
         entry = (value,)
         self.inputs[before.inputs :] = entry
-        self.tip = state
+        self.open_state = state
         return before.slots
 
-    def varies(self, value: Any) -> bool:
+    def is_variable_value(self, value: Any) -> bool:
         """Whether an input that a variable holds is the number ``value``."""
         last, contents = self._variables
         found, state = set(), self.state
@@ -288,7 +289,7 @@ class PendingTrace:
         if slot is not None:
             return slot
         if outside or id(value) in held_outside.ids:
-            value = self._secured(value)
+            value = self._protected(value)
         return self.input(value, value.aval, value)
 
     def array(self, value: Any, outside: bool = False) -> int | None:
@@ -303,16 +304,16 @@ class PendingTrace:
         slot = self.slots_of.get(key)
         if slot is not None and not (outside and value.is_deleted()):
             return slot
-        if self.tip is None or value.__class__ is not jc.ArrayImpl or value.is_deleted():
+        if self.open_state is None or value.__class__ is not jc.ArrayImpl or value.is_deleted():
             return None
         if outside or key in held_outside.ids:
-            held = self._secured(value)
+            held = self._protected(value)
             if held is not value:
                 value, key = held, id(held)
                 slot = self.slots_of.get(key)
                 if slot is not None:
                     return slot
-        tip = self.tip
+        tip = self.open_state
         if tip is None:
             return None
         aval = value.aval
@@ -320,16 +321,16 @@ class PendingTrace:
         if known is None or known[0] is not aval or value._committed:
             return None
         slot, before, entry, state = tip.slots, tip.inputs, (value,), known[1]
-        if self.tip is not tip:
+        if self.open_state is not tip:
             return None
         self.inputs[before:] = entry  # as in ``recall.take``, nothing comes in between
-        self.tip = state
+        self.open_state = state
         self.slots_of[key] = slot
         return slot
 
     # ---- inputs that other code holds ----------------------------------------------------------------------
 
-    def _secured(self, value: Any) -> Any:
+    def _protected(self, value: Any) -> Any:
         """The input for an array that other code holds: the array itself with a guard, or a copy."""
         try:  # the usual case
             view = memoryview(value)
@@ -368,12 +369,12 @@ class PendingTrace:
         known = self._copies.get(identity)
         return self.slots_of.get(identity if known is None else id(known[1]))
 
-    def secure(self, value: Any) -> None:
+    def protect_input(self, value: Any) -> None:
         """Keeps the present content of the input ``value``, which is handed to other code."""
         slot = self.slots_of.get(id(value))
         if slot is None or (id(value) in self.guards and value not in shared_memory):
             return
-        held = self._secured(value)
+        held = self._protected(value)
         if held is not value:
             self._replace(slot, value, held)
 
@@ -433,16 +434,16 @@ class PendingTrace:
         """Appends the operation of ``state``, whose results are ``tensors``."""
         if tensors:
             tensors[0]._edge, tensors[0]._code = state, origin
-        self.tip = state
+        self.open_state = state
         self.records.extend(tensors)
 
-    def _takes(self, tensor: LazyTensor, number: int, state: State) -> None:
+    def _note_pending_source(self, tensor: LazyTensor, number: int, state: State) -> None:
         """Notes that the input ``number``, with the step ``state``, is pending elsewhere."""
         source = tensor._pending
         if source is not None:
             self.sources.add(source)
         if state.devices is not None and len(state.devices) > 1:
-            self.unsettled.add(number)
+            self.unresolved_shardings.add(number)
 
     @property
     def depends(self) -> bool:
@@ -451,7 +452,7 @@ class PendingTrace:
 
     def needs(self, other: PendingTrace) -> bool:
         """Whether ``other``, or this trace itself if it is that, must run before what comes after."""
-        if self.tip is None and self.ended < other.began:
+        if self.open_state is None and self.ended < other.began:
             return False  # it was complete before the other began
         seen: set[int] = set()
         left = [self]
@@ -472,29 +473,31 @@ class PendingTrace:
         """Removes the steps after ``mark``, so that a failed operation leaves nothing behind."""
         for value in self.inputs[mark.state.inputs :]:
             self.slots_of.pop(id(value), None)
-        abandoned, self.tip = self.state, mark.state
+        abandoned, self.open_state = self.state, mark.state
         self._owners.clear()
         del self.inputs[mark.state.inputs :], self.records[mark.records :]
         if self.sources:
             self.sources = {value._pending for value in self.inputs if _is_pending(value)}
-            self.unsettled = {number for number in self.unsettled if number < len(self.inputs)}
+            self.unresolved_shardings = {
+                number for number in self.unresolved_shardings if number < len(self.inputs)
+            }
         if abandoned is not mark.state:
             self.trie.prune(abandoned)
 
-    def same_context(self) -> bool:
+    def is_config_unchanged(self) -> bool:
         """Whether JAX's configuration is that in which the trace was opened, so calls may be recalled."""
         count = jc.config_changes.count
         if (
             self.context is None
-            or self.trace.stray
+            or self.trace.detached
             or jc.must_run_eagerly()
             or not jc.is_same_context(jc.raw_context(), self.context)
         ):
             return False
-        self.epoch = count
+        self.config_epoch = count
         return True
 
-    def settle(self, values: Sequence[Any]) -> None:
+    def resolve_shardings(self, values: Sequence[Any]) -> None:
         """Takes the path on which each input that was pending on several devices is where it is now.
 
         The path on which it is recorded does not say that, as XLA chooses it for the whole program that gives
@@ -503,7 +506,7 @@ class PendingTrace:
         Arguments:
           values: the values of the inputs, or their types with shardings; None where what gives one failed.
         """
-        if not self.unsettled:
+        if not self.unresolved_shardings:
             return
         path = self.state.path()
         state = path[0].parent
@@ -511,29 +514,29 @@ class PendingTrace:
         for step in path:
             key = step.key
             number = step.inputs - 1
-            if step.operation is None and number in self.unsettled and values[number] is not None:
+            if step.operation is None and number in self.unresolved_shardings and values[number] is not None:
                 key = (step.avals[0], jc.canonical_sharding(values[number].sharding))
-            state = self.trie.same(state, step, key, step.operands)
+            state = self.trie.step_like(state, step, key, step.operands)
         recorded = self.state
         self._owners.clear()
-        if self.tip is None:
+        if self.open_state is None:
             self._end = state
         else:
-            self.tip = state
+            self.open_state = state
         if recorded is not state:
-            self.trie.keep(recorded)
+            self.trie.keep_path(recorded)
 
     def seal(self) -> None:
         """Ends the recording in this trace."""
-        if self.tip is not None:
-            self._end, self.tip = self.tip, None
+        if self.open_state is not None:
+            self._end, self.open_state = self.open_state, None
             self.ended = perf_counter()
 
     def unseal(self) -> None:
         """Undoes :meth:`seal`."""
-        self.tip = self._end
+        self.open_state = self._end
 
-    def turn(self, end: State) -> None:
+    def replace_end(self, end: State) -> None:
         """Makes ``end`` the end of a sealed trace: of a path with the same steps and slots."""
         assert self.sealed and end.slots == self._end.slots
         self._end = end
@@ -557,7 +560,7 @@ class PendingTrace:
 
     def has_live(self) -> bool:
         """Whether a pending tensor can be reached, but for a run that an interrupt cut short."""
-        landing = self.landing
+        landing = self.in_flight_run
         if landing is None:
             newest = next(map(getrefcount, reversed(self.records)), 0)
             return (newest > _UNREACHED and self.records[-1]._pending is self) or bool(self.live())
@@ -571,16 +574,16 @@ class PendingTrace:
     def close(self) -> None:
         """Frees the path, when the trace has run or has no live tensors."""
         self.seal()
-        if self.trouble is not None:  # it ran in parts
+        if self.failure is not None:  # it ran in parts
             for tensor in self.records:
                 if tensor._pending is None:
                     tensor._forget_origin()
         state, self._end = self._end, self.root
         if not state.executables:
             self.trie.prune(state)
-        self.inputs, self.records, self.doomed, self.slots_of, self._owners = [], [], [], {}, []
-        self.guards, self._copies, self.landing, self.trouble = {}, {}, None, None
-        self.sources, self.unsettled = set(), set()
+        self.inputs, self.records, self.delete_after_run, self.slots_of, self._owners = [], [], [], {}, []
+        self.guards, self._copies, self.in_flight_run, self.failure = {}, {}, None, None
+        self.sources, self.unresolved_shardings = set(), set()
         self.checks = []
         self.append = self.records.append
         self.closed = True

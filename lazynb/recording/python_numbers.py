@@ -158,8 +158,8 @@ def number_step(trie: Trie, parent: State, aval: Any, value: Any, place: tuple[s
         if is_constant(parent, aval, constant, place):
             return trie.extend(parent, (aval, constant), None, (), (aval,), None)
     state = parent.children.get((aval, HOST)) or trie.extend(parent, (aval, HOST), None, (), (aval,), None)
-    if place is not None and state.twin is None:
-        state.twin = _constant_after(parent, aval)
+    if place is not None and state.constant_variant is None:
+        state.constant_variant = _constant_after(parent, aval)
     return state
 
 
@@ -170,7 +170,7 @@ def is_constant(parent: State, aval: Any, constant: Constant, place: Hashable) -
     since.
     """
     numbers = parent.numbers = parent.numbers if parent.numbers is not None else {}
-    spot, twin = (aval, place), parent.undivided
+    spot, twin = (aval, place), parent.get_constant_variant
     if spot not in numbers and twin is not None and twin.numbers is not None and spot in twin.numbers:
         numbers[spot] = twin.numbers[spot]
     if spot not in numbers:
@@ -184,7 +184,7 @@ def is_constant(parent: State, aval: Any, constant: Constant, place: Hashable) -
 
 def _constant_after(parent: State, aval: Any) -> weakref.ref[State] | None:
     """The last step after ``parent`` that is a constant of the type ``aval``."""
-    for state in (parent, parent.undivided):
+    for state in (parent, parent.get_constant_variant):
         for child in reversed(state.children.values() if state is not None else ()):
             if child.constant is not None and child.avals == (aval,):
                 return weakref.ref(child)

@@ -38,17 +38,17 @@ class RuntimeHooks:
     Attributes:
       runtime: the runtime in use, set by ``lazynb.execute``.
       numpy: gives the module that answers NumPy's protocols.
-      entered: called when a block is entered.
+      on_block_enter: called when a block is entered.
       leaving: called before the outermost block of a thread ends without an error; None if there is nothing
         to do then, as in a program of one process.
-      at_once: called before an operation runs at once, with its values; None as above.
+      before_eager_operation: called before an operation runs at once, with its values; None as above.
     """
 
     runtime: Runtime | None = None
     numpy: Callable[[], Any] | None = None
-    entered: Callable[[], None] | None = None
+    on_block_enter: Callable[[], None] | None = None
     leaving: Callable[[], None] | None = None
-    at_once: Callable[[Any, Sequence[Any], dict[str, Any]], None] | None = None
+    before_eager_operation: Callable[[Any, Sequence[Any], dict[str, Any]], None] | None = None
 
 
 def runtime() -> Runtime:

@@ -50,7 +50,7 @@ class Constant:
 class UnresolvedSharding(NamedTuple):
     """In the key of a pending input on several devices, this takes the place of the sharding, which XLA
     chooses with the program that computes it; see
-    :meth:`lazynb.recording.pending_trace.PendingTrace.settle`."""
+    :meth:`lazynb.recording.pending_trace.PendingTrace.resolve_shardings`."""
 
     devices: tuple[Any, ...]
 
@@ -92,9 +92,9 @@ class State:
       :mod:`lazynb.recording.replay.call_replay`. recent: the last of them that was made, for the accelerator:
       the edge and the parts of its key. None if
         the edges have changed since.
-      arrivals: states from which an edge leads here.
+      edge_sources: states from which an edge leads here.
       weight: of the operations of the path, see :class:`lazynb.recording.operation.Operation`.
-      is_heavy: whether one of them weighs much (:data:`HEAVY`). It is the only one.
+      has_own_program: whether one of them weighs much (:data:`HEAVY`). It is the only one.
       numbers: the constants that were seen here, by the place at which they are written; None at a place
         where a second value was seen, which is an input from then on. None if there are none.
       twin: a reference to the state that would be here had no number become an input; None if there is none.
@@ -103,18 +103,19 @@ class State:
 
     __slots__ = (
         "__weakref__",
-        "arrivals",
         "avals",
         "call",
         "children",
+        "constant_variant",
         "depth",
         "devices",
+        "edge_sources",
         "edges",
         "executables",
         "fingerprint",
         "first",
+        "has_own_program",
         "inputs",
-        "is_heavy",
         "key",
         "large",
         "numbers",
@@ -125,7 +126,6 @@ class State:
         "program",
         "recent",
         "slots",
-        "twin",
         "weight",
     )
 
@@ -158,19 +158,19 @@ class State:
         self.large: dict[tuple[int, ...], tuple[int, ...]] = {}
         self.edges: dict[Hashable, Any] = {}
         self.recent: tuple[Any, ...] | None = None
-        self.arrivals: set[State] = set()
+        self.edge_sources: set[State] = set()
         self.numbers: dict[Hashable, Constant | None] | None = None
-        self.twin: weakref.ref[State] | None = None
+        self.constant_variant: weakref.ref[State] | None = None
         self.first = parent.slots if parent is not None else 0
         self.slots = self.first + len(avals)
         self.depth = parent.depth + 1 if parent is not None else 0
         self.operations = (parent.operations if parent is not None else 0) + (operation is not None)
         self.inputs = self.depth - self.operations
         self.weight: int = parent.weight if parent is not None else 0
-        self.is_heavy: bool = parent is not None and parent.is_heavy
+        self.has_own_program: bool = parent is not None and parent.has_own_program
         if operation is not None:
             self.weight += operation.weight
-            self.is_heavy |= operation.weight >= OWN_PROGRAM_WEIGHT
+            self.has_own_program |= operation.weight >= OWN_PROGRAM_WEIGHT
 
     @property
     def is_host_scalar(self) -> bool:
@@ -188,9 +188,9 @@ class State:
         return held if held.__class__ is Constant else None
 
     @property
-    def undivided(self) -> State | None:
+    def get_constant_variant(self) -> State | None:
         """The state that would be here had no number become an input; None if there is none."""
-        return self.twin() if self.twin is not None else None
+        return self.constant_variant() if self.constant_variant is not None else None
 
     def remember(self, key: Hashable, edge: Any, end: State | None) -> None:
         """Keeps ``edge`` under ``key`` until its ``end`` is pruned."""
@@ -199,7 +199,7 @@ class State:
             self.edges.clear()
         self.edges[key] = edge
         if end is not None:
-            end.arrivals.add(self)
+            end.edge_sources.add(self)
 
     def forget(self, end: State) -> None:
         """Removes the edges that lead to ``end``."""
@@ -234,7 +234,7 @@ def detached_step(parent: State, step: State, key: Hashable, operands: tuple[int
 
 def needs_own_program(operation: Operation, state: State) -> bool:
     """Whether ``operation``, or what is recorded at ``state`` already, has a program of its own."""
-    return state.is_heavy or (operation.weight >= OWN_PROGRAM_WEIGHT and state.operations > 0)
+    return state.has_own_program or (operation.weight >= OWN_PROGRAM_WEIGHT and state.operations > 0)
 
 
 class Root(State):
@@ -303,7 +303,7 @@ class Trie:
       size: number of states, without the roots.
       ends: a function that gives the present ends of pending traces; these states are kept.
       kept: the last paths that were recorded and not run as they are, see
-        :meth:`lazynb.recording.pending_trace.PendingTrace.settle`.
+        :meth:`lazynb.recording.pending_trace.PendingTrace.resolve_shardings`.
       divided: how the last traces that were full were divided, by their ends (a
         :class:`lazynb.recording.loops.division_plan.DivisionPlan`), or None if they could not be. Their paths
         are kept, so that their code records and divides them quickly when it runs again.
@@ -314,7 +314,7 @@ class Trie:
         self.kept: collections.OrderedDict[State, None] = collections.OrderedDict()
         self.roots: dict[Hashable, Root] = {}
         self.size = 0
-        self.ends: Callable[[], Iterable[State]] = tuple
+        self.pending_ends: Callable[[], Iterable[State]] = tuple
 
     def root(self, identity: Hashable, placement: Hashable, config: Any) -> Root:
         """The root of the configuration ``identity``.
@@ -340,9 +340,9 @@ class Trie:
         state = State(parent, key, operation, operands, avals, devices)
         parent.children[key] = state
         self.size += 1
-        twin = parent.undivided
+        twin = parent.get_constant_variant
         if twin is not None and key in twin.children:
-            state.twin = weakref.ref(twin.children[key])
+            state.constant_variant = weakref.ref(twin.children[key])
         return state
 
     def copy(self, root: Root, steps: Sequence[State]) -> tuple[State, dict[int, int]]:
@@ -352,7 +352,7 @@ class Trie:
         is left out. Returns the end of the path, and the new
         slots by the old ones.
         """
-        state, moved = self._follow(root, steps, self.same)
+        state, moved = self._follow(root, steps, self.step_like)
         assert state is not None
         return state, moved
 
@@ -388,13 +388,13 @@ class Trie:
             moved.update(
                 (slot, state.slots + result) for result, slot in enumerate(range(step.first, step.slots))
             )
-            following = after(state, step, (step.operation.nameless, operands), operands)
+            following = after(state, step, (step.operation.canonical, operands), operands)
             if following is None:
                 return None, moved
             state = following
         return state, moved
 
-    def same(self, parent: State, step: State, key: Any, operands: tuple[int, ...]) -> State:
+    def step_like(self, parent: State, step: State, key: Any, operands: tuple[int, ...]) -> State:
         """The state after ``parent`` for the same step as ``step``."""
         state = parent.children.get(key)
         if state is None:
@@ -410,18 +410,20 @@ class Trie:
         """
         ends: Iterable[State] | None = None
         while state.parent is not None and not (state.children or state.executables):
-            ends = self.ends() if ends is None else ends  # called once, and only if a state may be removed
+            ends = (
+                self.pending_ends() if ends is None else ends
+            )  # called once, and only if a state may be removed
             if state in ends or state in self.divided or state in self.kept:
                 return
             parent = state.parent
-            for start in state.arrivals:
+            for start in state.edge_sources:
                 start.forget(state)
             if parent.children.get(state.key) is state:
                 del parent.children[state.key]
                 self.size = max(0, self.size - 1)
             state = parent
 
-    def keep(self, end: State) -> None:
+    def keep_path(self, end: State) -> None:
         """Keeps the path to ``end``, in the place of the oldest one, so that its code records quickly."""
         self.kept.pop(end, None)
         self.kept[end] = None

@@ -137,7 +137,7 @@ def matches_in_shardings(args: Sequence[Any], shardings: Sequence[Any]) -> bool:
         if sharding is jc.UNSPECIFIED or not _is_committed(arg):
             continue
         pending = arg.__class__ is LazyTensor and arg._value is None
-        there = arg._place() if pending else arg.sharding
+        there = arg._equivalent_sharding() if pending else arg.sharding
         if there is None:
             there = arg._force("sharding", "in_shardings").sharding
         if not sharding.is_equivalent_to(there, arg.ndim):

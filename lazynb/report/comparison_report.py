@@ -233,10 +233,10 @@ class Diff(CompilationDifference):
         """The changes; their lines are buttons that select them in the inspectors on the page."""
         if not self.changes:
             return ""
-        links = ["".join(map(self._linked, change.lines[:SHOWN])) for change in self.changes[:SHOWN]]
+        links = ["".join(map(self._line_links, change.lines[:SHOWN])) for change in self.changes[:SHOWN]]
         return html_table(self.changes.rows(), links)
 
-    def _linked(self, pair: LinePair) -> str:
+    def _line_links(self, pair: LinePair) -> str:
         """A line as it is now; before it the line as it was, if that stands somewhere else."""
         spans: dict[tuple[str, int], str] = {}
         for side, line in ((self.before, pair.before), (self.now, pair.now)):

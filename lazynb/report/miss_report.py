@@ -245,7 +245,7 @@ class _Merge:
         self.signs: dict[int, str] = {}
         self._difference = difference
         self._old = _nodes(difference.nearest) if difference.nearest is not None else ()
-        self._waiting = list(difference.removed)
+        self._removed_left = list(difference.removed)
         self._partner = {before: now for now, before in difference.pairs.items()}
         self._of_new: dict[int, int] = {}
         self._of_old: dict[int, int] = {}
@@ -262,14 +262,14 @@ class _Merge:
 
         None: all of them.
         """
-        for number in list(self._waiting):
+        for number in list(self._removed_left):
             if until is not None and number >= until:
                 break
             node = self._old[number]
             operands = [(self._appended(step), result) for step, result in node.operands]
             if all(step >= 0 for step, _ in operands):
                 self._of_old[number] = self._append(replace(node, output=False), operands, "-")
-                self._waiting.remove(number)
+                self._removed_left.remove(number)
 
     def _appended(self, step: int) -> int:
         """The new id of a step of the nearest trace, or -1."""
@@ -282,7 +282,7 @@ class _Merge:
             return ""
         if node.id in self._difference.added:
             return "+"
-        return "~" if node.id in self._difference.unlike else ""
+        return "~" if node.id in self._difference.rank0_differs else ""
 
     def _append(self, node: Node, operands: Sequence[tuple[int, int]], sign: str) -> int:
         number = len(self.nodes)

@@ -68,7 +68,7 @@ class RunReport:
             command=self._command(),
             state=self._state(),
             about=self._about(),
-            verdict=self._over(),
+            verdict=self._budget_rows(),
             figures=list(self._figures()),
             breaks=[_break(row, used.breaks[0].seconds) for row in used.breaks[:_ROWS]],
             more_breaks=max(0, len(used.breaks) - _ROWS),
@@ -108,7 +108,7 @@ class RunReport:
             return "over budget", self.verdict.partition("\n")[0].removeprefix("over budget: ")
         return "within budget" if self.limits.asked() else "finished", ""
 
-    def _over(self) -> list[dict[str, Any]]:
+    def _budget_rows(self) -> list[dict[str, Any]]:
         """A row for each limit."""
         counts, rows = self.used.counts, []
         for name, limit in self.limits.asked().items():

@@ -52,7 +52,7 @@ class TargetComparison:
         if rows := self._lines():
             lines += ["", "Lines that share kernels with other lines on one target than on another:"]
             lines += text_table(rows)
-        for sentence in self._alive():
+        for sentence in self._liveness_sentences():
             lines += ["", sentence]
         for title, why in self.refused.items():
             lines += ["", f"Not compiled for {title}. {why}"]
@@ -78,7 +78,7 @@ class TargetComparison:
             targets=html_table(self._targets()),
             heading=escape(heading),
             lines=html_table(rows, links) if rows else "",
-            alive="".join(_paragraph(sentence) for sentence in self._alive()),
+            alive="".join(_paragraph(sentence) for sentence in self._liveness_sentences()),
             refused="".join(_not_compiled(title, why) for title, why in self.refused.items()),
             note=escape(self._note()),
         )
@@ -104,7 +104,7 @@ class TargetComparison:
         jitted = any(one.form is not None for one in self.compilations)
         return " ".join([*([] if here else [ESTIMATED]), *([NOT_RUN] if jitted else []), COUNTED])
 
-    def _alive(self) -> list[str]:
+    def _liveness_sentences(self) -> list[str]:
         """Why lazynb's programs write what ``jax.jit``'s do not; the same for each target, so said once."""
         sentences = [
             said for lazy, jitted in pairs(self.compilations) for said in liveness(lazy, jitted).sentences()

@@ -34,7 +34,7 @@ class ProcessExit:
         atexit.register(self._at_exit)
         os.register_at_fork(after_in_child=self._undone.clear)
 
-    def abandoned(self, future: concurrent.futures.Future[Any]) -> None:
+    def add_unfinished(self, future: concurrent.futures.Future[Any]) -> None:
         """Notes that an interrupt ended the wait for ``future``, whose work goes on."""
         self._undone.add(future)
         future.add_done_callback(self._undone.discard)
@@ -143,7 +143,7 @@ def wait(future: concurrent.futures.Future[Any]) -> Any:
     except BaseException as error:
         if future.done() and future.exception() is error:
             raise
-        process_exit.abandoned(future)
+        process_exit.add_unfinished(future)
         if isinstance(error, KeyboardInterrupt):
             raise error.with_traceback(None) from None
         with contextlib.suppress(AttributeError):  # an error without attributes

@@ -128,14 +128,14 @@ def _is_sure(pending: PendingTrace, values: Sequence[Any], number: int) -> bool:
 
 def _is_donated(pending: PendingTrace, value: Any) -> bool:
     """Whether the user donated an array."""
-    return any(array is value for array in pending.doomed)
+    return any(array is value for array in pending.delete_after_run)
 
 
 def _candidates(
     pending: PendingTrace, values: Sequence[Any], wanted: tuple[int, ...], large: tuple[int, ...]
 ) -> tuple[int, ...]:
     """The inputs of the type of a result that are ``large`` or that the user donated."""
-    if not pending.doomed:
+    if not pending.delete_after_run:
         return large
     fitting = _fitting(pending.state, wanted)
     return tuple([number for number in fitting if number in large or _is_donated(pending, values[number])])
@@ -201,7 +201,7 @@ def _kinds(state: State | None, wanted: tuple[int, ...]) -> list[tuple[Any, Any]
 def _is_unreachable(pending: PendingTrace, values: Sequence[Any], number: int) -> bool:
     """Whether only the pending trace refers to an input. A local variable for the value would count here."""
     guard = pending.guards.get(id(values[number]))
-    if not pending.doomed and _references(values, number) > _HELD_ONCE + 1 + _most_by(guard):
+    if not pending.delete_after_run and _references(values, number) > _HELD_ONCE + 1 + _most_by(guard):
         return False  # the usual case, at once
     if type(values[number]) is not jc.ArrayImpl or jc.has_deleted_part(values[number]):
         return False

@@ -96,7 +96,7 @@ def _compiled(
         [inputs[place] for place in places],
         outputs,
         operation.primitive,
-        operation.positioned,
+        operation.params_with_positions,
         jc.no_effects,
         operation.context,
         "alone",

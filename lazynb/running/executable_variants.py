@@ -35,7 +35,7 @@ class OptionsExecutable(Executable):
         self.runs = self.hits = 0
         self._call_here = self._entry = self._need = None
 
-    def compile_altered(self) -> None:
+    def compile_with_options(self) -> None:
         """Compiles it.
 
         Raises:

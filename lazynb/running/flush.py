@@ -126,12 +126,12 @@ class Execution:
           TraceBreakError: the break is not allowed, because the recorder of this thread is strict.
         """
         trace = pending.trace
-        began, told = time.perf_counter(), trace.told_seconds
+        began, told = time.perf_counter(), trace.observer_seconds
         with trace.lock:
-            trace.take_back_lost()
+            trace.restore_lost_donation()
             alone = not (pending.sources or pending.calls_back or trace.sealed) and trace.pending is pending
             traces = (pending,) if alone else needed_by(pending)
-            is_error = trace.is_dry or (trace.strict and not REASONS[kind].explicit)
+            is_error = trace.forbids_runs or (trace.strict and not REASONS[kind].explicit)
             if is_error and any(other.has_live() for other in traces):
                 reason = REASONS[kind]
                 text = f"{reason.text} ({detail})" if detail else reason.text
@@ -148,7 +148,7 @@ class Execution:
                 _wait_for(awaited._value, runs[-1].binding.executable)
         finally:  # an interrupt ends the wait, not the run
             ended = time.perf_counter()
-            seconds = ended - began - (trace.told_seconds - told)  # what observers take is not counted
+            seconds = ended - began - (trace.observer_seconds - told)  # what observers take is not counted
             waited = ended - ran if awaited is not None else 0.0
             # the same as ``_Broken(...)``, without the Python function that NamedTuple makes for it
             broken = tuple.__new__(_BreakRecord, (trace, runs, seconds, began, ended, waited))
@@ -182,7 +182,7 @@ class Execution:
         runs: list[Run] = []
         current = jc.trace_state.value
         try:
-            if not any(map(_trouble, traces)):
+            if not any(map(_failure, traces)):
                 try:
                     for pending in traces:
                         self._run_one(pending, None, kind, spot, runs, awaited and pending is traces[-1])
@@ -190,8 +190,8 @@ class Execution:
                 except Exception as error:
                     if needs_no_diagnosis(error):
                         raise
-                    pending.trouble = RunFailure()
-                    pending.trouble.learn(error)
+                    pending.failure = RunFailure()
+                    pending.failure.add_blamed_steps(error)
             self._run_what_can(
                 traces, targets, functools.partial(self._run_one, kind=kind, spot=spot, runs=runs)
             )
@@ -223,8 +223,8 @@ class Execution:
                     if is_interrupt(error):
                         raise
                     errors.append(error)
-                    if pending.trouble is not None:
-                        pending.trouble.reported.add(tensor._slot)
+                    if pending.failure is not None:
+                        pending.failure.reported.add(tensor._slot)
         try:
             if errors:
                 raise errors[0]
@@ -251,7 +251,7 @@ class Execution:
             if usual is not None:
                 runs.append(usual)
                 return
-        if pending.landing is not None:
+        if pending.in_flight_run is not None:
             self.finish(pending)
             if tensors is not None:
                 tensors = [
@@ -276,7 +276,7 @@ class Execution:
             if pending.guards:
                 pending.restore()
             values = [value._value if value.__class__ is LazyTensor else value for value in pending.inputs]
-            pending.settle(values)
+            pending.resolve_shardings(values)
             bound = self._binding(pending, tensors, values, kind, spot, whole, launch=True)
             if bound is None:
                 pending.close()
@@ -286,7 +286,7 @@ class Execution:
             # The user cannot reach a donated input, and XLA cannot take memory to which anything else refers.
             for number in executable.donated:
                 pending.guards.pop(id(values[binding.inputs[number]]), None)
-            landing = pending.landing = InFlightRun(binding, tensors, kind, spot, miss, recorded)
+            landing = pending.in_flight_run = InFlightRun(binding, tensors, kind, spot, miss, recorded)
             start = time.perf_counter()
             executable.start(list(map(values.__getitem__, binding.inputs)), awaited, landing)
             landing.seconds = time.perf_counter() - start
@@ -306,11 +306,11 @@ class Execution:
 
     def finish(self, pending: PendingTrace) -> None:
         """Gives the tensors of ``pending`` the results of its run, which an interrupt may have cut short."""
-        landing = pending.landing
+        landing = pending.in_flight_run
         if landing is None:
             return
-        if not landing.arrived():
-            pending.landing = None
+        if not landing.has_results():
+            pending.in_flight_run = None
             return
         if not landing.noted:
             self._note(pending, landing)
@@ -323,14 +323,14 @@ class Execution:
         Raises the error of a check that failed. What depends on it gets no value.
         """
         refused = failed_check_error(pending, landing.tensors, landing.placed()) if pending.checks else None
-        whole, doomed = pending.trouble is None, pending.doomed
+        whole, doomed = pending.failure is None, pending.delete_after_run
         if whole:
             for tensor, value in zip(landing.tensors, landing.placed(), strict=True):
-                tensor._settle(value, True)
+                tensor._set_value(value, True)
         else:
             _settle_sound(pending, landing)
         landing.tensors = ()
-        pending.landing = None
+        pending.in_flight_run = None
         if whole or not pending.live():
             pending.close()
             for array in doomed:
@@ -369,7 +369,7 @@ class Execution:
         with pending.trace.lock:
             self.finish(pending)
             values = [self._preview(value) for value in pending.inputs]
-            pending.settle(values)
+            pending.resolve_shardings(values)
             prepared = self._binding(pending, pending.live(), values, "compile", here(2))
         if prepared is None:
             return None
@@ -409,7 +409,7 @@ class Execution:
         group = group_of(pending.state.program) if launch else None
         if group is not None:
             agreed_constants.apply(pending)
-        chosen = self._chosen(pending, tensors, values, whole)
+        chosen = self._find_or_collect(pending, tensors, values, whole)
         if chosen is None:
             return None
         request, binding = chosen
@@ -456,7 +456,7 @@ class Execution:
         make = functools.partial(self._made, agreed.request, agreed.binding, kind, spot)
         return make() if agreed.made else compile_on_all_hosts(group, agreed, kind, spot, make)
 
-    def _chosen(
+    def _find_or_collect(
         self, pending: PendingTrace, tensors: list[LazyTensor], values: list[Any], whole: bool
     ) -> tuple[Request | None, Binding | None] | None:
         """The request for ``tensors`` and the binding for it, if there is one; see :meth:`_binding`.
@@ -464,7 +464,7 @@ class Execution:
         The request is None if it has a binding and was not needed to find it.
         """
         state, wanted = pending.state, _slots(tensors)
-        if whole and state.large.get(wanted) == () and not pending.doomed:  # nothing to donate
+        if whole and state.large.get(wanted) == () and not pending.delete_after_run:  # nothing to donate
             binding = executables.find(state, wanted)
             if binding is not None:
                 return None, binding
@@ -574,7 +574,7 @@ def _slots(tensors: Sequence[LazyTensor]) -> tuple[int, ...]:
     return tuple(map(_slot, tensors))
 
 
-_slot, _trouble = attrgetter("_slot"), attrgetter("trouble")
+_slot, _failure = attrgetter("_slot"), attrgetter("failure")
 
 
 def _settle_sound(pending: PendingTrace, landing: InFlightRun) -> None:
@@ -583,10 +583,10 @@ def _settle_sound(pending: PendingTrace, landing: InFlightRun) -> None:
     (A function of its own, for the traceback of the error must hold no tensor.)
     """
     for tensor, value in zip(landing.tensors, landing.placed(), strict=True):
-        if pending.trouble.refusal(pending, tensor) is None:
-            tensor._settle(value, False)
+        if pending.failure.refusal(pending, tensor) is None:
+            tensor._set_value(value, False)
         else:
-            pending.trouble.reported.add(tensor._slot)
+            pending.failure.reported.add(tensor._slot)
 
 
 def _offering(pending: PendingTrace, wanted: tuple[int, ...], values: Sequence[Any]) -> Request:
@@ -594,7 +594,7 @@ def _offering(pending: PendingTrace, wanted: tuple[int, ...], values: Sequence[A
     request = Request(pending, wanted, values)
     donated = donatable_inputs(request)
     if donated:
-        request.donated = executables.allowed(request.state, wanted, donated)
+        request.donated = executables.allowed_donation(request.state, wanted, donated)
     return request
 
 
@@ -610,8 +610,8 @@ def _not_started(
     if landing is not None:
         values = [value._value if value.__class__ is LazyTensor else value for value in pending.inputs]
         add_note(error, Request(pending, _slots(tensors), values), running=True)
-    if landing is None or not landing.arrived():
-        pending.landing = None
+    if landing is None or not landing.has_results():
+        pending.in_flight_run = None
         pending.trace.resume(pending)
 
 
@@ -691,7 +691,7 @@ def needed_by(pending: PendingTrace) -> Sequence[PendingTrace]:
     Those that are open beside it, for other devices, run too, unless they wait for its values: what is
     recorded after a read begins anew on all devices.
     """
-    beside = pending.trace.opened_beside(pending)
+    beside = pending.trace.other_open_traces(pending)
     traces = (
         pending_dependencies(pending.live()) if pending.depends else [pending]
     )  # drops what cannot be reached
@@ -723,7 +723,7 @@ def _unreported(traces: Sequence[PendingTrace]) -> list[LazyTensor]:
     """The waiting tensors of ``traces`` whose error the user has not seen."""
     tensors: list[LazyTensor] = []
     for pending in traces:
-        reported = pending.trouble.reported if pending.trouble is not None else ()
+        reported = pending.failure.reported if pending.failure is not None else ()
         tensors += [tensor for tensor in pending.live() if tensor._slot not in reported]
     return tensors
 
@@ -756,7 +756,7 @@ _SHORT = 0.02  # seconds
 
 def _enable_host_agreement() -> None:
     """Several hosts run the program: they agree from now on."""
-    RuntimeHooks.leaving, RuntimeHooks.at_once = host_exit.run_shared, agree_on_call
+    RuntimeHooks.leaving, RuntimeHooks.before_eager_operation = host_exit.run_shared, agree_on_call
 
 
 execution = Execution()

@@ -208,7 +208,7 @@ class Program:
                 [variables[slot] for slot in state.operands],
                 results,
                 operation.primitive,
-                operation.positioned,
+                operation.params_with_positions,
                 jc.no_effects,
                 operation.context,
                 SCOPE.format(state.depth - 1),

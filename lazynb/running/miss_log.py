@@ -74,7 +74,7 @@ class Miss:
         return collections.Counter(operation.name for operation in operations if operation is not None)
 
     @property
-    def rivals(self) -> list[Miss]:
+    def earlier_misses(self) -> list[Miss]:
         """The earlier misses that the log still holds, the oldest first."""
         return [other for other in miss_log.misses if other.number < self.number]
 

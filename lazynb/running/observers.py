@@ -223,4 +223,4 @@ def notify_observers(recorder: LazyTrace, notify: Callable[[Observer], None]) ->
         for observer in (*process_observers, *recorder.observers):
             notify(observer)
     finally:
-        recorder.told_seconds += time.perf_counter() - start
+        recorder.observer_seconds += time.perf_counter() - start

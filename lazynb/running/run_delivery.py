@@ -73,7 +73,7 @@ class InFlightRun:
             self._placed = self.binding.executable.placed(self._got[0])
         return self._placed
 
-    def arrived(self) -> bool:
+    def has_results(self) -> bool:
         """Whether the run took place."""
         if not self._got:
             kept = jc.recover_results(self.binding.executable.compiled, self._kept)
@@ -112,9 +112,9 @@ def failed_check_error(
         make = _maker(pending, check, np.asarray(report))
         if make is None:
             continue
-        if pending.trouble is None:
-            pending.trouble = RunFailure()
-        pending.trouble.refuse(pending.owner(check.report._slot), make)
+        if pending.failure is None:
+            pending.failure = RunFailure()
+        pending.failure.refuse(pending.owner(check.report._slot), make)
         first = first or make()
     pending.checks = [check for check in pending.checks if id(check.report) not in position]
     return first

@@ -182,14 +182,14 @@ class RunFailure:
         make = next((make for step, make in self.refused if step in needed), None)
         return None if make is None else make()
 
-    def reaches(self, pending: PendingTrace, tensor: LazyTensor) -> bool:
+    def affects(self, pending: PendingTrace, tensor: LazyTensor) -> bool:
         """Whether ``tensor`` depends on one of the steps, or on an input that could not be computed."""
         steps = needed_steps(pending.state.path(), (tensor._slot,))
         if not self.steps.isdisjoint(steps):
             return True
         return any(map(_is_missing, _inputs(pending, steps)))
 
-    def learn(self, error: Exception) -> bool:
+    def add_blamed_steps(self, error: Exception) -> bool:
         """Adds the steps that ``error`` blames; returns whether any of them was new."""
         before = len(self.steps)
         self.steps.update(blamed_steps(error))
@@ -224,9 +224,9 @@ def _needed(tensor: LazyTensor, order: Sequence[PendingTrace]) -> dict[int, list
 
 def _obtain_here(pending: PendingTrace, wanted: Sequence[LazyTensor], attempt: Attempt) -> None:
     """Runs ``pending`` for its sound tensors together, then for each of ``wanted`` that still waits."""
-    if pending.trouble is None:
-        pending.trouble = RunFailure()
-    trouble = pending.trouble
+    if pending.failure is None:
+        pending.failure = RunFailure()
+    trouble = pending.failure
     while len(sound := _sound(pending, trouble)) > 1:
         try:
             attempt(pending, sound)
@@ -234,7 +234,7 @@ def _obtain_here(pending: PendingTrace, wanted: Sequence[LazyTensor], attempt: A
         except Exception as error:
             if needs_no_diagnosis(error):
                 raise
-            if not trouble.learn(error):
+            if not trouble.add_blamed_steps(error):
                 break
     for tensor in wanted:
         if tensor._pending is pending:
@@ -245,7 +245,7 @@ def _obtain_here(pending: PendingTrace, wanted: Sequence[LazyTensor], attempt: A
 
 
 def _sound(pending: PendingTrace, trouble: RunFailure) -> list[LazyTensor]:
-    return [tensor for tensor in pending.live() if not trouble.reaches(pending, tensor)]
+    return [tensor for tensor in pending.live() if not trouble.affects(pending, tensor)]
 
 
 def _inputs(pending: PendingTrace, steps: Sequence[State]) -> list[Any]:

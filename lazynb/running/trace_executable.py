@@ -213,7 +213,7 @@ class Executable:
             self.held = max(0, after - before)
         self.compile_seconds = time.perf_counter() - start
 
-    def compile_apart(self, inputs: Sequence[Any]) -> None:
+    def compile_uncached(self, inputs: Sequence[Any]) -> None:
         """As :meth:`compile`, without any cache."""
         start = time.perf_counter()
         self._arguments = [jc.abstract(argument) for argument in self._packing.arguments(inputs)]
@@ -556,7 +556,7 @@ class ExecutableCache:
         Changes nothing.
         """
         if request.donated is not None:
-            allowed = self.allowed(request.state, request.wanted, request.donated)
+            allowed = self.allowed_donation(request.state, request.wanted, request.donated)
             binding = request.state.executables.get(key_of(request.wanted, allowed))
             if binding is not None:
                 return True, binding.executable
@@ -578,7 +578,9 @@ class ExecutableCache:
             binding.executable for key, binding in state.executables.items() if _computes(key, wanted)
         )
 
-    def allowed(self, state: State, wanted: tuple[int, ...], donated: tuple[int, ...]) -> tuple[int, ...]:
+    def allowed_donation(
+        self, state: State, wanted: tuple[int, ...], donated: tuple[int, ...]
+    ) -> tuple[int, ...]:
         """The inputs of ``donated`` that a program may take.
 
         They are all of ``donated`` while the trace has few variants. After that they are those of the

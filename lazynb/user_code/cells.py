@@ -44,7 +44,7 @@ class CellHistory:
         self.time += 1
         self._runs.append(CellRun(self.time, file, number, text))
 
-    def until(self, time: int) -> Sequence[CellRun]:
+    def runs_until(self, time: int) -> Sequence[CellRun]:
         """The runs that had begun at ``time``."""
         return [run for run in self._runs if run.time <= time]
 

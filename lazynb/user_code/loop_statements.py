@@ -60,7 +60,7 @@ class LoopWatch:
         self._common: list[Loop] | None = None  # the innermost first
         self._seen: dict[Loop, list[LoopObservation]] = {}
 
-    def see(self, frame: types.FrameType) -> None:
+    def observe(self, frame: types.FrameType) -> None:
         """Notes the loops that run in ``frame`` and above it."""
         running = {seen.loop: seen for seen in _running(frame)}
         common = running if self._common is None else self._common
@@ -68,7 +68,7 @@ class LoopWatch:
         for loop in self._common:
             self._seen.setdefault(loop, []).append(running[loop])
 
-    def found(self) -> tuple[Loop, CodePosition] | None:
+    def common_loop(self) -> tuple[Loop, CodePosition] | None:
         """The innermost loop that held all that was seen, and its line; None if that is not certain."""
         if not self._common:
             return None

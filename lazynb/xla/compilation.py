@@ -158,8 +158,8 @@ class Compilation:
         self.form = form
         self.flags: dict[str, Any] = {}
         self.left_out: tuple[str, ...] = ()
-        self._asked = asked  # nodes and their results that the user asked for; None: nobody knows
-        self._spared: dict[frozenset[str], int] = {}
+        self._requested_values = asked  # nodes and their results that the user asked for; None: nobody knows
+        self._measured_savings: dict[frozenset[str], int] = {}
         self._process_flags = process_flags()
 
     @property
@@ -247,7 +247,9 @@ class Compilation:
         """What stands out, a sentence each, the most bytes first: arrays that go through memory and why,
         operations that several kernels compute, values that a name alone keeps, what fills up tiles. Empty
         where nothing is worth saying."""
-        all_ = ranked_findings(self.traces, self.snapshot, self._asked, self.runs, self._spared)
+        all_ = ranked_findings(
+            self.traces, self.snapshot, self._requested_values, self.runs, self._measured_savings
+        )
         return Records(all_, "nothing stands out", _finding_row, ranked=True)
 
     @property
@@ -351,7 +353,9 @@ class Compilation:
                 f"no result of these programs is called {' or '.join(names) or 'nothing'}"
             )
         traces = [others[number] or trace for number, trace in enumerate(self.traces)]
-        self._spared[frozenset(names)] = kernel_bytes_written(self.traces) - kernel_bytes_written(traces)
+        self._measured_savings[frozenset(names)] = kernel_bytes_written(self.traces) - kernel_bytes_written(
+            traces
+        )
         made = Compilation(
             traces,
             pruned_snapshot(self.snapshot, traces),

@@ -46,7 +46,9 @@ class CompilationBuilder:
         self._description = SnapshotBuilder((), {}, opens=True)
         self._programs: list[tuple[Binding, bool, ProgramOrigins, Inputs]] = []
         self._described: list[PendingTrace] = []  # the description knows traces by id
-        self._given: dict[int, tuple[Any, tuple[int, int]]] = {}  # what arrays that exist are, by their id
+        self._earlier_results: dict[
+            int, tuple[Any, tuple[int, int]]
+        ] = {}  # what arrays that exist are, by their id
 
     def __len__(self) -> int:
         return len(self._programs)
@@ -65,12 +67,12 @@ class CompilationBuilder:
         """
         self._described.append(pending)
         summary = summarise(pending, names)
-        inputs = [self._known(value, known) for value, known in zip(pending.inputs, summary.inputs)]
+        inputs = [self._resolve_input(value, known) for value, known in zip(pending.inputs, summary.inputs)]
         self._description.add(dataclasses.replace(summary, inputs=inputs))
 
-    def _known(self, value: Any, known: Input) -> Input:
+    def _resolve_input(self, value: Any, known: Input) -> Input:
         """``known``, or the result of a program that is here already."""
-        reference, result = self._given.get(id(value), (None, None))
+        reference, result = self._earlier_results.get(id(value), (None, None))
         if reference is None or reference() is not value:
             return known
         return dataclasses.replace(known, earlier=result)
@@ -97,9 +99,9 @@ class CompilationBuilder:
         They are not kept alive.
         """
         for tensor, result in zip(tensors, results):
-            self._given[id(result)] = weakref.ref(result), (id(pending), tensor._slot)
+            self._earlier_results[id(result)] = weakref.ref(result), (id(pending), tensor._slot)
 
-    def _returned(self, leaf: Any, is_constant: Callable[[Any], bool]) -> ReturnedLeaf:
+    def _returned_leaf(self, leaf: Any, is_constant: Callable[[Any], bool]) -> ReturnedLeaf:
         """A leaf of what the user's code returns: a tensor, an array or a number."""
         value = self.value_of(id(leaf))
         if value is None and isinstance(leaf, LazyTensor):
@@ -140,10 +142,10 @@ class CompilationBuilder:
             raise NotOneFunction("nothing of it was pending, so there is nothing to compile")
         sources = [recorded_trace(pending, self._description) for pending in self._described]
         arguments = [value for value in map(self.value_of, first) if value is not None]
-        leaves = [self._returned(leaf, is_constant) for leaf in returned]
-        return JitProgram(sources, self.snapshot(), leaves, self._of_originals(is_constant), arguments)
+        leaves = [self._returned_leaf(leaf, is_constant) for leaf in returned]
+        return JitProgram(sources, self.snapshot(), leaves, self._on_user_arrays(is_constant), arguments)
 
-    def _of_originals(self, is_constant: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    def _on_user_arrays(self, is_constant: Callable[[Any], bool]) -> Callable[[Any], bool]:
         """``is_constant``, asked of the user's array where an input is a private copy of it."""
 
         def asked(array: Any) -> bool:
@@ -164,9 +166,9 @@ class CompilationBuilder:
         """
         if not self._described:
             raise NotOneFunction("nothing of it was pending, so there is nothing to compile")
-        leaves = [self._returned(leaf, is_constant) for leaf in returned]
-        constants = KeptConstants(self._of_originals(is_constant))
-        kept = [PendingSnapshot(pending, constants.holding) for pending in self._described]
+        leaves = [self._returned_leaf(leaf, is_constant) for leaf in returned]
+        constants = KeptConstants(self._on_user_arrays(is_constant))
+        kept = [PendingSnapshot(pending, constants.getter) for pending in self._described]
 
         def make() -> JitProgram:
             known = constants.values()
@@ -198,9 +200,9 @@ class CompilationBuilder:
         try:
             self._add_prepared(pending, prepare_for_target(pending, target, names))
         except OutOfMemory as error:
-            raise self._explained(error, pending) from None
+            raise self._explain_out_of_memory(error, pending) from None
 
-    def _explained(self, error: OutOfMemory, pending: PendingTrace) -> OutOfMemory:
+    def _explain_out_of_memory(self, error: OutOfMemory, pending: PendingTrace) -> OutOfMemory:
         wanted = tuple([tensor._slot for tensor in pending.live()])
         origins = None
         if error.binding is not None:

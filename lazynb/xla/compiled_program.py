@@ -135,7 +135,7 @@ class CompiledProgram:
         return parse(self.text) if self.text else None
 
     @cached_property
-    def _ahead(self) -> DumpContents | None:
+    def _contents_read_early(self) -> DumpContents | None:
         """What was read while XLA compiled; None if nothing was, or if it is not this very program."""
         reading = self._executable.dump.reading if self._executable.dump is not None else None
         if not isinstance(reading, DumpReader):
@@ -153,8 +153,8 @@ class CompiledProgram:
     @cached_property
     def clusters(self) -> list[Cluster]:
         """What it runs, in order; empty if the backend gives no HLO."""
-        if self._ahead is not None:
-            return self._ahead.clusters
+        if self._contents_read_early is not None:
+            return self._contents_read_early.clusters
         return find_clusters(self.module) if self.module is not None else []
 
     # ---- what XLA wrote down -------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class CompiledProgram:
     def _has_files(self) -> bool:
         return self._executable.dump is not None and self._executable.dump.exists
 
-    def compiled_as(
+    def with_executable(
         self, executable: InspectableProgram, origins: ProgramOrigins | None = None
     ) -> CompiledProgram:
         """The same trace as ``executable`` compiles it.
@@ -195,7 +195,7 @@ class CompiledProgram:
         own, snapshot, inputs = origins or self.origins, self._snapshot, self._inputs
         return CompiledProgram(executable, True, own, snapshot, inputs, self.is_function)
 
-    def write_down(self) -> None:
+    def ensure_dump(self) -> None:
         """Compiles once more if XLA did not write its passes and live ranges down, or if that is gone.
 
         Raises:
@@ -207,7 +207,7 @@ class CompiledProgram:
             _ = self.dump
             vars(self).pop("memory", None)
 
-    def write_down_if_small(self) -> bool:
+    def ensure_dump_if_small(self) -> bool:
         """Compiles a small program once more if XLA's passes are not at hand; whether they are now."""
         if self.cache_event == "given" or self.has_dump:
             return self.has_dump
@@ -249,7 +249,7 @@ class CompiledProgram:
           DumpUnavailable: there is no place to write to.
           ValueError: the passes cannot be followed.
         """
-        history = self.written.history_to(self.module) if self.module is not None else None
+        history = self.written.history_ending_in(self.module) if self.module is not None else None
         if history is None:
             raise ValueError("what XLA wrote of its passes cannot be followed")
         return kernel_formation(history)
@@ -258,7 +258,9 @@ class CompiledProgram:
     def kernel_counts(self) -> list[int] | None:
         """How many kernels would run before the first pass and after each; None if that is not at hand, or
         would take long."""
-        history = self.written.history_to(self.module) if self.has_dump and self.module is not None else None
+        history = (
+            self.written.history_ending_in(self.module) if self.has_dump and self.module is not None else None
+        )
         if history is None:
             return None
         modules = [history.module(stage) for stage in range(len(history))]
@@ -297,12 +299,12 @@ class CompiledProgram:
         if self.cache_event == "given":
             by_mark = fates_in_place(nodes, self.module, self.clusters)
         elif self.has_dump:
-            by_mark = self._followed(self.written)
+            by_mark = self._fates_with_dump(self.written)
         else:
-            by_mark = self._followed(None)
+            by_mark = self._fates_with_dump(None)
             is_lost = any(fate.kind == "lost" for fate in by_mark.values())
-            if is_lost and self.write_down_if_small():
-                by_mark = self._followed(self.written)
+            if is_lost and self.ensure_dump_if_small():
+                by_mark = self._fates_with_dump(self.written)
         fates: dict[int, Fate] = {}
         for mark, fate in by_mark.items():
             partner = nodes.get(fate.merged_with) if fate.merged_with is not None else None
@@ -319,7 +321,7 @@ class CompiledProgram:
             return "; it is a recomputation, for the gradient (jax.checkpoint)"
         return f"; it is the backward pass of {gradient.line.label}" if gradient.line is not None else ""
 
-    def _followed(self, written: DumpContents | None) -> dict[Mark, Fate]:
+    def _fates_with_dump(self, written: DumpContents | None) -> dict[Mark, Fate]:
         assert self.module is not None
         return fates(self.origins.operations, self.module, self.clusters, written, self._operation_graph)
 
@@ -328,7 +330,7 @@ class CompiledProgram:
         """Which operation of the program reads which, by their marks."""
         return operation_graph(self.origins, self._snapshot, self._executable._packing)
 
-    def nodes_behind(self, instruction: Instruction) -> list[int]:
+    def nodes_of_instruction(self, instruction: Instruction) -> list[int]:
         """Nodes that an instruction of the optimised module was made from: by its mark, else by what it
         stands for."""
         nodes = self.origins.operations
@@ -344,7 +346,7 @@ class CompiledProgram:
     @cached_property
     def _written_lineage(self) -> Marks | None:
         assert self.module is not None
-        history = self.written.history_to(self.module)
+        history = self.written.history_ending_in(self.module)
         return history.lineage if history is not None else None
 
     def nodes_of(self, cluster: Cluster) -> list[int]:
@@ -363,8 +365,8 @@ class CompiledProgram:
     @cached_property
     def costs(self) -> dict[str, Cost]:
         """What one execution of each cluster costs by XLA's own analysis, by the cluster's name."""
-        if self._ahead is not None and self._ahead.costs is not None:
-            return self._ahead.costs
+        if self._contents_read_early is not None and self._contents_read_early.costs is not None:
+            return self._contents_read_early.costs
         if self.module is None:
             return {}
         names = [cluster.name for cluster in self.clusters]
@@ -412,15 +414,15 @@ class CompiledProgram:
             return {}
         return value_names(self.module, self._snapshot, self._executable._packing.taken, self.origins)
 
-    def inputs_behind(self, name: str) -> list[int]:
+    def inputs_of_parameter(self, name: str) -> list[int]:
         """The input nodes that a parameter of the program stands for; empty if ``name`` is none."""
         if self.module is None:
             return []
         return nodes_of_parameter(self.module, name, self._executable._packing.taken, self.origins)
 
-    def number_behind(self, name: str) -> bool | int | float | None:
+    def scalar_of_parameter(self, name: str) -> bool | int | float | None:
         """The number of Python's that a parameter of the program stands for; None if for none, or several."""
-        nodes = self.inputs_behind(name)
+        nodes = self.inputs_of_parameter(name)
         numbers = [number for number, node in self.origins.inputs.items() if [node] == nodes]
         if len(numbers) != 1 or not isinstance(self._inputs, Inputs):
             return None
@@ -479,7 +481,7 @@ class CompiledProgram:
         rules = rules_of(self.platform, self.module)
         rules.is_function = self.is_function
         nodes, marks = self._snapshot.nodes, self.origins.operations
-        rules.numbers = ScalarInputs(self.module, self.clusters, nodes, self.inputs_behind, marks).said
+        rules.numbers = ScalarInputs(self.module, self.clusters, nodes, self.inputs_of_parameter, marks).said
         return rules
 
     @cached_property
@@ -491,7 +493,7 @@ class CompiledProgram:
         if not self.has_dump:
             return found
         words = self.rules.written(self.dump, self.passes, self.clusters)
-        return [self._with_words(boundary, words) for boundary in found]
+        return [self._with_compiler_words(boundary, words) for boundary in found]
 
     def ask(self) -> list[Boundary]:
         """Compiles once more with XLA's fusion decisions logged; the boundaries then have the compiler's
@@ -509,7 +511,7 @@ class CompiledProgram:
         decisions = last_refusals(
             in_optimised_names(read_decisions(dump), read_passes(dump), self.module, self.clusters)
         )
-        self.boundaries = [self._with_words(boundary, decisions) for boundary in self.boundaries]
+        self.boundaries = [self._with_compiler_words(boundary, decisions) for boundary in self.boundaries]
         return self.boundaries
 
     def verify(self, boundary: Boundary) -> Boundary:
@@ -524,7 +526,7 @@ class CompiledProgram:
         edge = self.edges.get((boundary.producer, boundary.consumer))
         if edge is None:
             raise NotTestable("this is no boundary between two clusters of this program")
-        verified = verify_boundary(boundary, edge, self._executable, self.rules, self._first)
+        verified = verify_boundary(boundary, edge, self._executable, self.rules, self._unfused_text)
         boundaries = list(self.boundaries)
         for number, other in enumerate(boundaries):
             if (other.producer, other.consumer) == (verified.producer, verified.consumer):
@@ -532,7 +534,7 @@ class CompiledProgram:
         self.boundaries = boundaries
         return verified
 
-    def _first(self) -> str:
+    def _unfused_text(self) -> str:
         """The module as XLA got it, with its calls resolved; empty if nobody wrote that down."""
         if not self.has_dump or not self.before:
             return ""
@@ -541,7 +543,7 @@ class CompiledProgram:
                 return text
         return ""
 
-    def _with_words(self, boundary: Boundary, decisions: Mapping[tuple[str, str], str]) -> Boundary:
+    def _with_compiler_words(self, boundary: Boundary, decisions: Mapping[tuple[str, str], str]) -> Boundary:
         """``boundary`` with the compiler's reason, if there is one. What an experiment showed stays."""
         pair = boundary.producer, boundary.consumer
         if pair not in decisions:

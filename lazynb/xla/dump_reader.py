@@ -200,7 +200,7 @@ class DumpContents:
     clusters: list[Cluster] = dataclasses.field(default_factory=list)
     costs: dict[str, Cost] | None = None
 
-    def history_to(self, module: Module) -> PassHistory | None:
+    def history_ending_in(self, module: Module) -> PassHistory | None:
         """The history that ends in ``module``, the optimised module as JAX prints it: newer releases print
         parts of results in another way than they dump them."""
         if self.history is None or self.history.last.by_name.keys() == module.by_name.keys():
@@ -248,10 +248,10 @@ class DumpReader:
         self._done = threading.Event()
         self._read: DumpContents | None = None
         self._sizes: dict[str, int] = {}  # of the files that were read
-        self._thread = threading.Thread(target=self._follow, name="lazynb-reading", daemon=True)
+        self._thread = threading.Thread(target=self._wait_and_read, name="lazynb-reading", daemon=True)
         self._thread.start()
 
-    def _follow(self) -> None:
+    def _wait_and_read(self) -> None:
         """Waits until the passes are done or the compilation is over (it may have failed), and reads."""
         with contextlib.suppress(OSError):  # the directory may vanish meanwhile
             while not self._dump.files("*after_optimizations-*.txt") and not self._done.wait(_INTERVAL):

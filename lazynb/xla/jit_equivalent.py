@@ -107,16 +107,16 @@ class JitProgram:
         self._nodes = list(snapshot.nodes)
         wanted, given = [], recorded.inputs
         for leaf in returned:
-            own = leaf.value if leaf.value is not None else self._passed(leaf.given, given)
+            own = leaf.value if leaf.value is not None else self._add_passthrough_input(leaf.given, given)
             wanted.append(recorded.known(own))
         self._wanted = tuple(wanted)
         self._operations = recorded.needed(wanted)
-        self._outside = _external_values(self._operations, wanted, first)
-        self._taken = [given[value] for value in self._outside]
+        self._arguments = _external_values(self._operations, wanted, first)
+        self._taken = [given[value] for value in self._arguments]
         self._constants = _constants(self._taken, is_constant)
         self.snapshot = self._graph()
 
-    def _passed(self, given: Any, inputs: dict[Value, RecordedInput]) -> Value:
+    def _add_passthrough_input(self, given: Any, inputs: dict[Value, RecordedInput]) -> Value:
         """A result that comes from outside; it becomes an input in the graph."""
         node = _new_input_node(len(self._nodes), given)
         self._nodes.append(node)
@@ -126,7 +126,7 @@ class JitProgram:
     def _graph(self) -> Snapshot:
         """The graph, in which only the results are wanted."""
         wanted = {node for node, _ in self._wanted}
-        needed = {node for node, _ in self._outside}
+        needed = {node for node, _ in self._arguments}
         needed.update(node for each in self._operations for node in each.made.nodes.values())
         nodes = []
         for node in self._nodes:
@@ -143,7 +143,7 @@ class JitProgram:
         :meth:`TargetExecutable.compile` does.
         """
         path = _OperationPath(self._root)
-        for value, taken in zip(self._outside, self._taken, strict=True):
+        for value, taken in zip(self._arguments, self._taken, strict=True):
             path.take(value, taken.step)
         for applied in self._operations:
             path.append(applied)
@@ -153,17 +153,17 @@ class JitProgram:
         if target is None:
             executable = JitExecutable(path.end, wanted, self._root.config, packing)
         else:
-            target, shardings = self._on(target)
+            target, shardings = self._place_on_target(target)
             executable = TargetExecutable(path.end, wanted, self._root.config, target, packing, shardings)
         executable.compile([taken.type for taken in self._taken])
         inputs = Inputs([(taken.step.avals[0], weak_getter(taken.held())) for taken in self._taken])
         trace = CompiledProgram(executable, True, self._origins(path), self.snapshot, inputs, True)
-        return Compilation([trace], self.snapshot, target=target, form=self._form())
+        return Compilation([trace], self.snapshot, target=target, form=self._signature())
 
-    def _on(self, target: Target) -> tuple[Target, list[Any]]:
+    def _place_on_target(self, target: Target) -> tuple[Target, list[Any]]:
         """The target with its mesh, and how the inputs lie on it."""
         values, names = [], {}
-        for (node, _), taken in zip(self._outside, self._taken, strict=True):
+        for (node, _), taken in zip(self._arguments, self._taken, strict=True):
             held = taken.held()
             values.append(held if held is not None else taken.type)
             names[id(values[-1])] = self._nodes[node].names
@@ -174,10 +174,10 @@ class JitProgram:
         return target, [place(value, names.get(id(value), ())) for value in values]
 
     def _origins(self, path: _OperationPath) -> ProgramOrigins:
-        inputs = {number: node for number, (node, _) in enumerate(self._outside)}
+        inputs = {number: node for number, (node, _) in enumerate(self._arguments)}
         return program_origins(path.made, inputs, self._wanted)
 
-    def _form(self) -> JitSignature:
+    def _signature(self) -> JitSignature:
         names = []
         for node, result in self._wanted:
             found = self._nodes[node]
@@ -212,7 +212,7 @@ class _OperationPath:
         assert step.operation is not None
         given = enumerate(applied.results, self.end.slots)
         self.slots.update({value: slot for slot, value in given if value is not None})
-        self.end = detached_step(self.end, step, (step.operation.nameless, operands), operands)
+        self.end = detached_step(self.end, step, (step.operation.canonical, operands), operands)
         self.made[self.end.depth - 1] = applied.made
 
 
@@ -266,7 +266,7 @@ def extra_outputs(one: Compilation, other: Compilation, values: Collection[Value
     handed_on: set[int] = set()
     for trace in other.traces:
         if trace.module is not None:
-            handed_on |= numbers.of(trace.module, _input_identity(other, trace)).handed_on()
+            handed_on |= numbers.of(trace.module, _input_identity(other, trace)).kernel_to_kernel()
     found: set[Value] = set()
     for trace in one.traces:
         if trace.module is not None and handed_on:
@@ -280,10 +280,10 @@ def _input_identity(compilation: Compilation, trace: CompiledProgram) -> Callabl
     """Which inputs of the graph a parameter stands for, or the number that it is."""
 
     def behind(name: str) -> Hashable | None:
-        number = trace.number_behind(name)
+        number = trace.scalar_of_parameter(name)
         if number is not None:
             return number
-        nodes = trace.inputs_behind(name)
+        nodes = trace.inputs_of_parameter(name)
         is_known = nodes and all(compilation.snapshot.nodes[node].kind == "input" for node in nodes)
         return tuple(nodes) if is_known else None
 
@@ -350,7 +350,7 @@ class KeptConstants:
         self._held: list[Callable[[], Any]] = []
         self._bytes = 0
 
-    def holding(self, value: Any) -> Callable[[], Any]:
+    def getter(self, value: Any) -> Callable[[], Any]:
         """What gives an input while it exists; a small constant exists as long as this."""
         held: Callable[[], Any] = weak_getter(value)
         if isinstance(value, jax.Array) and not isinstance(value, LazyTensor) and self._is_constant(value):

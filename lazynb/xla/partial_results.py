@@ -61,13 +61,13 @@ def without_results(
     wanted = tuple([executable.wanted[number] for number in kept])
     altered = PartialExecutable(executable, wanted)
     with record_dumps():
-        altered.compile_altered()
+        altered.compile_with_options()
     own = dataclasses.replace(
         origins,
         operations=_needed(origins, altered),
         results=tuple([origins.results[number] for number in kept]),
     )
-    return trace.compiled_as(altered, own)
+    return trace.with_executable(altered, own)
 
 
 def _needed(origins: ProgramOrigins, executable: Executable) -> dict[tuple[int, ...], int]:

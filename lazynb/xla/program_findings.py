@@ -67,7 +67,7 @@ def _recomputation_finding(
     kernels: tuple[str, ...],
     shared: Sequence[Instruction],
 ) -> Finding:
-    nodes = list(dict.fromkeys(node for each in shared for node in trace.nodes_behind(each)))
+    nodes = list(dict.fromkeys(node for each in shared for node in trace.nodes_of_instruction(each)))
     names = dict.fromkeys(snapshot.nodes[node].name for node in nodes) or dict.fromkeys(
         each.opcode for each in shared
     )
@@ -154,7 +154,7 @@ def _traffic_finding(
 
 
 def _nodes(trace: CompiledProgram, instructions: Sequence[Instruction]) -> list[int]:
-    return list(dict.fromkeys(node for each in instructions for node in trace.nodes_behind(each)))
+    return list(dict.fromkeys(node for each in instructions for node in trace.nodes_of_instruction(each)))
 
 
 def _route_phrase(written: Sequence[int], read: Sequence[int], snapshot: Snapshot) -> str:
@@ -320,7 +320,7 @@ def padding_findings(trace: CompiledProgram, snapshot: Snapshot, number: int) ->
         return
     assert trace.module is not None
     instruction = trace.module.by_name.get(worst.instruction)
-    nodes = trace.nodes_behind(instruction) if instruction is not None else []
+    nodes = trace.nodes_of_instruction(instruction) if instruction is not None else []
     place, shape = lines_phrase(snapshot, nodes), worst.shape.partition("{")[0]
     named = f"`{worst.variables[0]}`, `{shape}`," if worst.variables else f"`{shape}`"
     total = sum(wasted.values())

@@ -112,7 +112,7 @@ class OperationGraph:
     loops: Mapping[Mark, Mark] = dataclasses.field(default_factory=dict)
     constants: Container[Mark] = frozenset()
 
-    def unentered(self) -> frozenset[Mark]:
+    def without_arguments(self) -> frozenset[Mark]:
         """The marks of operations that no argument of the program enters."""
         return frozenset(mark for mark, entering in self.arguments.items() if not entering)
 
@@ -120,11 +120,11 @@ class OperationGraph:
         """Whether one of ``arguments`` enters an operation, if there is one, as far as that is known."""
         return not arguments or bool(arguments & self.arguments.get(mark, arguments))
 
-    def enters(self, arguments: int, mark: Mark) -> bool:
+    def has_all_arguments(self, arguments: int, mark: Mark) -> bool:
         """Whether all of ``arguments`` enter an operation, as far as that is known."""
         return not arguments & ~self.arguments.get(mark, arguments)
 
-    def follows(self, later: Mark, earlier: Mark, through: Container[Mark] | None = None) -> bool:
+    def depends_on(self, later: Mark, earlier: Mark, through: Container[Mark] | None = None) -> bool:
         """Whether the operation ``later`` reads what ``earlier`` gives, at once or through others: any, or
         only those in ``through``."""
         waiting, seen = [later], {later}
@@ -150,20 +150,20 @@ class OperationGraph:
 
     def related(self, one: Mark, other: Mark) -> bool:
         """Whether the two are the same, or one reads what the other gives."""
-        return one == other or self.follows(one, other) or self.follows(other, one)
+        return one == other or self.depends_on(one, other) or self.depends_on(other, one)
 
     def nearest(self, marks: Sequence[Mark], mark: Mark) -> list[Mark]:
         """Those of ``marks`` that read ``mark``, but none that reads another of them; if none reads it, those
         that it reads, in the same way. In a loop operations may read each other, and themselves."""
-        after = [other for other in marks if self.follows(other, mark)]
+        after = [other for other in marks if self.depends_on(other, mark)]
         if after:
-            return [one for one in after if not any(self._is_behind(one, other) for other in after)]
-        before = [other for other in marks if self.follows(mark, other)]
-        return [one for one in before if not any(self._is_behind(other, one) for other in before)]
+            return [one for one in after if not any(self._strictly_depends_on(one, other) for other in after)]
+        before = [other for other in marks if self.depends_on(mark, other)]
+        return [one for one in before if not any(self._strictly_depends_on(other, one) for other in before)]
 
-    def _is_behind(self, later: Mark, earlier: Mark) -> bool:
+    def _strictly_depends_on(self, later: Mark, earlier: Mark) -> bool:
         """Whether ``later`` reads what ``earlier`` gives, and not the other way round too."""
-        return self.follows(later, earlier) and not self.follows(earlier, later)
+        return self.depends_on(later, earlier) and not self.depends_on(earlier, later)
 
 
 def operation_graph(origins: ProgramOrigins, snapshot: Snapshot, packing: ArgumentPacking) -> OperationGraph:

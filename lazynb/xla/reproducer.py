@@ -108,8 +108,8 @@ def _program(trace: CompiledProgram, snapshot: Snapshot, saved: _SavedInputs) ->
         "about": _program_summary(trace),
         "stablehlo": text,
         "devices": module.devices,
-        "free_arguments": list(lowering.spread_inputs) if lowering is not None else [],
-        "free_results": list(lowering.spread_results) if lowering is not None else [],
+        "free_arguments": list(lowering.propagate_input_shardings) if lowering is not None else [],
+        "free_results": list(lowering.propagate_result_shardings) if lowering is not None else [],
         "arguments": saved.arguments(trace, module),
         "kernels": reproducer_script.kernel_signatures(trace.text, FREE, CONTROL),
         "seen": [
@@ -235,7 +235,7 @@ def _text(case: ReproducerCase, programs: Sequence[dict[str, Any]], saved: _Save
     }
     body = inspect.getsource(reproducer_script).split('"""', 2)[2].lstrip("\n")
     case_text = f"CASE = {pprint.pformat(data, width=110, compact=True, sort_dicts=False)}"
-    return "\n\n".join([head, *constants, case_text, body, 'if __name__ == "__main__":\n    start(CASE)\n'])
+    return "\n\n".join([head, *constants, case_text, body, 'if __name__ == "__main__":\n    run_and_exit(CASE)\n'])
 
 
 def _in_docstring(text: str) -> str:

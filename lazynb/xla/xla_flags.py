@@ -182,7 +182,7 @@ def _recompile(trace: CompiledProgram, flags: Flags) -> CompiledProgram:
         raise BadFlag(ONLY_HERE)
     executable = OptionsExecutable(original, flags)
     try:
-        executable.compile_altered()
+        executable.compile_with_options()
     except jax.errors.JaxRuntimeError as error:
         why = str(error).strip().partition("\n")[0].removeprefix("INVALID_ARGUMENT: ").rstrip(".")
         raise BadFlag(f"XLA does not compile with {format_flags(flags)}: {why}{_refusal_hint(why)}") from None
@@ -190,7 +190,7 @@ def _recompile(trace: CompiledProgram, flags: Flags) -> CompiledProgram:
         raise BadFlag(
             f"XLA does not compile with {format_flags(flags)}: one has a value of another type"
         ) from None
-    return trace.compiled_as(executable)
+    return trace.with_executable(executable)
 
 
 def _refusal_hint(why: str) -> str:

@@ -69,7 +69,7 @@ def test_a_long_program_is_cut_as_its_hint_says(clean, monkeypatch):
     _, found = run(cure.program, "long, cured")
     assert {one.kind for one in found} == {"sync", "float"}
     assert all(one.hint != break_log._TOO_LONG for one in found)
-    tally = break_log.Tally(lazynb.user_code.call_stack.here(), kind="float")
+    tally = break_log.Tally(lazynb.user_code.call_stack.current_position(), kind="float")
     tally.add(1, 2400, 1, 1.0, 1.0)
     monkeypatch.setattr(config, "max_program", 2_000)
     assert tally.record().hint == break_log._TOO_LONG

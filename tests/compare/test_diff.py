@@ -139,9 +139,9 @@ def with_peak(bytes_):
 def test_a_percentage_is_exact(percent):
     """0.29 * 100 is less than 29 in float64, 0.07 * 100 more than 7."""
     old, new = with_peak(100), with_peak(100 + percent)
-    assert not parse_limit(f"peak_memory > +{percent}%").met(old, new)
-    assert parse_limit(f"peak_memory >= +{percent}%").met(old, new)
-    assert not parse_limit(f"peak_memory < +{percent}%").met(old, new)
+    assert not parse_limit(f"peak_memory > +{percent}%").violation(old, new)
+    assert parse_limit(f"peak_memory >= +{percent}%").violation(old, new)
+    assert not parse_limit(f"peak_memory < +{percent}%").violation(old, new)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_percentage_is_exact(percent):
     ],
 )
 def test_a_violated_condition_states_the_change(condition, old, new, said):
-    found = parse_limit(condition).met(with_peak(old), with_peak(new))
+    found = parse_limit(condition).violation(with_peak(old), with_peak(new))
     assert found == (f"peak_memory {said}: {condition}" if said else "")
 
 

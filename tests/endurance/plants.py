@@ -59,9 +59,9 @@ def _memory_of_others() -> None:
 
 def _deleted_elsewhere() -> None:
     """A pending trace holds an array that others hold too as if it were its own."""
-    PendingTrace._secured = lambda self, value: value  # type: ignore[method-assign]
-    PendingTrace.secure = lambda self, value: None  # type: ignore[method-assign]
-    LazyTrace.secure = lambda *_arguments: None  # type: ignore[method-assign]
+    PendingTrace._protected = lambda self, value: value  # type: ignore[method-assign]
+    PendingTrace.protect_input = lambda self, value: None  # type: ignore[method-assign]
+    LazyTrace.protect_inputs = lambda *_arguments: None  # type: ignore[method-assign]
 
 
 def _operators() -> None:
@@ -82,7 +82,7 @@ def _modes() -> None:
         self.substitute()
 
     Blocks.leave = leave  # type: ignore[method-assign]
-    Blocks._mend = lambda self: None  # type: ignore[method-assign]
+    Blocks._repair = lambda self: None  # type: ignore[method-assign]
 
 
 def _other_values() -> None:

@@ -125,7 +125,9 @@ def _files() -> list[str]:
     """Where signals are aimed: the recorder with its folders, what runs, what stands in for JAX's, and
     entering and leaving. A file without functions is never met."""
     paths = [
-        path for folder in ("record", "execute", "_jax") for path in sorted((LAZYNB / folder).rglob("*.py"))
+        path
+        for folder in ("recording", "running", "jax_compat")
+        for path in sorted((LAZYNB / folder).rglob("*.py"))
     ]
     files = [str(path.relative_to(LAZYNB)) for path in paths]
     return [*filter(_functions, files), "contextlib.py"]

@@ -100,7 +100,7 @@ def test_a_repeated_trace_does_not_look_up_its_program_in_python(monkeypatch):
     def asked(*_):
         raise AssertionError("Python looks for the program")
 
-    monkeypatch.setattr(flush.Execution, "_chosen", staticmethod(asked))
+    monkeypatch.setattr(flush.Execution, "_find_or_collect", staticmethod(asked))
     assert np.asarray(x + 1).tolist() == [2, 2, 2]
 
 
@@ -111,7 +111,7 @@ def test_the_c_hand_over_donates_only_unreferenced_memory(monkeypatch):
     for _ in range(3):
         state = state * 0.5 + kept
         lazynb.sync(state)
-    monkeypatch.setattr(flush.Execution, "_chosen", None)  # Python does not look for the program
+    monkeypatch.setattr(flush.Execution, "_find_or_collect", None)  # Python does not look for the program
     address = state._value.unsafe_buffer_pointer()
     state = state * 0.5 + kept
     lazynb.sync(state)

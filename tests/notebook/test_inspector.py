@@ -233,13 +233,13 @@ def test_the_widget_answers_until_it_is_retired(widget):
     widget._receive(widget, {"id": "x", "type": "stage", "program": 0, "which": "after"}, [])
     widget._receive(widget, {"id": "y", "type": "nonsense"}, [])
     assert [(one["id"], one["type"]) for one in sent] == [("x", "stage"), ("y", "error")]
-    widget.retire()
+    widget.release_compilation()
     assert "run its cell again" in widget.answer({"id": 1, "type": "ask"})["message"]
 
 
 def test_fill_in_adds_the_fused_counts_of_the_passes(widget):
     assert all(one["fused"] is None for one in widget.data["programs"][0]["hlo"]["passes"])
-    widget.fill_in()
+    widget.send_full_data()
     assert any(one["fused"] for one in widget.data["programs"][0]["hlo"]["passes"])
     assert widget.data["live"] is True
 

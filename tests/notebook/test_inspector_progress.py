@@ -15,7 +15,7 @@ def shown(notebook, monkeypatch):
     """What a large cell shows in JupyterLab, and the inspector in it."""
     monkeypatch.setattr(inspection_display, "DEFERRED_NODES", 0)
     for where in (inspection_display, module):
-        monkeypatch.setattr(where, "lab", lambda: ("one", "two"))
+        monkeypatch.setattr(where, "lab_execution", lambda: ("one", "two"))
     monkeypatch.setattr(inspection_display, "may_show_widgets", lambda: True)
     monkeypatch.setattr(inspection_display, "widget_problem", lambda: "")
     made = []

@@ -514,7 +514,7 @@ def test_a_cleared_cache_leaves_no_second_operation_for_the_same_call():
         kept = function(jnp.ones(3) + 1)
         operation = thread_trace().pending.state.operation
         found = operations.find(operation.primitive, operation.params, thread_trace().context_token())
-        runs.append((found is operation, operation.nameless is operation))
+        runs.append((found is operation, operation.canonical is operation))
         np.asarray(kept)
 
     with lazynb.lazy():

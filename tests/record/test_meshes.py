@@ -363,9 +363,9 @@ def test_inputs_of_a_failed_trace_stay_unsettled(clean):
         thread_trace().seal()
         z = x + y
         pending = z._pending
-        assert len(pending.unsettled) == 2
+        assert len(pending.unresolved_shardings) == 2
         values = [value._force("sync") if value is x else None for value in pending.inputs]
-        pending.settle(values)
+        pending.resolve_shardings(values)
         np.testing.assert_allclose(z, np.arange(8.0).reshape(4, 2) * 5)
 
 

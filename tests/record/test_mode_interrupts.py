@@ -115,11 +115,11 @@ def test_an_interrupt_at_any_instruction_restores_the_mode(body, rests, least):
 
 def test_an_interrupt_as_the_substitutes_first_come_to_rest_leaves_none_in_numpy(monkeypatch):
     """NumPy's names do not rest: which they are is noted the first time."""
-    interrupter, function = Interrupter(lazynb.__file__), type(patches)._lie_down.__qualname__
+    interrupter, function = Interrupter(lazynb.__file__), type(patches)._make_dormant.__qualname__
     for at in range(1, 10_000, 5):
         blocks.put_back()
         monkeypatch.setattr(patches, "_guards", None)
-        monkeypatch.setattr(patches, "_unresting", [])
+        monkeypatch.setattr(patches, "_never_dormant", [])
         try:
             with interrupter.armed(Aim("jax_compat/jax_patches.py", function, at)) as shot:
                 lazy()

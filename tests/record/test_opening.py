@@ -45,7 +45,7 @@ def test_a_setting_changed_after_a_trace_was_opened_takes_effect(setting):
         jax.config.update(setting, not before)
         try:
             y = x + 1.0
-            assert trace.epoch != jc.config_changes.count or trace is not thread_trace().pending
+            assert trace.config_epoch != jc.config_changes.count or trace is not thread_trace().pending
             assert isinstance(y, lazynb.LazyTensor) == (setting != "jax_debug_nans")
         finally:
             jax.config.update(setting, before)

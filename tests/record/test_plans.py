@@ -85,7 +85,7 @@ EXAMINED = (
     (trace_growth, "cuts_of"),
     (trace_growth, "plan_of"),
     (division_plan, "content_of"),
-    (call_replay, "_learn"),
+    (call_replay, "_record_edge"),
     (LazyTrace, "_record"),
 )
 
@@ -146,7 +146,7 @@ def test_a_cut_within_a_call_gives_the_same_values_and_lines(short, monkeypatch,
 
     def plan_of(*args):
         made = division_plan.plan_of(*args)
-        torn.append(len(made.torn))
+        torn.append(len(made.split_calls))
         return made
 
     monkeypatch.setattr(trace_growth, "cuts_of", cuts_of)
@@ -249,7 +249,7 @@ def test_a_deleted_tensor_of_the_loop_changes_nothing(short):
 
 def test_an_interrupt_of_the_division_loses_nothing(short, monkeypatch):
     code, x = program("operators"), jnp.asarray(X)
-    plain = trace_division.Division.move
+    plain = trace_division.Division.move_tensors
 
     class Interrupting(list):
         """Slots, of which reading the tenth is interrupted once."""
@@ -270,7 +270,7 @@ def test_an_interrupt_of_the_division_loses_nothing(short, monkeypatch):
     with lazynb.lazy():
         for _ in range(3):
             first = np.asarray(record(code, x))
-        monkeypatch.setattr(trace_division.Division, "move", move)
+        monkeypatch.setattr(trace_division.Division, "move_tensors", move)
         y = x
         interrupted = 0
         for _ in range(300):

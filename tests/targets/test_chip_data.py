@@ -52,7 +52,7 @@ def test_transfers_are_not_counted_as_kernels():
     clusters = {cluster.name: cluster for cluster in find_clusters(parse_hlo(TRANSFERS))}
     kernels = [name for name, cluster in clusters.items() if cluster.is_kernel]
     assert kernels == ["negate", "fusion", "copy.2", "all-reduce-start"]
-    begun = [name for name, cluster in clusters.items() if cluster.is_begun_transfer]
+    begun = [name for name, cluster in clusters.items() if cluster.is_transfer_start]
     assert begun == ["copy.1", "copy-start"]
 
 

@@ -30,7 +30,7 @@ def nothing_runs(clean):
     runs = lazynb.cache_info().hits
     yield
     assert lazynb.cache_info().hits == runs
-    assert not thread_trace().all_pending() and not thread_trace().is_dry
+    assert not thread_trace().all_pending() and not thread_trace().forbids_runs
 
 
 def inputs(compilation):

@@ -124,7 +124,7 @@ class Ending(CompilerProcess):
         super().__init__(compiler_of("tpu"))
         self.bad, self.asked = bad, 0
 
-    def _asked(self, question):
+    def _request(self, question):
         self.asked += 1
         if self.bad in question.texts:
             raise CompilerCrashed("ended")
@@ -149,7 +149,7 @@ def test_costs_are_requested_lazily_and_once(name, needs, monkeypatch):
         x = jnp.ones((256, 128)) + 1
         compilation = lazynb.compile(jnp.exp(x @ x.T).sum(0), target=needs(name))
     assert compilation.clusters and not asked
-    monkeypatch.setattr(jc.analysis, "cost_properties", None)  # nothing of this is worked out here
+    monkeypatch.setattr(jc.xla_executables, "cost_properties", None)  # nothing of this is worked out here
     [trace] = compilation.traces
     assert sum(cost.flops or 0 for cost in trace.costs.values()) >= 2 * 256 * 256 * 128 or name == "h100"
     assert len(asked) == 1

@@ -83,7 +83,7 @@ def kept(clean, monkeypatch):
     shown = []
     monkeypatch.setattr(inspection_display, "DEFERRED_NODES", 0)
     monkeypatch.setattr(inspection_display, "may_show_widgets", lambda: True)
-    monkeypatch.setattr(module.Inspector, "fill_in_later", lambda self: None)
+    monkeypatch.setattr(module.Inspector, "send_full_data_later", lambda self: None)
     for where in (inspection_display, module):
         monkeypatch.setattr(where, "lab", lambda: ("cell", "run"))
     monkeypatch.setattr(module, "display", lambda data, metadata=None, **_: shown.append(data))

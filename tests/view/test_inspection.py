@@ -375,7 +375,7 @@ def test_a_loop_says_how_often_it_turns_and_what_is_in_it_how_often_it_runs(clea
 def test_repeated_notes_are_kept_once():
     notes = Notes()
     for _ in range(2):
-        assert notes.attempt("Costs are missing", lambda: 1 / 0, 7) == 7
+        assert notes.value_or_note("Costs are missing", lambda: 1 / 0, 7) == 7
     assert notes == ["Costs are missing: ZeroDivisionError: division by zero"]
 
 

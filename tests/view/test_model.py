@@ -18,7 +18,7 @@ def assert_sound(view: GraphView, limit: int | None) -> None:
     assert len(set(ids)) == len(ids)
     members = [m for box in view.boxes for m in box.members if view.nodes[m].kind == "op"]
     assert sorted(members) == sorted(set(members))
-    assert len(members) == view.counts.operations - view.hidden
+    assert len(members) == view.counts.operations - view.dead_left_out
     assert limit is None or len(view.boxes) <= limit
     assert all(edge.tail in ids and edge.head in ids and edge.tail != edge.head for edge in view.edges)
     assert_acyclic(ids, [(edge.tail, edge.head) for edge in view.edges])
@@ -99,7 +99,7 @@ def test_dead_operations_are_left_out_and_counted() -> None:
     trace.output(trace.op("cos", x), "y")
     view = build(trace.snapshot())
     assert [box.label for box in view.boxes] == ["x", "cos"]
-    assert (view.hidden, view.counts.dead) == (1, 1)
+    assert (view.dead_left_out, view.counts.dead) == (1, 1)
     expanded = build(trace.snapshot(), expand=True)
     assert [box.badges for box in expanded.boxes if box.dead] == [("dead",)]
 

@@ -46,7 +46,7 @@ def assert_sound(snapshot: Snapshot, limit: int = DISPLAYED_BOXES) -> list[Part]
         assert set(leaves(part)) == drawn
         if not isinstance(part, int) and box.operations:
             assert (part["label"], part["inside"], part["where"]) == (box.label, box.inside, box.where)
-    assert len(left_out) == bool(view.hidden)
+    assert len(left_out) == bool(view.dead_left_out)
     assert all(view.nodes[id_].dead for part in left_out for id_ in leaves(part))
     shown = [id_ for part in tree for id_ in leaves(part)]
     assert len(shown) == len(set(shown))

@@ -298,13 +298,15 @@ def test_loop_around_a_custom_call_is_unknown():
 
 @pytest.mark.parametrize("value", [-1.0, float("nan")])
 def test_a_negative_or_nan_figure_is_none(monkeypatch, value):
-    monkeypatch.setattr(jc.analysis, "cost_properties", lambda text: {"flops": value, "bytes accessed": 8.0})
+    monkeypatch.setattr(
+        jc.xla_executables, "cost_properties", lambda text: {"flops": value, "bytes accessed": 8.0}
+    )
     module = compiled(lambda x: x + 1, array(3))
     assert of(module) == [(None, 0, 8)]
 
 
 def test_a_backend_without_cost_analysis_gives_no_figures(monkeypatch):
-    monkeypatch.setattr(jc.analysis, "cost_properties", lambda text: None)
+    monkeypatch.setattr(jc.xla_executables, "cost_properties", lambda text: None)
     (found,) = kernel_costs(*(lambda m: (m, kernels(m)))(compiled(lambda x: x + 1, array(3)))).values()
     assert found == Cost(None, None, None, "this backend has no cost analysis")
 

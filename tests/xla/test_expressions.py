@@ -41,7 +41,7 @@ def results(numbers, text, inputs=lambda name: name):
 
 
 def handed_on(numbers, text, inputs=lambda name: name):
-    return numbers.of(parse(text), inputs).handed_on()
+    return numbers.of(parse(text), inputs).kernel_to_kernel()
 
 
 def test_fused_and_separate_results_match_and_fused_intermediates_are_not_written():

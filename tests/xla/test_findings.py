@@ -222,7 +222,7 @@ def test_leaving_out_unknown_or_all_names_is_refused(x, w):
 
 def test_a_refuted_finding_is_withdrawn(x, w):
     compilation, kept = named(x, w)
-    compilation._spared[frozenset({"h", "k"})] = 0
+    compilation._measured_savings[frozenset({"h", "k"})] = 0
     assert not of_kind(compilation, "held")
     del kept
 

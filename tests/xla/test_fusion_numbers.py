@@ -44,7 +44,7 @@ def test_each_kernel_names_its_own_number_of_a_packed_argument(clean, x):
         made = lazynb.compile(y)
     (trace,) = made.traces
     parameters = trace.module.computations[trace.module.entry].parameters
-    assert max(len(trace.inputs_behind(one.name)) for one in parameters) == 30
+    assert max(len(trace.inputs_of_parameter(one.name)) for one in parameters) == 30
     named = [text.partition("input: ")[2].partition(" at")[0] for text in said(made)]
     assert named == [f"{2.5 + step}" for step in range(30)]
 

@@ -1,6 +1,6 @@
 /** The places of a program's instructions at each of XLA's passes: laid out once, drawn together where they are one kernel. */
 
-import type { Formation, FormedBox, Stand } from "../model/data";
+import type { Formation, FormedBox, BoxState } from "../model/data";
 import { homesOf, standAt } from "../model/formation";
 import { add } from "../model/program";
 import { type Point, type Size, layOut } from "./layout";
@@ -83,7 +83,7 @@ export class Formed implements Size {
     const slots: { opcode: string; end: number }[] = [];
     const slotOf = ids.map((id) => {
       const { stands, end } = this.formation.boxes[id] as FormedBox;
-      const [{ stage, opcode }] = stands as [Stand];
+      const [{ stage, opcode }] = stands as [BoxState];
       const free = slots.filter((slot) => slot.end <= stage);
       const slot = free.find((one) => one.opcode === opcode) ?? free[0] ?? slots[slots.push({ opcode, end: 0 }) - 1];
       return slots.indexOf(Object.assign(slot as object, { opcode: stands.at(-1)?.opcode, end: end ?? Infinity }) as never);

@@ -85,7 +85,7 @@ export interface Done {
   error?: string;
 }
 
-export interface Standing {
+export interface ValueState {
   state: string;
   text: string;
   seconds: number | null;

@@ -5,6 +5,16 @@
  * Made from lazynb/xla/inspection_schema.py by scripts/front_end_data.py: change it there, run the script.
  */
 
+/** How something about a compiled program is known. */
+export type Label =
+  "compiler said" | "rule inferred" | "verified by recompiling" | "lazynb decided" | "absent in the first pass" | "not known";
+
+export type FateKind = "own kernel" | "fused" | "library" | "transfer" | "folded" | "merged" | "cancelled" | "dead" | "lost";
+
+export type ClusterKind = "loop" | "input" | "output" | "custom" | "library" | "single" | "transfer" | "control";
+
+export type HloStage = "before" | "after";
+
 /**
  * Nodes that are drawn as one box until it is opened; `parts` are node ids and groups, two or more. `rule` says what put them
  * together: `call`, `loop` (turns of the user's), `turns` (some of them), `scope`, `line`, `cell`, `chunk`, `inputs`, or `dead`
@@ -19,16 +29,6 @@ export interface Group {
   where: string;
   parts: (number | Group)[];
 }
-
-/** How something about a compiled program is known. */
-export type Label =
-  "compiler said" | "rule inferred" | "verified by recompiling" | "lazynb decided" | "absent in the first pass" | "not known";
-
-export type FateKind = "own kernel" | "fused" | "library" | "transfer" | "folded" | "merged" | "cancelled" | "dead" | "lost";
-
-export type ClusterKind = "loop" | "input" | "output" | "custom" | "library" | "single" | "transfer" | "control";
-
-export type Which = "before" | "after";
 
 /** A cell or a part of a file, as written. */
 export interface Source {
@@ -50,7 +50,7 @@ export interface Place {
 }
 
 /** A line of the user's code, whether or not it recorded anything. */
-export interface Spot {
+export interface LineReference {
   label: string;
   line: number;
   text: string;
@@ -203,7 +203,7 @@ export interface CompileTimes {
 }
 
 /** What a box is from a stage on. */
-export interface Stand {
+export interface BoxState {
   /** 0 before the first pass, 1 after it */
   stage: number;
   name: string;
@@ -216,7 +216,7 @@ export interface Stand {
 /** An instruction through the passes. */
 export interface FormedBox {
   shape: string;
-  stands: Stand[];
+  stands: BoxState[];
   /** The first stage at which it is no more. */
   end: number | null;
   /** The box that it was copied from. */
@@ -241,7 +241,7 @@ export interface FormationStep {
 }
 
 /** An operation of which nothing is left. */
-export interface Gone {
+export interface EliminatedOperation {
   node: number;
   /** The first without it; 0: nothing of it ever was an instruction that computes. */
   stage: number;
@@ -255,7 +255,7 @@ export interface Formation {
   links: [number, number, number, number][];
   /** One a stage: one more than passes. */
   steps: FormationStep[];
-  gone: Gone[];
+  gone: EliminatedOperation[];
 }
 
 /** A program's text before and after the passes. */
@@ -295,7 +295,7 @@ export interface Buffer {
 }
 
 /** Another memory than the device's own, and what a program takes in it. */
-export interface Space {
+export interface MemorySpace {
   name: string;
   bytes: number;
   text: string;
@@ -319,7 +319,7 @@ export interface Memory {
   steps: string[];
   peak_step: number | null;
   buffers: Buffer[];
-  elsewhere: Space[];
+  elsewhere: MemorySpace[];
   source: string;
 }
 
@@ -348,7 +348,7 @@ export interface WrittenLine {
 }
 
 /** What an earlier cell had left pending, and was compiled with the cell; not counted anywhere else. */
-export interface Leftover {
+export interface EarlierCell {
   /** Null: not known. */
   cell: number | null;
   operations: number;
@@ -405,7 +405,7 @@ export interface Time {
 }
 
 /** What one execution of a kernel takes at least, by the chip's published figures. */
-export interface AtLeast {
+export interface LowerBound {
   seconds: number;
   limit: "memory" | "arithmetic";
   /** Bytes to and from the chip's own memory. */
@@ -460,7 +460,7 @@ export interface Cluster {
   /** Null: not measured. */
   time: Time | null;
   /** Null: not for another chip. */
-  at_least: AtLeast | null;
+  at_least: LowerBound | null;
   /** The compiler's own estimate of one execution. */
   cycles: number | null;
   /** Null: to be asked for. */
@@ -539,14 +539,14 @@ export interface Table {
   /** That each row is about; empty where rows are about none. */
   nodes: number[][];
   /** Of each row; empty where rows have none. */
-  places: (Spot | null)[];
+  places: (LineReference | null)[];
   text: string;
 }
 
 /** Who called the function in which a line breaks the trace. */
 export interface CalledFrom {
   /** The nearest first; empty: nobody. */
-  places: Spot[];
+  places: LineReference[];
   count: number;
   seconds: number;
 }
@@ -564,7 +564,7 @@ export interface BrokenLine {
   /** What Python needed. */
   text: string;
   hint: string;
-  place: Spot;
+  place: LineReference;
   /** The place in a library that asked, '' if the line itself did. */
   library: string;
   count: number;
@@ -588,7 +588,7 @@ export interface BrokenLine {
 export interface Fixed {
   code: string;
   kind: string;
-  place: Spot;
+  place: LineReference;
   /** That run. */
   since: number;
 }
@@ -638,7 +638,7 @@ export interface Layout {
 }
 
 /** How a value lies. */
-export interface Tile {
+export interface ValueLayout {
   node: number;
   result: number;
   /** Index in the inspection's layouts. */
@@ -655,7 +655,7 @@ export interface Resharding {
 }
 
 /** The program that `jax.jit` of the same code would run, which the inspector can be switched to. */
-export interface Other {
+export interface JitCounterpart {
   /** The figures of the program that the inspection shows: '5 kernels, 26 KiB through memory'. */
   own: string;
   /** Of the other; '' before it is compiled. */
@@ -680,12 +680,12 @@ export interface Inspection {
   /** Where there is no program: what to do, in a sentence; '' if nobody knows. */
   instead: string;
   /** Null: there is one program alone. */
-  other: Other | null;
+  other: JitCounterpart | null;
   /** Null: this machine. */
   chip: Chip | null;
   /** That recorded the operations; null if it is not known, or not one. */
   cell: number | null;
-  earlier: Leftover[];
+  earlier: EarlierCell[];
   /** What `earlier` is, in a phrase; '' if there is nothing. */
   apart: string;
   sources: Source[];
@@ -706,7 +706,7 @@ export interface Inspection {
   shardings: Table;
   layouts: Layout[];
   /** Of the values of which it is known. */
-  tiles: Tile[];
+  tiles: ValueLayout[];
   reshardings: Resharding[];
   machine: Machine | null;
   cache: Table;
@@ -719,7 +719,7 @@ export interface Inspection {
 }
 
 /** What of a compilation is known before what XLA did is read: keys of `Inspection`. */
-export interface Recorded {
+export interface RecordedGraph {
   version: 1;
   /** True. */
   reading: boolean;
@@ -767,7 +767,7 @@ export interface FormationRequest {
 export interface StageRequest {
   type: "stage";
   program: number;
-  which: Which;
+  which: HloStage;
 }
 
 /** For the compiler's own words about its boundaries. */
@@ -838,7 +838,7 @@ export interface FormationAnswer {
 export interface StageAnswer {
   type: "stage";
   program: number;
-  which: Which;
+  which: HloStage;
   stage: Stage;
 }
 
@@ -864,7 +864,7 @@ export interface WithoutAnswer {
 }
 
 /** The time of a cluster. */
-export interface Timed {
+export interface ClusterTime {
   id: number;
   time: Time | null;
 }
@@ -872,7 +872,7 @@ export interface Timed {
 /** What was measured. */
 export interface TimesAnswer {
   type: "times";
-  clusters: Timed[];
+  clusters: ClusterTime[];
   machine: Machine | null;
 }
 
@@ -886,7 +886,7 @@ export interface CodeAnswer {
 /** The other program. */
 export interface OtherAnswer {
   type: "other";
-  other: Other;
+  other: JitCounterpart;
 }
 
 /** What went wrong. */

@@ -1,14 +1,14 @@
 /** The instructions of a program through XLA's passes: what each is at a stage, and which of them are drawn. */
 
-import type { Formation, FormedBox, Stand } from "./data";
+import type { Formation, FormedBox, BoxState } from "./data";
 
 /** Most boxes that are drawn at once. */
 export const MOST = 600;
 
 /** What a box is at a stage; null if it is not there. */
-export function standAt(box: FormedBox, stage: number): Stand | null {
+export function standAt(box: FormedBox, stage: number): BoxState | null {
   if (box.end !== null && stage >= box.end) return null;
-  let found: Stand | null = null;
+  let found: BoxState | null = null;
   for (const stand of box.stands) if (stand.stage <= stage) found = stand;
   return found;
 }

@@ -1,7 +1,7 @@
 /** Completes what came from Python: a field that is missing or of the wrong type gets a plain default, so that no view meets it. */
 
 import type {
-  AtLeast,
+  LowerBound,
   Boundary,
   Bounds,
   BreakHelp,
@@ -22,21 +22,21 @@ import type {
   HloLine,
   Inspection,
   Layout,
-  Leftover,
+  EarlierCell,
   LineTime,
   Memory,
   Node,
-  Other,
+  JitCounterpart,
   PassInfo,
   PassTime,
   Place,
   Program,
   Resharding,
   Source,
-  Spot,
+  LineReference,
   Stage,
   Table,
-  Tile,
+  ValueLayout,
   Time,
   Timeline,
   Timelines,
@@ -178,7 +178,7 @@ const TIMES: CompileTimes = {
   why_not: "",
 };
 const CHANGE: Change = { kind: "rewritten", name: "", before: "", after: "", nodes: [], into: "" };
-const AT_LEAST: AtLeast = { seconds: 0, limit: "memory", moved: 0, matrix: null, peak: 0 };
+const AT_LEAST: LowerBound = { seconds: 0, limit: "memory", moved: 0, matrix: null, peak: 0 };
 const COST: Cost = { flops: null, transcendentals: null, bytes: null, source: "", executions: null };
 const BUFFER: Buffer = {
   name: "",
@@ -225,10 +225,10 @@ const PROGRAM = {
   total: null,
   times: null,
 };
-const LEFTOVER: Leftover = { cell: null, operations: 0, kernels: null, lines: [] };
+const LEFTOVER: EarlierCell = { cell: null, operations: 0, kernels: null, lines: [] };
 const SOURCE: Source = { file: "", cell: null, first: 1, lines: [] };
 const TABLE: Table = { columns: [], rows: [], nodes: [], places: [], text: "" };
-const SPOT: Spot = { label: "", line: 0, text: "", cell: null, source: null, file: "" };
+const SPOT: LineReference = { label: "", line: 0, text: "", cell: null, source: null, file: "" };
 const BROKEN_LINE: BrokenLine = {
   code: "",
   kind: "",
@@ -263,7 +263,7 @@ const TIMELINE: Timeline = {
 const GROUP: Group = { id: -1, rule: "", label: "", inside: "", where: "", parts: [] };
 
 const place = (x: unknown): Place | null => (isObject(x) ? fill(PLACE, x) : null);
-const spot = (x: unknown): Spot => fill(SPOT, x);
+const spot = (x: unknown): LineReference => fill(SPOT, x);
 
 const brokenLine = (x: unknown): BrokenLine => {
   const made = fill(BROKEN_LINE, x);
@@ -499,15 +499,15 @@ const layout = (x: unknown): Layout => {
   return { ...made, cells: each(made.cells, (row) => pairs(row, "string")) };
 };
 
-function leftover(x: unknown): Leftover {
+function leftover(x: unknown): EarlierCell {
   const made = fill(LEFTOVER, x);
   made.lines = each(made.lines, (line) => fill({ label: "", text: "", operations: 0 }, line));
   return made;
 }
 
 /** The other program is read when it is shown. */
-export const other = (x: unknown): Other | null =>
-  isObject(x) ? fill<Other>({ own: "", figures: "", why: "", inspection: null }, x) : null;
+export const other = (x: unknown): JitCounterpart | null =>
+  isObject(x) ? fill<JitCounterpart>({ own: "", figures: "", why: "", inspection: null }, x) : null;
 
 export function read(given: unknown): Inspection {
   const made = fill(
@@ -565,7 +565,7 @@ export function read(given: unknown): Inspection {
     collectives: table(made.collectives),
     shardings: table(made.shardings),
     layouts: each(made.layouts, layout),
-    tiles: each(made.tiles, (x) => fill<Tile>({ node: -1, result: 0, layout: -1 }, x)),
+    tiles: each(made.tiles, (x) => fill<ValueLayout>({ node: -1, result: 0, layout: -1 }, x)),
     reshardings: each(made.reshardings, (x) => fill<Resharding>({ node: -1, text: "", sent: true }, x)),
     cache: table(made.cache),
     breaks: table(made.breaks),

@@ -1,6 +1,6 @@
 /** What the views share: the data, the program looked at, and the selection (hover previews, a click sticks). */
 
-import type { Boundary, Code, Finding, Inspection, Machine, Program, Stage, Time, Which } from "./data";
+import type { Boundary, Code, Finding, Inspection, Machine, Program, Stage, Time, HloStage } from "./data";
 import { Relations } from "./program";
 import { type Highlights, type Thing, keyOf, highlightsOf, same } from "./selection";
 
@@ -143,7 +143,7 @@ export class Store {
     if (cluster) cluster.code = code;
   }
 
-  setStage(program: number, which: Which, stage: Stage): void {
+  setStage(program: number, which: HloStage, stage: Stage): void {
     const found = this.data.programs.find((one) => one.number === program);
     if (!found) return;
     found.hlo[which] = stage;

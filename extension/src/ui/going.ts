@@ -1,6 +1,6 @@
 /** Lines that can be gone to: selected in what shows them, and in JupyterLab brought into sight in their cell. */
 
-import type { Spot } from "../model/data";
+import type { LineReference } from "../model/data";
 import { h } from "./dom";
 import { tag } from "./selectable";
 
@@ -42,7 +42,7 @@ export function tellSelected(said: Selected): Selected {
 export const selectedAt = (at: At, more: Partial<Selected> = {}): Selected => ({ from: null, ...at, lines: [at], ...more });
 
 /** A line as a button that goes there. */
-export function goTo(spot: Spot, ...words: (HTMLElement | string)[]): HTMLElement {
+export function goTo(spot: LineReference, ...words: (HTMLElement | string)[]): HTMLElement {
   const { source, file, line, cell } = spot;
   const at = { file, line, cell };
   const act = () => {

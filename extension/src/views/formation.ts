@@ -1,6 +1,6 @@
 /** How the kernels came about: the instructions, pass by pass, put together and apart; beside it the HLO that a pass changed. */
 
-import type { Formation, FormationStep, Gone, PassInfo, Program } from "../model/data";
+import type { Formation, FormationStep, EliminatedOperation, PassInfo, Program } from "../model/data";
 import { MOST, drawable } from "../model/formation";
 import { count, listed, seconds } from "../model/format";
 import { formation as readFormation, passes as readPasses } from "../model/read";
@@ -202,7 +202,7 @@ export function formationView(context: Context): View {
     }
     light(list, store);
   };
-  const goneRow = ({ node: id, text }: Gone): HTMLElement => {
+  const goneRow = ({ node: id, text }: EliminatedOperation): HTMLElement => {
     const node = store.relations.nodes.get(id);
     const words = node ? `${nodeTitle(node)} ${placeWords(node.place)}` : `operation ${id}`;
     return tag(h("div.gone-row", {}, h("b", {}, words.trim()), " ", ...prose(text)), { kind: "node", id });

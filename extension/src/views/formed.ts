@@ -1,6 +1,6 @@
 /** The drawing of a program's instructions at one of XLA's passes; from one to the next the boxes move. */
 
-import type { Formation, FormedBox, HloLine, Stand } from "../model/data";
+import type { Formation, FormedBox, HloLine, BoxState } from "../model/data";
 import { standAt } from "../model/formation";
 import { placeWords } from "../model/program";
 import type { Store } from "../model/store";
@@ -101,7 +101,7 @@ export class FormedDrawing {
     const origin = box.source === null ? undefined : this.boxes.get(box.source)?.at;
     const actor = this.move(this.boxes, id, "div.formed-box", { ...place, ...BOX }, origin);
     if (!actor.element.parentNode) this.element.append(actor.element);
-    this.write(actor, standAt(box, this.stage) as Stand, box);
+    this.write(actor, standAt(box, this.stage) as BoxState, box);
   }
 
   /** What is no more, or not yet, fades; a box into the one that is read in its place. */
@@ -118,7 +118,7 @@ export class FormedDrawing {
     return this.frame.places.get((this.stage < (stands[0]?.stage ?? 0) ? source : into) ?? -1);
   }
 
-  private write(actor: Actor, stand: Stand, box: FormedBox): void {
+  private write(actor: Actor, stand: BoxState, box: FormedBox): void {
     const key = `${stand.name} ${stand.opcode} ${stand.nodes.join()}`;
     if (actor.said === key) return;
     const nodes = stand.nodes.flatMap((id) => this.store.relations.nodes.get(id) ?? []);
@@ -140,8 +140,8 @@ export class FormedDrawing {
   }
 
   /** What is selected with a box: of one that is there to the end, its instruction; else its operations. */
-  private line(box: FormedBox, stand: Stand, cluster: number | null): HloLine {
-    const last = box.stands.at(-1) as Stand;
+  private line(box: FormedBox, stand: BoxState, cluster: number | null): HloLine {
+    const last = box.stands.at(-1) as BoxState;
     const known = box.end === null ? this.after.get(last.name) : undefined; // a name says nothing about another module
     const text = `${stand.name} = ${box.shape} ${stand.opcode}(…)`;
     if (known) return { ...known, nodes: stand.nodes.length ? stand.nodes : known.nodes };

@@ -1,6 +1,6 @@
 /** The module before, after each pass that changed something, and after all of them. */
 
-import type { HloLine, PassInfo, Program, Stage, Which } from "../model/data";
+import type { HloLine, PassInfo, Program, Stage, HloStage } from "../model/data";
 import { fill, h, put, tool } from "../ui/dom";
 import { count } from "../model/format";
 import { bar, chips } from "../ui/palette";
@@ -144,7 +144,7 @@ export function hloView(context: Context): View {
   const name = (head: string, words: string, ...more: HTMLElement[]) =>
     fill(title, h("b", {}, head), h("span.muted", {}, words), ...more);
 
-  const drawStage = (one: Program, which: Which, head: string, words: string) => {
+  const drawStage = (one: Program, which: HloStage, head: string, words: string) => {
     const stage: Stage = one.hlo[which];
     name(head, words);
     const other = lines !== stage.lines;

@@ -1,6 +1,6 @@
 /** Plain tables that Python made: what the cache did, where traces broke. */
 
-import type { Spot, Table } from "../model/data";
+import type { LineReference, Table } from "../model/data";
 import { count } from "../model/format";
 import { h, prose } from "../ui/dom";
 import { goTo } from "../ui/going";
@@ -23,7 +23,7 @@ export function tableView(table: Table, empty: string, label: string): View {
 /** A table with what is said of it; its rows stand for the nodes that they are about. */
 export function tableOf(table: Table, empty: string): HTMLElement[] {
   // Where the columns find no room, CSS puts them below each other, each with its name: the roles stay what they are.
-  const cell = (text: string, i: number, place: Spot | null) => {
+  const cell = (text: string, i: number, place: LineReference | null) => {
     const column = table.columns[i] ?? "";
     const words = place && text && LINES.includes(column) ? goTo(place, ...prose(text)) : null;
     return h(

@@ -190,11 +190,11 @@ def _observed(watched: ObservedCall) -> Iterator[None]:
     recorder = thread_trace()
     with lazy(strict=False), observing(watched.observer):
         recorder.cut()
-        start, observed = time.perf_counter(), recorder.told_seconds
+        start, observed = time.perf_counter(), recorder.observer_seconds
         try:
             yield
         finally:
-            watched.seconds = time.perf_counter() - start - (recorder.told_seconds - observed)
+            watched.seconds = time.perf_counter() - start - (recorder.observer_seconds - observed)
             recorder.cut()
 
 

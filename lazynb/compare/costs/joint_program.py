@@ -149,7 +149,7 @@ class JointProgram:
         self.executable = Executable(
             end, wanted, self._donated(end, wanted), apart.runs[0].root.config, Place("", 0, "")
         )
-        self.executable.compile_apart([apart.value(held) for held in self._inputs])
+        self.executable.compile_uncached([apart.value(held) for held in self._inputs])
 
     def run(self) -> Callable[[], Any]:
         """Prepares one run; what it returns runs the program and gives its results."""

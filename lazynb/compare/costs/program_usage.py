@@ -216,11 +216,11 @@ def _holders(compilation: Compilation) -> list[Contribution]:
 def _holder(compilation: Compilation, trace: CompiledProgram, buffer: Buffer) -> Contribution:
     name = f"`{'`, `'.join(buffer.variables)}`" if buffer.variables else buffer.instruction
     kind = {"argument": "argument", "output": "result", "temp": "value in between"}[buffer.kind]
-    nodes = trace.inputs_behind(buffer.instruction)
+    nodes = trace.inputs_of_parameter(buffer.instruction)
     instruction = trace.module.by_name.get(buffer.instruction) if trace.module is not None else None
     if instruction is not None and buffer.kind != "argument":
         home = next((one for one in trace.clusters if instruction.name in one.instructions), None)
-        nodes = trace.nodes_of(home) if home is not None else trace.nodes_behind(instruction)
+        nodes = trace.nodes_of(home) if home is not None else trace.nodes_of_instruction(instruction)
     return Contribution(f"{kind} {name}", buffer.bytes, _where(compilation, nodes))
 
 

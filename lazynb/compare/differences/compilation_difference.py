@@ -160,7 +160,7 @@ class Limit:
     is_growth: bool
     is_share: bool
 
-    def met(self, before: CompilationSide, now: CompilationSide) -> str:
+    def violation(self, before: CompilationSide, now: CompilationSide) -> str:
         """A sentence that says by what the condition is met; empty if it is not.
 
         Raises:

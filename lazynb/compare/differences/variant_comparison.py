@@ -213,7 +213,7 @@ def program_figures(compilation: Compilation) -> ProgramFigures:
         target=title_of(compilation.target, compilation.form is not None),
         kernels=len(kernels),
         runs=_in_all((step.times, 1) for step in kernels),
-        transfers=sum(step.cluster.is_begun_transfer for step in steps),
+        transfers=sum(step.cluster.is_transfer_start for step in steps),
         moved=sum(bytes_moved(step.cluster) for step in steps),
         moved_in_all=_in_all((step.times, bytes_moved(step.cluster)) for step in steps),
         largest=max(written, default=0),

@@ -33,7 +33,7 @@ def difference_of(miss: Miss, earlier: Sequence[Miss] | None = None) -> Differen
     from lazynb.compare.misses.miss_explanation import difference
 
     if earlier is None:
-        rivals = miss.rivals
+        rivals = miss.earlier_misses
     else:
         rivals = [other for other in earlier if other.number < miss.number]
     return difference(miss, rivals, partial(jax_compile_log.programs, miss.spot.identity))

@@ -138,7 +138,7 @@ class InsertionsDeletions:
             instruction = side.program.instruction(step)
             if instruction in self._sides.loops or instruction in changed:
                 continue
-            if not self._sides.is_silent(step, side) and not self._follows_dead(step, side):
+            if not self._sides.follows_type_change(step, side) and not self._follows_dead(step, side):
                 unexplained.append(step)
         return unexplained
 
@@ -171,7 +171,7 @@ class InsertionsDeletions:
         correspond, and takes them out of ``removed`` and ``added``."""
         before, now = self._sides.before, self._sides.now
         for old in list(removed):
-            gap = before.gap(old[0])
+            gap = before.surrounding_matches(old[0])
             new = next((group for group in added if self._gap_before(group) == gap), None)
             if new is None:
                 continue
@@ -184,7 +184,7 @@ class InsertionsDeletions:
     def _gap_before(self, added: Sequence[ProgramStep]) -> tuple[int, ...]:
         """Where a group of operations would stand in the earlier program."""
         now = self._sides.now
-        return tuple(now.partner.get(number, number) for number in now.gap(added[0]))
+        return tuple(now.partner.get(number, number) for number in now.surrounding_matches(added[0]))
 
     def _one_sided(self, groups: Sequence[Groups]) -> None:
         """Tells of groups of operations that only one of the programs has, by side."""

@@ -307,7 +307,8 @@ class Difference:
       causes: the most important first.
       nearest: None if nothing was like it.
       pairs: by step of the miss, that of ``nearest`` which corresponds.
-      unlike: steps of the miss that correspond to one and are a cause; those that differ in consequence are
+      rank0_differs: steps of the miss that correspond to one and are a cause; those that differ in
+      consequence are
         not among them.
       added: steps of the miss that nothing corresponds to.
       removed: the reverse, steps of ``nearest``.
@@ -316,7 +317,7 @@ class Difference:
     causes: Sequence[Cause]
     nearest: Miss | None
     pairs: dict[int, int] = dataclasses.field(default_factory=dict)
-    unlike: frozenset[int] = frozenset()
+    rank0_differs: frozenset[int] = frozenset()
     added: tuple[int, ...] = ()
     removed: tuple[int, ...] = ()
 

@@ -80,7 +80,7 @@ class Candidate:
             key=self._key,
         )
         self.bounds = trace_bounds.bounds
-        operations = reached.unreached(self.comparison.changes)
+        operations = reached.report_exceptions(self.comparison.changes)
         operations = attribute_to_edits(operations, self.sources, comparables, self.comparison.different)
         operations = reached.told(change_attribution.attribute_to_settings(operations, other, miss))
         if any(map(is_edit, operations)):

@@ -168,7 +168,7 @@ class OperationPairs:
         if sides.now.program.instruction(new) in sides.loops:
             return  # which turn is which is not known
         if len(old.operands) != len(new.operands):
-            if not sides.is_silent(new, sides.now):
+            if not sides.follows_type_change(new, sides.now):
                 count = len(new.operands)
                 now, before = f"{count} operand{'s' * (count != 1)}", str(len(old.operands))
                 sides.add_pair("operand", old, new, operation=new.label, now=now, before=before)

@@ -77,7 +77,7 @@ class ProgramSide:
         skip = self.outside | self.explained | self.partner.keys()
         return [step for step in self.program.operations if step.needed and step.number not in skip]
 
-    def gap(self, step: ProgramStep) -> tuple[int, int]:
+    def surrounding_matches(self, step: ProgramStep) -> tuple[int, int]:
         """The operations with a partner before and after ``step``; -1 if there is none."""
         paired = [other.number for other in self.program.operations if other.number in self.partner]
         paired = [-1, *paired, -1]
@@ -110,7 +110,7 @@ class ProgramSide:
                 reached.add(step.number)
         return reached
 
-    def turn_counts(self) -> dict[Hashable, Counter[str]]:
+    def iteration_counts(self) -> dict[Hashable, Counter[str]]:
         """By instruction, how often it recorded each operation. Derivatives do not count: a call has many."""
         counts: dict[Hashable, Counter[str]] = {}
         for step in self.program.operations:
@@ -178,7 +178,7 @@ class ProgramPair:
         """Whether two operations stand in lines of the same text."""
         return self.before.program.text(old) == self.now.program.text(new)
 
-    def is_silent(self, step: ProgramStep, side: ProgramSide) -> bool:
+    def follows_type_change(self, step: ProgramStep, side: ProgramSide) -> bool:
         """Whether an operation is in one program alone because the types of what it takes differ.
 
         Its line is in both programs then.
@@ -191,7 +191,7 @@ class ProgramPair:
         before, now = self.before.program, self.now.program
         if len(before.operations) == len(now.operations):
             return {}
-        counts_before, counts_now = self.before.turn_counts(), self.now.turn_counts()
+        counts_before, counts_now = self.before.iteration_counts(), self.now.iteration_counts()
         repeated: dict[Hashable, tuple[int, int]] = {}
         for step in now.operations:
             partner = self.now.partner_of(step)

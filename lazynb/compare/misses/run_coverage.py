@@ -40,7 +40,7 @@ class RunCoverage:
         self._misses = misses
         self._recorded = self._statements(0), self._statements(1)
 
-    def unreached(self, changes: Sequence[ProgramChange]) -> list[ProgramChange]:
+    def report_exceptions(self, changes: Sequence[ProgramChange]) -> list[ProgramChange]:
         """``changes``, in which what an exception kept from running is told as not reached."""
         found = [self._told(change) for change in changes]
         return self._joined(
@@ -210,7 +210,7 @@ class RunCoverage:
         file, statement = there
         source = self._pair.sides[side].source(file)
         assert source is not None
-        runs = [run.time for run in history.until(self._misses[side].time) if run.file == file]
+        runs = [run.time for run in history.runs_until(self._misses[side].time) if run.file == file]
         for error in tracebacks.exception_log.at(runs[-1], self._misses[side].raised) if runs else ():
             for left, line in error.lines:
                 same = left == file and _function_around(source, line) == _function_around(

@@ -72,7 +72,7 @@ def _texts(miss: Miss) -> Iterator[tuple[str, str]]:
         own.setdefault(miss.spot.code.co_filename, miss.spot.cell[1])
     defining: dict[str, str] = {}
     left = _free_names(own.values()).difference(*[defined_in(source_of(text)) for text in own.values()])
-    for run in reversed(history.until(miss.time)):
+    for run in reversed(history.runs_until(miss.time)):
         if not left or len(defining) >= _DEFINING:
             break
         if run.file in own or run.file in defining:

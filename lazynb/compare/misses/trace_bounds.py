@@ -172,11 +172,11 @@ class TraceBoundaries:
             return None
         before, now = (miss.time for miss in self._misses)
         if side:
-            runs: Sequence[CellRun] = [run for run in history.until(now) if run.time > before - _NEAR]
+            runs: Sequence[CellRun] = [run for run in history.runs_until(now) if run.time > before - _NEAR]
         else:
             runs = history.after(before)
         known = self._misses[0].sources.keys() | self._misses[1].sources.keys()
-        own = {run.number for run in history.until(history.time) if run.file in known}
+        own = {run.number for run in history.runs_until(history.time) if run.file in known}
         first = next(text for step in steps if (text := self._comparables[side].text(step)))
         found = None
         for run in reversed(runs):

@@ -197,7 +197,7 @@ class _Flattening:
         assert operation is not None
         self._made = {path: self._nodes[node] for path, node in applied.made.nodes.items()}
         operands = [self._value(value) for value in applied.operands]
-        whole = _Primitive(operation.primitive, operation.nameless.params, operation.context, jc.no_effects)
+        whole = _Primitive(operation.primitive, operation.canonical.params, operation.context, jc.no_effects)
         results = self._open(whole, operands, applied.step.avals, self._outermost())
         for value, number in zip(applied.results, results, strict=True):
             if value is not None:

@@ -175,7 +175,7 @@ def _disappears(comparison: ValueComparison, one: ComparedEquation, experiment: 
     results = [to_widest(ran.values[value]) for value in equation.results]
     if one.verdict == PARTS:
         operands = operands_of(equation, comparison.eager)
-        return not any(mark.any() for mark in comparison.parting(equation, results, operands))
+        return not any(mark.any() for mark in comparison.beyond_rounding_at(equation, results, operands))
     value, dtype = equation.results[one.result], equation.avals[one.result].dtype
     left = distance(comparison.eager[value], results[one.result], dtype)
     return left.ulps is not None and one.apart.ulps is not None and left.ulps <= min(ULPS, one.apart.ulps / 4)

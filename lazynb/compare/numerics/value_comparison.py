@@ -147,11 +147,14 @@ class ValueComparison:
             return EQUAL
         if any(jc.is_key(aval) for aval in equation.avals):
             return PARTS
-        if any(mark.any() for mark in self.parting(equation, compiled, operands_of(equation, self.compiled))):
+        if any(
+            mark.any()
+            for mark in self.beyond_rounding_at(equation, compiled, operands_of(equation, self.compiled))
+        ):
             return PARTS
         return CARRIED if self._operands_differ(equation) else ROUNDING
 
-    def parting(
+    def beyond_rounding_at(
         self, equation: Equation, compiled: Sequence[Any], operands: Sequence[Any]
     ) -> list[np.ndarray]:
         """Where the compiled results of an operation are away from eager ones by more than rounding.

@@ -46,7 +46,7 @@ def get_item(array: Any, place: Any) -> Any:
             return array._view(IndexStep(parts), array._layout[parts])
         laid = array._layout[(*parts, ...)]
         if laid.ndim == 0:
-            return array._alone(_basic_get(array.value, parts), scalar=True)
+            return array._new_array(_basic_get(array.value, parts), scalar=True)
         return array._view(IndexStep(parts), laid)
     known = tuple(map(_concrete_index, parts))
     if all(map(_means_the_same_in_jax, known)):
@@ -59,7 +59,7 @@ def get_item(array: Any, place: Any) -> Any:
         taken = taken.reshape(selected.shape)
     order = axis_order(selected) if isinstance(selected, np.ndarray) else None
     laid = layout(selected.shape, array.dtype, order)
-    return array._alone(taken, laid, scalar=not isinstance(selected, np.ndarray))
+    return array._new_array(taken, laid, scalar=not isinstance(selected, np.ndarray))
 
 
 def _means_the_same_in_jax(part: Any) -> bool:
@@ -237,7 +237,7 @@ class FlatIterator:
         taken = _take_flat(array.value, np.asarray(chosen))
         with numpy_arguments.x64_for_dtype(array.dtype):
             taken = taken.reshape(np.shape(chosen))
-        return array._alone(taken, scalar=not isinstance(chosen, np.ndarray))
+        return array._new_array(taken, scalar=not isinstance(chosen, np.ndarray))
 
     def __setitem__(self, place: Any, value: Any) -> None:
         array, place, value = self._array, _concrete_index(place), _value_of(value)

@@ -70,18 +70,18 @@ class CallPlan(NamedTuple):
       answer: what NumPy gives, with a ``Standing`` for each array.
       form: JAX's function.
       options: further arguments for it.
-      casts: the dtype that the arrays are cast to before, or None if they stay.
-      listed: whether lists of numbers are made arrays before.
-      is_beyond: whether it needs integers beyond JAX's present mode, see
+      input_dtype: the dtype that the arrays are cast to before, or None if they stay.
+      lists_to_arrays: whether lists of numbers are made arrays before.
+      needs_x64: whether it needs integers beyond JAX's present mode, see
       :mod:`lazynb.frontends.numpy.numpy_arguments`.
     """
 
     answer: Any
     form: Function
     options: dict[str, Any]
-    casts: Any
-    listed: bool
-    is_beyond: bool = False
+    input_dtype: Any
+    lists_to_arrays: bool
+    needs_x64: bool = False
 
 
 def _named() -> dict[Function, tuple[str, Any, str]]:
@@ -197,7 +197,7 @@ def record(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], fi
     """
     name = name_of(function)
     needed = BREAKS.get(name)
-    if needed is not None and _applies(needed.applies, args, kwargs):
+    if needed is not None and _applies(needed.condition, args, kwargs):
         raise NumpyFallback(needed.kind, f"{name} {needed.why}")
     kwargs = _relevant_options(name, kwargs)
     args, kwargs = uncommitted((args, kwargs))
@@ -410,13 +410,13 @@ def _call(plan: CallPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def prepared(leaf: Any) -> Any:
         if not isinstance(leaf, jax.Array | np.ndarray):
             return leaf
-        if plan.casts is not None and leaf.dtype != plan.casts and leaf.dtype.kind in "biuf":
-            return leaf.astype(_real_dtype(plan.casts))
+        if plan.input_dtype is not None and leaf.dtype != plan.input_dtype and leaf.dtype.kind in "biuf":
+            return leaf.astype(_real_dtype(plan.input_dtype))
         return without_weak_type(leaf) if isinstance(leaf, jax.Array) else leaf
 
-    if plan.listed:
+    if plan.lists_to_arrays:
         args = tuple([np.asarray(one) if _is_list_of_numbers(one) else one for one in args])
-    with numpy_arguments.x64_context(plan.is_beyond):
+    with numpy_arguments.x64_context(plan.needs_x64):
         return plan.form(*map_leaves(prepared, args), **map_leaves(prepared, kwargs), **plan.options)
 
 

@@ -59,12 +59,12 @@ class BreakRule(NamedTuple):
     Attributes:
       kind: a kind of :data:`lazynb.recording.break_reasons.REASONS`.
       why: what the function does that JAX cannot.
-      applies: whether it does so with these arguments.
+      condition: whether it does so with these arguments.
     """
 
     kind: str
     why: str
-    applies: Condition
+    condition: Condition
 
 
 _ERROR = "raises an error that depends on the values"

@@ -154,7 +154,7 @@ class MutableArray(array_indexing.WritableArray):
     @property
     def held(self) -> Any:
         """The array of JAX's that the memory is (of a view: the whole); None where it is NumPy's own."""
-        present = self._memory.present
+        present = self._memory.current
         return present if isinstance(present, jax.Array) else None
 
     @property
@@ -182,7 +182,7 @@ class MutableArray(array_indexing.WritableArray):
     def __getitem__(self, place: Any) -> Any:
         return array_indexing.get_item(self, place)
 
-    def _alone(self, value: Any, laid: np.ndarray | None = None, scalar: bool = False) -> MutableArray:
+    def _new_array(self, value: Any, laid: np.ndarray | None = None, scalar: bool = False) -> MutableArray:
         """An array with memory of its own."""
         return wrap(value, laid, scalar)
 
@@ -468,9 +468,9 @@ class MutableArray(array_indexing.WritableArray):
         if not memory.is_pending:
             return repr(self.seen("print"))
         if not self._path:
-            return f"MutableArray({memory.present!r})"
+            return f"MutableArray({memory.current!r})"
         shape = ",".join(map(str, self.shape))
-        return f"MutableArray({self.dtype.name}[{shape}], a view of {memory.present!r})"
+        return f"MutableArray({self.dtype.name}[{shape}], a view of {memory.current!r})"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
@@ -498,8 +498,8 @@ class MutableArray(array_indexing.WritableArray):
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """NumPy's functions, which make arrays that can be written to."""
         calls = numpy_calls()
-        calls.note_namespace_asked()
-        return calls.namespace
+        calls.note_array_api_caller()
+        return calls.array_namespace
 
     # ---- NumPy's protocols ---------------------------------------------------------------------------------
 

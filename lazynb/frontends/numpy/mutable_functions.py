@@ -304,12 +304,12 @@ def _shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
     """Whether elements are shared: NumPy compares places in memory."""
     for one, other in ((a, b), (b, a)):
         if isinstance(one, MutableArray) and not isinstance(other, MutableArray):
-            present = one._memory.present
+            present = one._memory.current
             is_own = isinstance(present, np.ndarray) and isinstance(other, np.ndarray)
             return is_own and bool(np.shares_memory(numpy_view(present, one._path), other))
     if not isinstance(a, MutableArray) or not isinstance(b, MutableArray) or a._memory is not b._memory:
         return False
-    one, other = (numpy_view(array._memory.stand_in, array._path) for array in (a, b))
+    one, other = (numpy_view(array._memory.layout_array, array._path) for array in (a, b))
     return bool(np.shares_memory(one, other))
 
 

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from lazynb import jax_compat as jc
-from lazynb.frontends.numpy import function_recording, ufunc_recording
+from lazynb.frontends.numpy import array_namespace as array_namespace, function_recording, ufunc_recording
 from lazynb.frontends.numpy.array_namespace import array_from_list as array_from_list
 from lazynb.frontends.numpy.mutable_array import MutableArray, wrap
 from lazynb.frontends.numpy.mutable_functions import (

@@ -210,12 +210,12 @@ class SharedMemory:
       laid: the layout of the array in NumPy's memory.
     """
 
-    __slots__ = ("_array", "_laid", "_own")
+    __slots__ = ("_array", "_layout", "_ndarray")
 
     def __init__(self, array: Any, laid: np.ndarray):
         self._array = array
-        self._laid = laid
-        self._own: np.ndarray | None = None
+        self._layout = laid
+        self._ndarray: np.ndarray | None = None
 
     @property
     def is_pending(self) -> bool:
@@ -223,26 +223,26 @@ class SharedMemory:
         return bool(getattr(self._array, "is_pending", False))
 
     @property
-    def present(self) -> Any:
+    def current(self) -> Any:
         """The array as it is kept, JAX's or NumPy's own."""
-        return self._array if self._own is None else self._own
+        return self._array if self._ndarray is None else self._ndarray
 
     @property
-    def stand_in(self) -> np.ndarray:
+    def layout_array(self) -> np.ndarray:
         """An array whose views lie as those of this memory; its values mean nothing."""
-        return self._laid
+        return self._layout
 
     @property
     def array(self) -> Any:
         """The values of now as an array of JAX's, which no later write changes."""
-        if self._own is None:
+        if self._ndarray is None:
             return self._array
         is_held = _reference_count(self) > _UNSHARED_COUNT
-        own = self._own
+        own = self._ndarray
         with numpy_arguments.x64_for_dtype(own.dtype):
             array = jnp.asarray(own.copy() if is_held else own)
         if not is_held:
-            self._array, self._own = array, None
+            self._array, self._ndarray = array, None
         return array
 
     def read(self, path: Sequence[PathStep]) -> Any:
@@ -253,10 +253,10 @@ class SharedMemory:
 
     def write(self, path: Sequence[PathStep], part: Any) -> None:
         """Puts ``part`` where ``path`` leads."""
-        if self._own is not None and _reference_count(self) > _UNSHARED_COUNT:
+        if self._ndarray is not None and _reference_count(self) > _UNSHARED_COUNT:
             if isinstance(part, LazyTensor):
                 part = part._force("numpy_out", "an array that NumPy holds")
-            numpy_view(self._own, path)[...] = np.asarray(part)
+            numpy_view(self._ndarray, path)[...] = np.asarray(part)
             return
         array = self.array
         with numpy_arguments.x64_for_dtype(array.dtype):
@@ -264,29 +264,29 @@ class SharedMemory:
 
     def seen(self, kind: str, detail: str = "") -> np.ndarray:
         """The values of now as an array of NumPy's, to look at; a trace break if they are pending."""
-        if self._own is not None:
-            return self._own
+        if self._ndarray is not None:
+            return self._ndarray
         array = self._array
         return np.asarray(array._force(kind, detail) if isinstance(array, LazyTensor) else array)
 
     def own(self, kind: str, detail: str = "") -> np.ndarray:
         """The memory as an array of NumPy's, which is shared from now on; a trace break if values are
         pending."""
-        if self._own is None:
-            own = np.empty_like(self._laid)
+        if self._ndarray is None:
+            own = np.empty_like(self._layout)
             own[...] = self.seen(kind, detail)
-            self._own, self._array = own, None
-        return self._own
+            self._ndarray, self._array = own, None
+        return self._ndarray
 
 
 def _reference_count(memory: SharedMemory) -> int:
     """How many references there are to the memory's own array."""
-    return sys.getrefcount(memory._own)
+    return sys.getrefcount(memory._ndarray)
 
 
 def _unshared_count() -> int:
     memory = SharedMemory(None, np.empty(0))
-    memory._own = np.empty(0)
+    memory._ndarray = np.empty(0)
     return _reference_count(memory)
 
 

@@ -11,15 +11,15 @@
 enum {
     STORAGE_VALUE, STORAGE_HOST, STORAGE_VERSION, STORAGE_LAYOUT, STORAGE_BOUNDS, STORAGE_ADDRESS, LAYOUT_SHAPE,
     LAYOUT_STRIDE, LAYOUT_OFFSET, LAYOUT_DTYPE, RESULTS_BOUNDS, RESULTS_COPIES, RESULTS_NAME, RESULTS_RANGE,
-    RESULTS_RECALLED, RESULTS_STEPS, RESULTS_TREE, RESULTS_WHOLE, CHANGES_COUNT, PENDING_TIP, KNOWN_BOUNDS, KNOWN_ARRAYS, KNOWN_PLAIN, OFFSETS
+    RESULTS_IS_REPLAYED, RESULTS_STEPS, RESULTS_TREE, RESULTS_WHOLE, CHANGES_COUNT, PENDING_OPEN_STATE, KNOWN_BOUNDS, KNOWN_ARRAYS, KNOWN_PLAIN, OFFSETS
 };
 
 static const Slot slots[OFFSETS] = {
     {"Storage", "value"}, {"Storage", "host"}, {"Storage", "version"}, {"Storage", "layout"}, {"Storage", "bounds"},
     {"Storage", "address"}, {"Layout", "shape"}, {"Layout", "stride"}, {"Layout", "offset"}, {"Layout", "dtype"},
-    {"Results", "bounds"}, {"Results", "copies"}, {"Results", "name"}, {"Results", "range"}, {"Results", "recalled"},
+    {"Results", "bounds"}, {"Results", "copies"}, {"Results", "name"}, {"Results", "range"}, {"Results", "is_replayed"},
     {"Results", "steps"}, {"Results", "tree"}, {"Results", "whole"}, {"Changes", "count"},
-    {"Pending", "tip"}, {"Known", "_bounds"}, {"Known", "_arrays"}, {"Known", "plain"},
+    {"Pending", "open_state"}, {"Known", "_bounds"}, {"Known", "_arrays"}, {"Known", "plain"},
 };
 
 static Py_ssize_t offsets[OFFSETS];
@@ -42,7 +42,7 @@ static PyObject *known[NAMES];
 
 static PyObject *str_array, *str_as_strided, *str_base, *str_bounds, *str_buffers, *str_clone, *str_context,
     *str_current_level, *str_dict, *str_dtype, *str_elem, *str_is_inference, *str_layout, *str_offset_of, *str_shape,
-    *str_stride, *str_modules, *str_modules_inside, *str_parameters, *str_pending, *str_quick, *str_requires_grad, *str_seen,
+    *str_stride, *str_modules, *str_modules_inside, *str_parameters, *str_pending, *str_quick, *str_requires_grad, *str_value_version,
     *str_steps, *str_storage, *str_the_value, *str_value, *zero, *one, *none_at_all;
 
 /* ---- what identifies a call: keys.py ---------------------------------------------------------------------- */
@@ -307,7 +307,7 @@ static PyObject *read_again(PyObject *tensor, PyObject *storage, PyObject *steps
     if (result == Py_None)
         Py_CLEAR(result);
     if (result != NULL && (PyObject_SetAttr(tensor, str_the_value, result) < 0 ||
-                           PyObject_SetAttr(tensor, str_seen, version) < 0))
+                           PyObject_SetAttr(tensor, str_value_version, version) < 0))
         Py_CLEAR(result);
     Py_XDECREF(value);
     Py_DECREF(version);
@@ -317,7 +317,7 @@ static PyObject *read_again(PyObject *tensor, PyObject *storage, PyObject *steps
 /* `Tensor._elem` of a view with `steps`: a new reference, or NULL with an error. */
 static PyObject *seen(PyObject *tensor, PyObject *storage, PyObject *steps, PyObject *pending)
 {
-    PyObject *version = PyObject_GetAttr(tensor, str_seen), *value = NULL;
+    PyObject *version = PyObject_GetAttr(tensor, str_value_version), *value = NULL;
     if (version == NULL)
         return NULL;
     int same = PyObject_RichCompareBool(version, SLOT(storage, STORAGE_VERSION), Py_EQ);
@@ -396,7 +396,7 @@ static PyObject *open_trace(void)
         (before = PyObject_GetAttr(known[AROUND], str_pending)) == NULL ||
         (count = PyObject_GetAttr(known[AROUND], str_quick)) == NULL)
         Py_CLEAR(pending);
-    else if (pending != before || !IS_A(pending, PENDING) || SLOT(pending, PENDING_TIP) == Py_None ||
+    else if (pending != before || !IS_A(pending, PENDING) || SLOT(pending, PENDING_OPEN_STATE) == Py_None ||
              PyObject_RichCompareBool(count, SLOT(known[CHANGES_OBJECT], CHANGES_COUNT), Py_EQ) != 1) {
         Py_SETREF(pending, PyObject_CallNoArgs(known[OPEN]));
         if (pending == Py_None)
@@ -567,7 +567,7 @@ static PyObject *shortly(PyObject *id, PyObject *args, PyObject *kwargs, Py_ssiz
         } else if (are_views(found)) {
             if (which == ALL && PyTuple_GET_SIZE(args) && IS_A(PyTuple_GET_ITEM(args, 0), TENSOR))
                 result = views(PyTuple_GET_ITEM(args, 0), found);
-        } else if (SLOT(found, RESULTS_RECALLED) == Py_True)
+        } else if (SLOT(found, RESULTS_IS_REPLAYED) == Py_True)
             result = which == ALL ? again(found, call.row, numbers, has_before)
                                   : one_result(found, call.row, numbers, has_before, which);
         Py_DECREF(found);
@@ -610,7 +610,7 @@ static PyObject *written(PyObject *writer, PyObject *args, PyObject *kwargs)
     if (call.row == NULL || PyTuple_GET_SIZE(args) == 0 || !IS_A(PyTuple_GET_ITEM(args, 0), TENSOR))
         goto end;
     if ((found = found_of(&call, PyTuple_GET_ITEM(writer, 0), args, kwargs, 1)) != NULL) {
-        if (SLOT(found, RESULTS_RECALLED) == Py_True && IS_A(SLOT(found, RESULTS_TREE), LAYOUT) &&
+        if (SLOT(found, RESULTS_IS_REPLAYED) == Py_True && IS_A(SLOT(found, RESULTS_TREE), LAYOUT) &&
             (PyTuple_GET_ITEM(writer, 2) != Py_True || is_within(found, args)))
             value = arrays_of(found, call.row, numbers,
                               PyTuple_GET_ITEM(writer, 3) == Py_True && SLOT(found, RESULTS_WHOLE) == Py_True);
@@ -1399,7 +1399,7 @@ static int filled(PyObject *module)
         {&str_context, "context"}, {&str_current_level, "_current_level"},
         {&str_dict, "__dict__"}, {&str_elem, "_elem"}, {&str_layout, "_layout"},
         {&str_modules, "modules"}, {&str_modules_inside, "_modules"}, {&str_parameters, "_parameters"},
-        {&str_pending, "pending"}, {&str_quick, "quick"}, {&str_requires_grad, "requires_grad"}, {&str_seen, "_seen"},
+        {&str_pending, "pending"}, {&str_quick, "quick"}, {&str_requires_grad, "requires_grad"}, {&str_value_version, "_value_version"},
         {&str_steps, "_steps"}, {&str_storage, "_storage"}, {&str_the_value, "_value"}, {&str_value, "value"},
     };
     if (begun(module, texts, sizeof texts / sizeof *texts) < 0)

@@ -62,7 +62,8 @@ class LeafModule(NamedTuple):
       missing: the names of parameters and buffers that it could have.
       methods: the names of what its class defines and ``forward`` may call, each followed by the function.
       functions: the names of PyTorch's functions that these may call, each followed by the function.
-      ways: by the layout of what it is given. A number of attempts instead of a way says that none was found.
+      calls: by the layout of what it is given. A number of attempts instead of a way says that none was
+      found.
     """
 
     module: Any
@@ -71,7 +72,7 @@ class LeafModule(NamedTuple):
     missing: tuple[str, ...]
     methods: tuple[Any, ...]
     functions: tuple[Any, ...]
-    ways: dict[Any, Any]
+    calls: dict[Any, Any]
 
 
 leaf_modules: dict[int, LeafModule] = {}
@@ -110,7 +111,7 @@ def should_watch(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[st
     leaf = leaf_modules.get(id(module))
     if leaf is None or leaf.module() is not module or leaf.values != tuple(vars(module).values()):
         return True
-    known = leaf.ways.get(args[0]._layout, 0)
+    known = leaf.calls.get(args[0]._layout, 0)
     return isinstance(known, int) and known < _MAX_ATTEMPTS
 
 
@@ -135,7 +136,7 @@ def _leaf_call(module: torch.nn.Module, x: Any, calls: list[Any], result: Any) -
     if others or kwargs or flags is None:
         return None
     found = results_of.get(key_and_operands(func, args, {}, flags[0])[0])
-    if found is None or found.steps or not found.recalled or (flags[1] and found.range is None):
+    if found is None or found.steps or not found.is_replayed or (flags[1] and found.range is None):
         return None
     which = -1 if result is given else next((at for at, one in enumerate(given) if one is result), None)
     named = [found for found in (_argument_source(module, x, one) for one in args) if found is not None]
@@ -165,9 +166,9 @@ def _store_call(module: torch.nn.Module, layout: Any, way: LeafCall | None) -> N
         if any(isinstance(value, list) for name, value in vars(module).items() if not name.startswith("_")):
             way = None  # it may be written to, and be the same object
         leaf = leaf_modules[key] = _leaf_module(module, values)
-    if len(leaf.ways) > _MAX_LAYOUTS:
-        leaf.ways.clear()
-    leaf.ways[layout] = way or leaf.ways.get(layout, 0) + 1
+    if len(leaf.calls) > _MAX_LAYOUTS:
+        leaf.calls.clear()
+    leaf.calls[layout] = way or leaf.calls.get(layout, 0) + 1
 
 
 def _leaf_module(module: torch.nn.Module, values: tuple[Any, ...]) -> LeafModule:
@@ -189,7 +190,7 @@ def _leaf_module(module: torch.nn.Module, values: tuple[Any, ...]) -> LeafModule
         missing=tuple([name for name, one in held if one is None]),
         methods=methods,
         functions=tuple(functions),
-        ways={},
+        calls={},
     )
 
 
@@ -223,12 +224,12 @@ class _Running(threading.local):
 
     Attributes:
       modules: outermost first.
-      strangers: the ids of modules that are called in the outermost one and are no part of it.
+      unrelated: the ids of modules that are called in the outermost one and are no part of it.
     """
 
     def __init__(self) -> None:
         self.modules: list[torch.nn.Module] = []
-        self.strangers: set[int] = set()
+        self.unrelated: set[int] = set()
 
 
 module_stack = _Running()
@@ -256,7 +257,7 @@ def _name_of(module: torch.nn.Module) -> str:
     """What the parent of ``module`` calls it; its class's name if it is no part of what runs."""
     modules = module_stack.modules
     if not modules:
-        module_stack.strangers.clear()
+        module_stack.unrelated.clear()
         return type(module).__name__
     known = module_paths.get(id(module))
     if known is not None:
@@ -267,7 +268,7 @@ def _name_of(module: torch.nn.Module) -> str:
                 break
         if found is module:
             return known.name
-    if id(module) in module_stack.strangers:
+    if id(module) in module_stack.unrelated:
         return type(module).__name__
     return _searched(module, modules)
 
@@ -282,7 +283,7 @@ def _searched(module: torch.nn.Module, modules: Sequence[torch.nn.Module]) -> st
                     module_paths.clear()
                 module_paths[id(module)] = _ModulePath(keys, from_root, _last_name(start, keys))
                 return module_paths[id(module)].name
-    module_stack.strangers.add(id(module))
+    module_stack.unrelated.add(id(module))
     return type(module).__name__
 
 

@@ -91,7 +91,7 @@ def _method_on_meta(name: str) -> Any:
     has no memory of its own."""
 
     def method(self: Sparse, *args: Any, **kwargs: Any) -> Any:
-        model = self._parts.mapped(lambda part: part._layout.dummy()).whole(self.shape)
+        model = self._parts.mapped(lambda part: part._layout.meta()).whole(self.shape)
         return getattr(model, name)(*args, **kwargs)
 
     method.__name__ = name

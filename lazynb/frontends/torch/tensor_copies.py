@@ -59,7 +59,7 @@ def _to_copy(func: Any, args: Any, kwargs: Any) -> Any:
     if wanted != source.dtype:
         layout = layouts.layout(layout.shape, layout.stride, 0, wanted)
     memory_format = kwargs.get("memory_format") or torch.preserve_format
-    dense = layouts.layout_of(torch.empty_like(layout.dummy(), memory_format=memory_format))
+    dense = layouts.layout_of(torch.empty_like(layout.meta(), memory_format=memory_format))
     if wanted != source.dtype:
         return wrap(_replayed_cast(func, args, kwargs, dense, value), dense)
     return _copied(func, args, kwargs, dense)

@@ -47,7 +47,7 @@ def sparse_repr_without_run(tensor: Any) -> str:
 
 def _value(tensor: Any) -> Any:
     """The tensor's array, or that of its storage where the tensor's own would have to be worked out."""
-    if not tensor._steps or tensor._seen == tensor._storage.version:
+    if not tensor._steps or tensor._value_version == tensor._storage.version:
         return tensor._elem
     return tensor._storage.value
 

@@ -45,7 +45,7 @@ def _array(tensor: Tensor) -> Any:
     storage = tensor._storage
     if not tensor._steps:
         return storage.value
-    return tensor._value if tensor._seen == storage.version else None
+    return tensor._value if tensor._value_version == storage.version else None
 
 
 def install() -> None:

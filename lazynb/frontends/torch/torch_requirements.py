@@ -1,4 +1,6 @@
-"""The import of torchax, whose newest release names what PyTorch 2.13 and 2.14 no longer have.
+"""The packages that PyTorch code needs, and the import of torchax.
+
+:func:`check` raises where a package is missing, so nothing here imports PyTorch before a function needs it.
 
 While it is imported, torchax 0.0.13 looks up overloads of named tensors, which PyTorch removed in 2.13
 (google/torchax#101), and operations that 2.14 has not. It looks them up only to enter them in its
@@ -20,8 +22,6 @@ import re
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from typing import Any
-
-import torch
 
 # ---- The packages that PyTorch code needs on top of lazynb, and the line that says what to install --------
 
@@ -87,6 +87,8 @@ def removed_overloads() -> Iterator[list[str]]:
     Yields:
       The names that were asked for.
     """
+    import torch
+
     asked: list[str] = []
     with (
         _placeholder_attributes(torch._ops.OpOverloadPacket, lambda name: "name" in name.lower(), asked),
@@ -119,6 +121,8 @@ def _placeholder_attributes(owner: Any, may_lack: Callable[[str], bool], asked: 
 @contextlib.contextmanager
 def _without_backend_registration() -> Iterator[None]:
     """Lets PyTorch's spare backend be neither renamed nor registered while the body runs."""
+    import torch
+
     rename, register = torch.utils.rename_privateuse1_backend, torch._register_device_module
     torch.utils.rename_privateuse1_backend = lambda name: None  # type: ignore[assignment]
     torch._register_device_module = lambda name, module: None  # type: ignore[assignment]

@@ -56,7 +56,7 @@ class Tensor(_Base):
     _layout: Layout
     # The values of a view, and the version of its storage from which they are.
     _value: Any = None
-    _seen = -1
+    _value_version = -1
 
     @staticmethod
     def __new__(cls, storage: Storage, layout: Layout, steps: tuple[ViewStep, ...] = ()) -> Tensor:
@@ -97,7 +97,12 @@ class Tensor(_Base):
                 "incompatible tensor type: .data of a tensor on device jax takes one of the same device"
             )
         torch.Tensor.data.__set__(self, new)  # type: ignore[attr-defined]
-        self._storage, self._layout, self._steps, self._seen = new._storage, new._layout, new._steps, -1
+        self._storage, self._layout, self._steps, self._value_version = (
+            new._storage,
+            new._layout,
+            new._steps,
+            -1,
+        )
 
     # ---- the array -----------------------------------------------------------------------------------------
 
@@ -107,9 +112,9 @@ class Tensor(_Base):
         storage = self._storage
         if not self._steps:
             return storage.value if storage.value is not None else storage.read()
-        if self._seen != storage.version:
+        if self._value_version != storage.version:
             value = None if storage.host is None else known_integers.array_of_view(self)
-            self._value, self._seen = self._read() if value is None else value, storage.version
+            self._value, self._value_version = self._read() if value is None else value, storage.version
         return self._value
 
     @_elem.setter
@@ -350,7 +355,7 @@ def mark_held_outside(value: Any) -> Any:
     if value.__class__ is jc.ArrayImpl and id(value) not in held_outside.ids:
         held_outside.add(value)
         for trace in every_trace():
-            trace.secure(value)
+            trace.protect_inputs(value)
     return value
 
 

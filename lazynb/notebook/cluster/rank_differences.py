@@ -44,18 +44,18 @@ class Difference(NamedTuple):
       ranks: those that have it.
       did: what they did, such as ``printed``.
       text: the output.
-      unlike: whether rank 0 has another one there; it has none otherwise.
+      rank0_differs: whether rank 0 has another one there; it has none otherwise.
     """
 
     ranks: tuple[int, ...]
     did: str
     text: str
-    unlike: bool
+    rank0_differs: bool
 
     @property
     def title(self) -> str:
         """``ranks 1, 3 printed, unlike rank 0 above:``"""
-        return f"{ranks_named(self.ranks)} {self.did}{', unlike rank 0 above' if self.unlike else ''}:"
+        return f"{ranks_named(self.ranks)} {self.did}{', unlike rank 0 above' if self.rank0_differs else ''}:"
 
 
 def ranks_named(ranks: Sequence[int]) -> str:

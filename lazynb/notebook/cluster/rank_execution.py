@@ -164,7 +164,7 @@ class ClusterCellRun:
         self._replies = [self._send(rank, text) for rank in range(len(self._identities))]
         with _interrupts_raise():
             try:
-                self._follow(lambda: False)
+                self._show_until_done(lambda: False)
             except KeyboardInterrupt:
                 interrupted = True
                 self._interrupt()
@@ -184,7 +184,7 @@ class ClusterCellRun:
         view = self._engines.client[self._engines.ids[rank]]
 
         def listen(future: Any) -> None:
-            future.iopub_callbacks.append(lambda message: self._heard(rank, message))
+            future.iopub_callbacks.append(lambda message: self._on_message(rank, message))
             # The callbacks are not told that the rank is idle if its reply came first: ipyparallel has
             # forgotten the future by then. The future of the outputs is done by that message.
             future.output.add_done_callback(lambda _: self._messages.put(_Message(rank, _END, {})))
@@ -197,17 +197,17 @@ class ClusterCellRun:
             message_future_hook=listen,
         )
 
-    def _heard(self, rank: int, message: dict[str, Any]) -> None:
+    def _on_message(self, rank: int, message: dict[str, Any]) -> None:
         """A message has come. Called in ipyparallel's thread."""
         self._messages.put(_Message(rank, message["header"]["msg_type"], message["content"]))
 
-    def _follow(self, is_enough: Callable[[], bool]) -> None:
+    def _show_until_done(self, is_enough: Callable[[], bool]) -> None:
         """Shows what comes, until no rank runs the cell any more."""
         while self._running and not is_enough():
             try:
                 rank, kind, content = self._messages.get(timeout=_CHECK_INTERVAL)
             except queue.Empty:
-                self._look()
+                self._check_processes()
                 continue
             if kind == _END:
                 self._ended(rank)
@@ -239,7 +239,7 @@ class ClusterCellRun:
     def _is_gone(self, rank: int) -> bool:
         return self._engines.ids[rank] not in self._engines.client.ids
 
-    def _look(self) -> None:
+    def _check_processes(self) -> None:
         """Notes the processes that are gone. Of those nothing more comes."""
         for rank in filter(self._is_gone, sorted(self._running)):
             self._ended(rank)
@@ -250,6 +250,6 @@ class ClusterCellRun:
         try:
             still = [self._engines.ids[rank] for rank in sorted(self._running)]
             self._engines.client.send_signal("SIGINT", targets=still, block=False)
-            self._follow(lambda: time.monotonic() > end)
+            self._show_until_done(lambda: time.monotonic() > end)
         except KeyboardInterrupt:
             pass

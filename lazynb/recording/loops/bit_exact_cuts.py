@@ -197,9 +197,9 @@ class Rounding:
 
     def keeps_bits(self, cut: int) -> bool:
         """Whether a cut before operation ``cut`` leaves every result as it is, to the last bit."""
-        return all(self._may_cross(value, cut) for value in self._body.crossing(cut))
+        return all(self._can_cross(value, cut) for value in self._body.crossing(cut))
 
-    def _may_cross(self, value: Hashable, cut: int) -> bool:
+    def _can_cross(self, value: Hashable, cut: int) -> bool:
         if _moves(self._body.equations[self._body.made[value]]):
             return False  # the compiler moves it where it is read, and reads it in another order
         aval = self._body.avals[value]

@@ -90,14 +90,14 @@ class DivisionPlan(NamedTuple):
       edges: those of its tensors; a trace with others needs a plan of its own.
       places: where it is cut.
       pieces: what it becomes.
-      torn: the calls that are cut, the last first.
+      split_calls: the calls that are cut, the last first.
       cut_at: the number of the tensor that the first operation after the first cut belongs to.
     """
 
     edges: Sequence[Any]
     places: Sequence[int]
     pieces: Sequence[Piece]
-    torn: Sequence[SplitCall]
+    split_calls: Sequence[SplitCall]
     cut_at: int
 
     def fits(self, whole: PendingTrace) -> bool:
@@ -243,7 +243,7 @@ class _PiecePaths:
                     state = self._after_input(state, slot)
                     given.append(self._given(state, slot))
             operands = tuple([moved[slot] for slot in step.operands])
-            state = states[step] = self._trie.same(state, step, (step.operation, operands), operands)
+            state = states[step] = self._trie.step_like(state, step, (step.operation, operands), operands)
             moved.update(zip(range(step.first, step.slots), range(state.first, state.slots), strict=True))
         self._moved.append(moved)
         self._states.append(states)

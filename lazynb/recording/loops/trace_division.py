@@ -179,7 +179,7 @@ def _inside_calls(path: Sequence[State]) -> set[int]:
     return {
         number
         for end in path
-        for before in end.arrivals
+        for before in end.edge_sources
         if before in ours
         for number in range(before.operations + 1, end.operations)
     }
@@ -201,9 +201,9 @@ class Division:
         self._whole = whole
         self._tensors = self._own_tensors()
         self._codes = list(map(_code, self._tensors))
-        for torn in plan.torn:
-            self._spread(torn)
-        self.cut_at = self._spot(plan.cut_at)
+        for torn in plan.split_calls:
+            self._materialize_split_call(torn)
+        self.cut_at = self._position(plan.cut_at)
         self.pieces: list[PendingTrace] = []
         for planned in plan.pieces:
             self.pieces.append(self._piece(planned))
@@ -217,11 +217,11 @@ class Division:
         if operator.countOf(map(_pending, tensors), whole) < len(tensors):
             for number, tensor in enumerate(tensors):
                 if tensor._pending is not whole:
-                    tensors[number] = tensor._twin()
+                    tensors[number] = tensor._alias()
                     tensors[number]._pending = whole
         return tensors
 
-    def _spread(self, torn: SplitCall) -> None:
+    def _materialize_split_call(self, torn: SplitCall) -> None:
         """Puts a tensor for each result of a call that is cut in the place of those that the call gave."""
         whole = self._whole
         given = self._tensors[torn.first : torn.last]
@@ -257,10 +257,10 @@ class Division:
                 slots_of[id(value)] = given.state.first
             if source is not None:
                 piece.sources.add(source)
-        piece.tip = planned.end
+        piece.open_state = planned.end
         return piece
 
-    def _spot(self, number: int) -> CodePosition:
+    def _position(self, number: int) -> CodePosition:
         """The user's line that recorded the tensor ``number``."""
         code = self._codes[number]
         if isinstance(code, Origin):
@@ -277,7 +277,7 @@ class Division:
         for piece in self.pieces[:-1]:
             piece.seal()
 
-    def move(self) -> None:
+    def move_tensors(self) -> None:
         """Moves the tensors to the pieces. An interrupt between two of them leaves each with its value."""
         before = 0
         for piece, planned in zip(self.pieces, self._planned, strict=True):

@@ -85,7 +85,7 @@ def examine(trace: LazyTrace, pending: PendingTrace, frame: FrameType) -> None:
         trace.next_piece(pending)
         return
     if pending.state.weight >= config.max_program:
-        trace.telling = None
+        trace.loop_detector = None
         if not _divide(trace, pending):
             trace.seal()
         return
@@ -94,19 +94,19 @@ def examine(trace: LazyTrace, pending: PendingTrace, frame: FrameType) -> None:
 
 def _look_for_loop(trace: LazyTrace, pending: PendingTrace, frame: FrameType) -> None:
     """Goes on to find the loop that records ``pending``, and tells of it when it is found."""
-    operations, telling = pending.state.operations, trace.telling
+    operations, telling = pending.state.operations, trace.loop_detector
     if telling is None or telling.pending is not pending:
         part = repetition(pending.state.path())
         if part is None or part.turns < _MIN_TURNS or part.end < operations:
             pending.limit = 2 * operations
             return
-        telling = trace.telling = _LoopDetector(pending, part)
-    telling.watch.see(frame)
+        telling = trace.loop_detector = _LoopDetector(pending, part)
+    telling.watch.observe(frame)
     pending.limit = operations + 1
     if operations >= telling.end:
-        trace.telling = None
+        trace.loop_detector = None
         pending.limit = max(2 * telling.part.end, operations + 1)
-        found = telling.watch.found()
+        found = telling.watch.common_loop()
         if found is not None:
             loop, pending.loop_spot = found
             _warn_of_loop(pending, telling.part, loop, pending.loop_spot)
@@ -155,7 +155,12 @@ _MANY = 1_000
 
 def _divide(trace: LazyTrace, pending: PendingTrace) -> bool:
     """Divides ``pending`` into pieces where it repeats; returns whether that could be done."""
-    if pending.doomed or pending.calls_back or pending.trouble is not None or pending.landing is not None:
+    if (
+        pending.delete_after_run
+        or pending.calls_back
+        or pending.failure is not None
+        or pending.in_flight_run is not None
+    ):
         return False
     plan = _plan(pending)
     pending.trie.keep_divided(pending.state, plan)
@@ -166,7 +171,7 @@ def _divide(trace: LazyTrace, pending: PendingTrace) -> bool:
     cut = (CUT, pending.loop_spot or division.cut_at)
     for piece in division.pieces[1:]:
         piece.cut_by = cut
-    trace.put_in_place(pending, division)
+    trace.install_pieces(pending, division)
     return True
 
 

@@ -100,7 +100,7 @@ def replayed_functions() -> dict[str, dict[str, Any]]:
 
 def _ufunc_call_substitute() -> Callable[..., Any]:
     """The substitute for the ``__call__`` of ``jax.numpy``'s ufuncs, which themselves stay as they are."""
-    own = patches.rest.counted(jax.numpy.ufunc.__call__)
+    own = patches.rest.count_calls(jax.numpy.ufunc.__call__)
     calls = {
         id(ufunc): replaying_function(
             f"ufunc.{name}", types.MethodType(own, ufunc), name in VALUE_INDEPENDENT_SCALARS, 1

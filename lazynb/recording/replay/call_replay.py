@@ -52,7 +52,7 @@ class ReplayEdge:
         take it themselves.
       fills: whether the trace was full after the call, so that it is cut there.
       fixed: whether one of the call's numbers is written in the code, so that the edge is for it alone.
-      otherwise: the edge of the same call with other numbers, if ``fixed``.
+      next_edge: the edge of the same call with other numbers, if ``fixed``.
     """
 
     __slots__ = (
@@ -66,7 +66,7 @@ class ReplayEdge:
         "end",
         "fills",
         "fixed",
-        "otherwise",
+        "next_edge",
         "plain",
         "results",
         "scalar",
@@ -102,7 +102,7 @@ class ReplayEdge:
         self.fills = fills
         self.plain = single and not values and len(converters) <= 1 and not fills
         self.fixed = any(convert.__class__ is LiteralConverter for convert in converters)
-        self.otherwise: ReplayEdge | None = None
+        self.next_edge: ReplayEdge | None = None
 
     def of(self, scalars: Sequence[Any]) -> ReplayEdge | None:
         """This edge or one after it that is for the numbers ``scalars``."""
@@ -112,7 +112,7 @@ class ReplayEdge:
                 edge.inputs(scalars)
                 return edge
             except LiteralMismatch:
-                edge = edge.otherwise
+                edge = edge.next_edge
             except (OverflowError, ValueError, TypeError):
                 return edge
         return edge
@@ -123,22 +123,22 @@ class ReplayEdge:
         Of the edges for certain numbers :data:`MAX_FIXED` are kept.
         """
         last, count = self, 1
-        while last.fixed and last.otherwise is not None:
-            last, count = last.otherwise, count + 1
+        while last.fixed and last.next_edge is not None:
+            last, count = last.next_edge, count + 1
         if edge.fixed:
             if count >= MAX_FIXED:
                 return self
-            edge.otherwise = self
+            edge.next_edge = self
             return edge
         if last.fixed:
-            last.otherwise = edge
+            last.next_edge = edge
         return self
 
     def without(self, end: State) -> ReplayEdge | None:
         """The first of the edges of one call without those that lead to ``end``."""
-        if self.otherwise is not None:
-            self.otherwise = self.otherwise.without(end)
-        return self.otherwise if self.end is end else self
+        if self.next_edge is not None:
+            self.next_edge = self.next_edge.without(end)
+        return self.next_edge if self.end is end else self
 
     def inputs(self, scalars: Sequence[Any]) -> tuple[Any, ...]:
         """The inputs that a call with ``scalars`` adds. Raises OtherNumber if the edge is for others."""
@@ -205,20 +205,20 @@ def open_trace_for(trace: Any, args: Sequence[Any]) -> PendingTrace | None:
     Returns None if JAX's configuration is another one than that under which it was opened.
     """
     pending: PendingTrace | None = trace.pending
-    if pending is None or pending.tip is None:
+    if pending is None or pending.open_state is None:
         with trace.lock:
             pending = trace.open()
-    if pending.epoch != jc.config_changes.count and not pending.same_context():
-        if pending.tip is not pending.root:
+    if pending.config_epoch != jc.config_changes.count and not pending.is_config_unchanged():
+        if pending.open_state is not pending.root:
             return None
         with trace.lock:  # nothing is recorded yet, so that it may begin under another configuration
             pending = trace.open()
-        if not pending.same_context():
+        if not pending.is_config_unchanged():
             return None
     if jc.has_several_devices():
         with trace.lock:
-            pending = trace.home(args)
-        if pending.epoch != jc.config_changes.count and not pending.same_context():
+            pending = trace.trace_for_devices(args)
+        if pending.config_epoch != jc.config_changes.count and not pending.is_config_unchanged():
             return None
     return pending
 
@@ -251,7 +251,7 @@ def find_edge(
     for word, arg in kwargs.items():
         parts.append((word, _part(pending, arg, None)))
     key = tuple(parts)
-    tip = pending.tip
+    tip = pending.open_state
     edge = tip.edges.get(key) if tip is not None else NOT_REPLAYABLE
     if edge is not None and edge.fixed:
         edge = edge.of(scalars or ())
@@ -295,17 +295,17 @@ def append_replayed(
     else:
         first._code = trace.origin_of(frame)
         first._edge = edge.end
-    if pending.tip is not tip:
+    if pending.open_state is not tip:
         return None  # a finalizer recorded an operation, or another thread sealed the trace
     if inputs:
         pending.inputs[tip.inputs :] = inputs
-    pending.tip = edge.end
+    pending.open_state = edge.end
     if edge.container is None:
         pending.append(first)
     else:
         pending.records.extend(tensors)
     if edge.fills:
-        trace.recalled_to_full(pending)
+        trace.examine_after_replay(pending)
     return first if edge.container is None else edge.container(tensors)
 
 
@@ -368,7 +368,7 @@ def _input(pending: PendingTrace, arg: Any) -> int:
     slot = pending.slots_of.get(id(value))
     if slot is None:
         with pending.trace.lock:
-            if pending.tip is None:
+            if pending.open_state is None:
                 raise NotReplayable
             if value.__class__ is LazyTensor:
                 if value._pending is None or value._pending.needs(pending):
@@ -402,17 +402,17 @@ def _record_edge(
 ) -> Any:
     """Makes the call through JAX and remembers the recorded steps, and then cuts a trace that it fills."""
     trace, count = pending.trace, len(pending.records)
-    outer, trace.learning = trace.learning, True
+    outer, trace.records_edge = trace.records_edge, True
     try:
         result = call(*args, **kwargs)
         with trace.lock:  # another thread may run and close the trace
-            end = pending.tip
+            end = pending.open_state
             if end is not None:  # else it was run or sealed during the call: learned another time
                 _remember(tip, key, _edge(pending, tip, end, count, result, args, scalars))
     finally:
-        trace.learning = outer
+        trace.records_edge = outer
         if not outer:
-            trace.cut_full(sys._getframe(1))
+            trace.cut_filled(sys._getframe(1))
     return result
 
 
@@ -463,7 +463,7 @@ def _edge(
     first = pending.records[count]
     callee = first._code.callee if isinstance(first._code, Origin) else first._edge.callee
     results = [(t._slot, t.aval) for t in tensors]
-    full = pending.trace.full
+    full = pending.trace.filled_at
     if full is not None and full[1].state is not end:
         return None  # it is cut within the call
     return ReplayEdge(end, results, container, values, converters, callee, fills=full is not None)

@@ -72,10 +72,10 @@ class CachedJitCall:
         offered = self.params["donated_invars"]
         if donates_alias(operands, offered):
             return None
-        results = trace.repeat(self.operation, operands, frame, self.params)
+        results = trace.record_known(self.operation, operands, frame, self.params)
         if results is None:
             return None
-        trace.give_away(operands, offered, results)
+        trace.note_donation(operands, offered, results)
         return ReplayedProgram(self._program, self._program.out_tree.unflatten(results))
 
 
@@ -199,9 +199,9 @@ def _infer_substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
         if trace.__class__ is not LazyTrace:
             return plain(function, info, args, kwargs)
         frame = sys._getframe(1)
-        if trace.gift is not None and trace.gift.call == id(frame):
-            trace.gift = None  # an earlier call's, in a frame that is gone
-        if frame.f_code is not jc.cache_miss_code or trace.recorded_on is not None:
+        if trace.donation is not None and trace.donation.call == id(frame):
+            trace.donation = None  # an earlier call's, in a frame that is gone
+        if frame.f_code is not jc.cache_miss_code or trace.default_devices is not None:
             return plain(function, info, args, kwargs)
         return _infer(trace, plain, function, info, args, kwargs, frame)
 
@@ -248,7 +248,9 @@ def _run_substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
 def _rebuild_substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
     def finish(profiler: Any) -> Any:
         answer = plain(profiler)
-        thread_trace().hand_over(sys._getframe(1))  # whose operation it was, inside of a transformation too
+        thread_trace().delete_donated(
+            sys._getframe(1)
+        )  # whose operation it was, inside of a transformation too
         return answer
 
     return finish

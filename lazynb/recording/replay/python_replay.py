@@ -30,7 +30,7 @@ def replaying_operator(name: str, plain: Callable[..., Any], depth: int = 1) -> 
 
     def operator(self: LazyTensor, other: Any) -> Any:
         pending = self._pending
-        if pending is not None and (tip := pending.tip) is not None:
+        if pending is not None and (tip := pending.open_state) is not None:
             cls = other.__class__
             if cls is LazyTensor and other._pending is pending:
                 part = other._slot
@@ -38,10 +38,10 @@ def replaying_operator(name: str, plain: Callable[..., Any], depth: int = 1) -> 
                 part = pending.slots_of.get(id(other))
                 if part is None or other.is_deleted():
                     part = pending.array(other, True)
-                    tip = pending.tip or tip  # the array may have become an input just now
+                    tip = pending.open_state or tip  # the array may have become an input just now
             elif cls is LazyTensor:
                 part = pending.array(other._value, other._trace is not pending.trace)
-                tip = pending.tip or tip
+                tip = pending.open_state or tip
             else:
                 part = kinds.get(cls)
             edge = tip.edges.get((name, self._slot, part)) if part is not None else None
@@ -49,7 +49,7 @@ def replaying_operator(name: str, plain: Callable[..., Any], depth: int = 1) -> 
                 edge is not None
                 and edge.plain
                 and ambient.value is pending.trace
-                and (pending.epoch == changes.count or pending.same_context())
+                and (pending.config_epoch == changes.count or pending.is_config_unchanged())
             ):
                 inputs = None
                 if edge.convert is not None:
@@ -81,10 +81,10 @@ def replaying_operator(name: str, plain: Callable[..., Any], depth: int = 1) -> 
                     tensor._edge = edge.end
                     tensor._code = trace.origin_of(frame)
                 append = pending.append
-                if pending.tip is tip:
+                if pending.open_state is tip:
                     if inputs is not None:
                         pending.inputs[tip.inputs :] = inputs
-                    pending.tip = edge.end
+                    pending.open_state = edge.end
                     append(tensor)
                     return tensor
         trace = ambient.value
@@ -126,8 +126,8 @@ def replaying_function(
         if (
             not kwargs
             and pending is not None
-            and pending.tip is not None
-            and (pending.epoch == changes.count or pending.same_context())
+            and pending.open_state is not None
+            and (pending.config_epoch == changes.count or pending.is_config_unchanged())
         ):
             # The most common types of arguments, without a call of ``recall``, which knows all types.
             parts: list[Any] = [name]
@@ -151,7 +151,7 @@ def replaying_function(
                     break
                 parts.append(part)
             else:
-                tip = pending.tip
+                tip = pending.open_state
                 if (
                     tip is not None
                     and (edge := tip.edges.get(tuple(parts))) is not None

@@ -65,13 +65,13 @@ class _TransposedProgram:
         """The cotangents that are not zero, recorded on ``trace`` as those of ``jaxpr``, which has the
         content of the linear program."""
         tracebacks = [jc.traceback_of(eqn) for eqn in jaxpr.eqns]
-        trace.backward = ForwardTracebacks(
+        trace.forward_tracebacks = ForwardTracebacks(
             [tracebacks[number] if number is not None else None for number in self._made_of]
         )
         try:
             return self.known.values(trace, operands)
         finally:
-            trace.backward = None
+            trace.forward_tracebacks = None
 
 
 def _substitute(plain: Callable[..., Any]) -> Callable[..., Any]:

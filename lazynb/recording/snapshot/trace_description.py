@@ -224,7 +224,7 @@ class SnapshotBuilder:
         )
         self._made[summary.key, state.first] = OperationNodes({(): node.id})
         self._append(node)
-        self._give(summary, state, [(node.id, number) for number in range(len(state.avals))])
+        self._bind_results(summary, state, [(node.id, number) for number in range(len(state.avals))])
 
     def _open(
         self,
@@ -241,10 +241,10 @@ class SnapshotBuilder:
           written: its parameters, as traced on the lines that are to be shown.
         """
         opening = NestedNodeBuilder(self._add_inner, self._call_ids, self._places)
-        step = Step((), operation.primitive, operation.nameless.params, written)
+        step = Step((), operation.primitive, operation.canonical.params, written)
         values = opening.open(step, [Value(operand) for operand in operands], state.avals, around)
         self._made[summary.key, state.first] = opening.made
-        self._give(summary, state, [value.result for value in values if value.result is not None])
+        self._bind_results(summary, state, [value.result for value in values if value.result is not None])
 
     def _add_inner(
         self, step: Step, avals: Sequence[Any], read: Sequence[Result], around: EquationContext
@@ -285,7 +285,7 @@ class SnapshotBuilder:
             result_names=((),) * len(avals),
         )
 
-    def _give(self, summary: TraceSummary, state: State, results: Sequence[Result]) -> None:
+    def _bind_results(self, summary: TraceSummary, state: State, results: Sequence[Result]) -> None:
         """Notes that ``results`` are those of the step ``state``, with the user's names of them."""
         for slot, (node, number) in enumerate(results, state.first):
             self._where[summary.key, slot] = node, number

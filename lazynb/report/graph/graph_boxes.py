@@ -70,7 +70,7 @@ def _build(snapshot: Snapshot, limit: int | None, expand: bool) -> GraphView:
         regions=_regions(boxes),
         counts=counts,
         nodes=nodes,
-        hidden=counts.operations - len(ops),
+        dead_left_out=counts.operations - len(ops),
     )
 
 

@@ -80,8 +80,8 @@ def _table(view: GraphView, rows: int) -> str:
     notes = []
     if total > listed:
         notes.append(f"{plural(total - listed, 'operation')} more not listed.")
-    if view.hidden:
-        notes.append(f"{plural(view.hidden, 'dead operation')} left out: nothing in reach needs them.")
+    if view.dead_left_out:
+        notes.append(f"{plural(view.dead_left_out, 'dead operation')} left out: nothing in reach needs them.")
     note = _text(" ".join(notes))
     return fill_template(
         "table", heading=plural(total, "operation"), style=_TABLE, rows="\n".join(out), note=note

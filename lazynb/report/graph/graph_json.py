@@ -171,7 +171,7 @@ def to_json(
             "version": VERSION,
             "title": title,
             "counts": asdict(view.counts),
-            "hidden": view.hidden,
+            "hidden": view.dead_left_out,
             "outlook": {"text": outlook.text, **asdict(outlook)} if outlook is not None else None,
             "boxes": [_box(box) for box in view.boxes],
             "edges": [_edge(edge) for edge in view.edges],

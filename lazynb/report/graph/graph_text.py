@@ -45,8 +45,8 @@ def to_text(view: GraphView, *, rows: int = 30, outlook: str = "") -> str:
     lines += _aligned(_without_repeats(table))
     if len(view.boxes) > rows:
         lines.append(f"  ... {len(view.boxes) - rows:,} more")
-    if view.hidden:
-        lines.append(f"  ({plural(view.hidden, 'dead operation')} not shown)")
+    if view.dead_left_out:
+        lines.append(f"  ({plural(view.dead_left_out, 'dead operation')} not shown)")
     return "\n".join(lines)
 
 
@@ -293,5 +293,3 @@ def _font(text: str, font: Font, color: str) -> str:
     words = escape(escape_invisible(text)) or " "
     words = f"<b>{words}</b>" if font.bold else words
     return f'<font face="{family}" point-size="{font.size}" color="{color}">{words}</font>'
-
-

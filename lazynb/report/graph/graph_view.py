@@ -129,7 +129,7 @@ class GraphView:
     regions: tuple[LineRegion, ...]
     counts: Counts
     nodes: tuple[Node, ...]
-    hidden: int = 0  # dead operations left out
+    dead_left_out: int = 0  # dead operations left out
 
 
 # ---- How the boxes of a compiled drawing look: their colours and chips ------------------------------------

@@ -121,10 +121,10 @@ class Graph:
 
     def __str__(self) -> str:
         heading = f"{escape_invisible(self.title)}\n" if self.title else ""
-        return heading + to_text(self.view(limit=DISPLAYED_BOXES), outlook=self._ahead)
+        return heading + to_text(self.view(limit=DISPLAYED_BOXES), outlook=self._read_cost_text)
 
     @property
-    def _ahead(self) -> str:
+    def _read_cost_text(self) -> str:
         if self.outlook is None:
             return ""
         return f"{self.outlook.text} {self.hint}".rstrip()
@@ -140,7 +140,7 @@ class Graph:
         forms: dict[str, Callable[[], Any]] = {
             "text/plain": self.__repr__,
             "text/html": lambda: to_html(
-                self.view(limit=DISPLAYED_BOXES), heading=self.title, outlook=self._ahead
+                self.view(limit=DISPLAYED_BOXES), heading=self.title, outlook=self._read_cost_text
             ),
             MIME_TYPE: lambda: {
                 **to_json(

@@ -73,7 +73,7 @@ def _instruction(
     trace = index.traces[number]
     # A name says nothing about another module: XLA gives it away again.
     if module is trace.module:
-        nodes, cluster = trace.nodes_behind(instruction), index.home(number, instruction.name)
+        nodes, cluster = trace.nodes_of_instruction(instruction), index.home(number, instruction.name)
     else:
         nodes, cluster = _nodes_before_passes(index, number, instruction, at_first), None
     yield {

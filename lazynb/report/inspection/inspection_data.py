@@ -80,24 +80,24 @@ def inspection(
         full = not live
     snapshot, notes = compilation.snapshot, Notes(begun)
     index = Index(compilation, notes)
-    sources = notes.attempt("Source lines are missing", lambda: Sources(snapshot.nodes), Sources(()))
-    fates = notes.attempt("Fates are missing", lambda: _fates(index, snapshot, notes), [])
+    sources = notes.value_or_note("Source lines are missing", lambda: Sources(snapshot.nodes), Sources(()))
+    fates = notes.value_or_note("Fates are missing", lambda: _fates(index, snapshot, notes), [])
     boundaries = parts.boundaries(index, notes)
     formed: dict[tuple[int, str], list[str]] = {}
     if full:
-        formed = notes.attempt(
+        formed = notes.value_or_note(
             "The passes that formed a cluster are missing", lambda: _passes_by_cluster(index), formed
         )
     programs = [
         _program(index, number, runs, notes, live, full, sources)
         for number, runs in enumerate(compilation.runs)
     ]
-    earlier = notes.attempt(
+    earlier = notes.value_or_note(
         "What earlier cells left is missing", lambda: earlier_cells(compilation.earlier), []
     )
-    said = notes.attempt("Collectives are missing", lambda: compilation.collectives, _NONE)
-    lying = notes.attempt("Shardings are missing", lambda: compilation.shardings, _NONE)
-    ways, tiles = notes.attempt("Drawings of shardings are missing", lambda: layouts(lying), ([], []))
+    said = notes.value_or_note("Collectives are missing", lambda: compilation.collectives, _NONE)
+    lying = notes.value_or_note("Shardings are missing", lambda: compilation.shardings, _NONE)
+    ways, tiles = notes.value_or_note("Drawings of shardings are missing", lambda: layouts(lying), ([], []))
     if cache is None:
         cache = cache_info()
     if breaks is None:
@@ -117,41 +117,41 @@ def inspection(
         "apart": earlier_cells_text(earlier),
         "sources": sources.data,
         "nodes": nodes_of(snapshot, sources),
-        "groups": notes.attempt("The groups of the graph are missing", lambda: groups_of(snapshot), []),
+        "groups": notes.value_or_note("The groups of the graph are missing", lambda: groups_of(snapshot), []),
         "fates": fates,
         "coverage": _coverage(index, fates, snapshot, notes),
         "programs": programs,
-        "clusters": notes.attempt(
+        "clusters": notes.value_or_note(
             "Clusters are missing",
             lambda: parts.clusters(index, snapshot, sources, boundaries, formed, notes),
             [],
         ),
         "boundaries": boundaries,
-        "findings": notes.attempt(
+        "findings": notes.value_or_note(
             "Findings are missing", lambda: findings(compilation, index, boundaries), []
         ),
-        "collectives": notes.attempt(
+        "collectives": notes.value_or_note(
             "Collectives are missing", lambda: table(said, "collective", lambda one: one.nodes), EMPTY
         ),
-        "shardings": notes.attempt(
+        "shardings": notes.value_or_note(
             "Shardings are missing", lambda: table(lying, "value", lambda one: [one.node]), EMPTY
         ),
         "layouts": ways,
         "tiles": tiles,
-        "reshardings": notes.attempt(
+        "reshardings": notes.value_or_note(
             "Where shardings change is missing", lambda: reshardings(lying, said), []
         ),
         "machine": None,
         "cache": _table(cache, "executable", notes, sources),
         "breaks": _table(breaks, "trace break", notes, sources),
-        "timelines": notes.attempt(
+        "timelines": notes.value_or_note(
             "The timelines are missing", lambda: _timelines(breaks, sources, compilation.cell), NO_TIMELINES
         ),
         "notes": notes,
         "reading": False,
     }
     if not live:
-        notes.attempt("The code of the kernels is missing", lambda: _add_code(index, data, notes), None)
+        notes.value_or_note("The code of the kernels is missing", lambda: _add_code(index, data, notes), None)
     _note_missing_parts(index, data, notes)
     if per_device := inspection_phrases.per_device(data):
         notes.say(per_device)
@@ -185,8 +185,8 @@ def jit_counterpart(
     if found is not None:
         data = inspection(found, ran=False, live=live, full=full, breaks=breaks, cache=cache)
     return {
-        "own": notes.attempt("", lambda: kernels_and_bytes(compilation), ""),
-        "figures": notes.attempt("", lambda: kernels_and_bytes(found), "") if found is not None else "",
+        "own": notes.value_or_note("", lambda: kernels_and_bytes(compilation), ""),
+        "figures": notes.value_or_note("", lambda: kernels_and_bytes(found), "") if found is not None else "",
         "why": counterpart.why,
         "inspection": data,
     }
@@ -194,7 +194,7 @@ def jit_counterpart(
 
 def _table(records: Records[Any], noun: str, notes: Notes, sources: Sources) -> Table:
     make = partial(table, records, noun, placed=sources.placed)
-    return notes.attempt(f"The list of {noun}s is missing", make, EMPTY)  # type: ignore[no-any-return]
+    return notes.value_or_note(f"The list of {noun}s is missing", make, EMPTY)  # type: ignore[no-any-return]
 
 
 def _timelines(breaks: Records[Any], sources: Sources, cell: int | None) -> Timelines:
@@ -210,7 +210,9 @@ def _fates(index: Index, snapshot: Snapshot, notes: Notes) -> list[FateData]:
     """Exactly one for each operation."""
     known: dict[int, tuple[int, Fate]] = {}
     for number, trace in enumerate(index.traces):
-        own = notes.attempt("Fates are missing", partial(getattr, trace, "fates"), _unexplained_fates(trace))
+        own = notes.value_or_note(
+            "Fates are missing", partial(getattr, trace, "fates"), _unexplained_fates(trace)
+        )
         known.update((node, (number, fate)) for node, fate in own.items())
     fates = []
     for node in snapshot.nodes:
@@ -241,7 +243,7 @@ def _coverage(index: Index, fates: Sequence[FateData], snapshot: Snapshot, notes
     operations = snapshot.operations()
     inferred = 0
     for trace in index.traces:
-        own = notes.attempt("Fates are missing", partial(getattr, trace, "fates"), {})
+        own = notes.value_or_note("Fates are missing", partial(getattr, trace, "fates"), {})
         inferred += sum(not fate.followed and fate.kind != "lost" for fate in own.values())
     followed = sum(fate["kind"] != "lost" for fate in fates) - inferred
     return {
@@ -287,23 +289,23 @@ def _program(
         "operations": trace.operations,
         "cache": trace.cache_event,
         "compile_seconds": trace.compile_seconds,
-        "backend": notes.attempt("The backend's name is missing", lambda: _backend(trace), ""),
+        "backend": notes.value_or_note("The backend's name is missing", lambda: _backend(trace), ""),
         "devices": device_count(trace),
         "runs": runs,
         "hlo": {
-            "before": notes.attempt("HLO before the passes is missing", before, hlo_data.NO_STAGE),
-            "after": notes.attempt("Optimised HLO is missing", after, hlo_data.NO_STAGE),
-            "passes": notes.attempt("XLA's passes are missing", passes, []),
-            "kernels": notes.attempt(
+            "before": notes.value_or_note("HLO before the passes is missing", before, hlo_data.NO_STAGE),
+            "after": notes.value_or_note("Optimised HLO is missing", after, hlo_data.NO_STAGE),
+            "passes": notes.value_or_note("XLA's passes are missing", passes, []),
+            "kernels": notes.value_or_note(
                 "The kernels after each pass are missing", lambda: trace.kernel_counts or [], []
             ),
-            "formation": notes.attempt("How the kernels came about is missing", formed, None),
+            "formation": notes.value_or_note("How the kernels came about is missing", formed, None),
         },
-        "memory": notes.attempt("Memory is missing", lambda: parts.memory_data(index, number), None),
-        "total": notes.attempt(
+        "memory": notes.value_or_note("Memory is missing", lambda: parts.memory_data(index, number), None),
+        "total": notes.value_or_note(
             "The cost of all kernels is missing", lambda: parts.total_data(index, number), None
         ),
-        "times": notes.attempt("What compiling took is missing", times, None),
+        "times": notes.value_or_note("What compiling took is missing", times, None),
     }
 
 

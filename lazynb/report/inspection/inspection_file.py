@@ -246,7 +246,7 @@ def dump_passes(compilation: Compilation) -> None:
     there is no place to write to they stay unknown."""
     for trace in compilation.traces:
         with contextlib.suppress(DumpUnavailable):
-            trace.write_down()
+            trace.ensure_dump()
 
 
 def entry_to_json(entry: Entry) -> dict[str, Any]:

@@ -68,14 +68,14 @@ class Notes(list[str]):
 
     def __init__(self, begun: Callable[[str], None] = lambda part: None):
         super().__init__()
-        self._begun = begun
+        self._on_part = begun
 
-    def attempt(self, what: str, make: Callable[[], Any], otherwise: Any) -> Any:
+    def value_or_note(self, what: str, make: Callable[[], Any], otherwise: Any) -> Any:
         """What ``make`` gives, or ``otherwise`` and a note if it fails.
 
         A part that fails must not blank the rest.
         """
-        self._begun(what)
+        self._on_part(what)
         try:
             return make()
         except Exception as error:
@@ -107,7 +107,7 @@ class Index:
         self.snapshot = compilation.snapshot
         self.clusters: list[tuple[int, Cluster]] = []
         for number, trace in enumerate(self.traces):
-            clusters: Sequence[Cluster] = notes.attempt(
+            clusters: Sequence[Cluster] = notes.value_or_note(
                 "Clusters are missing", partial(getattr, trace, "clusters"), []
             )
             self.clusters += [(number, cluster) for cluster in clusters]
@@ -124,7 +124,7 @@ class Index:
         """By id of a cluster, the nodes that it computes, or a part of them, as their fates say."""
         members: list[list[int]] = [[] for _ in self.clusters]
         for number, trace in enumerate(self.traces):
-            fates = notes.attempt("Fates are missing", partial(getattr, trace, "fates"), {})
+            fates = notes.value_or_note("Fates are missing", partial(getattr, trace, "fates"), {})
             for node in sorted(fates):
                 for id_ in self.ids(number, fates[node].clusters):
                     members[id_].append(node)

@@ -118,7 +118,7 @@ _CLUSTERS_BESIDE_LINE = 6
 def _of_each_trace(index: Index, name: str, notes: Notes) -> list[dict[str, Any]]:
     """By program, its attribute ``name``, which is by cluster; a note if it cannot be had."""
     note = f"{name.capitalize()} are missing"
-    return [notes.attempt(note, partial(getattr, trace, name), {}) for trace in index.traces]
+    return [notes.value_or_note(note, partial(getattr, trace, name), {}) for trace in index.traces]
 
 
 def _main_place(snapshot: Snapshot, nodes: Sequence[int]) -> Place | None:
@@ -226,7 +226,7 @@ def _duplicated(index: Index) -> list[set[int]]:
 def _value(index: Index, snapshot: Snapshot, number: int, value: xla_clusters.Value) -> Value:
     source = index.id(number, value.source)
     node, name = None, value.source
-    inputs = index.traces[number].inputs_behind(value.source) if source is None else []
+    inputs = index.traces[number].inputs_of_parameter(value.source) if source is None else []
     if len(inputs) == 1:
         node = inputs[0]
     for known in input_names([snapshot.nodes[input_] for input_ in inputs])[:1]:
@@ -238,7 +238,7 @@ def boundaries(index: Index, notes: Notes) -> list[Boundary]:
     """All boundaries, numbered."""
     numbered: list[Boundary] = []
     for number, trace in enumerate(index.traces):
-        for edge in notes.attempt("Boundaries are missing", partial(getattr, trace, "boundaries"), []):
+        for edge in notes.value_or_note("Boundaries are missing", partial(getattr, trace, "boundaries"), []):
             data = boundary(index, number, edge, len(numbered))
             if data is not None:
                 numbered.append(data)
@@ -319,7 +319,7 @@ def _buffer(index: Index, number: int, buffer: Buffer) -> dict[str, Any]:
         "variables": list(buffer.variables),
         "space": memory_space_of(buffer.space).name,
         "padding": buffer.padding,
-        "nodes": trace.nodes_behind(instruction) if instruction is not None else [],
+        "nodes": trace.nodes_of_instruction(instruction) if instruction is not None else [],
         "cluster": index.home(number, buffer.instruction),
     }
 

@@ -28,7 +28,7 @@ class DeferredInterrupts:
         self.holder: Any = None
         self._before: Any = None
 
-    def hold(self, holder: object) -> None:
+    def defer(self, holder: object) -> None:
         """Notes interrupts until ``holder`` releases them; nothing if they are held, or in another thread."""
         if self.holder is not None or threading.current_thread() is not threading.main_thread():
             return
@@ -59,7 +59,7 @@ class DeferredInterrupts:
         try:
             yield
         finally:
-            self.hold(holder)
+            self.defer(holder)
 
     def take(self) -> bool:
         """Whether an interrupt was noted, which the caller raises."""

@@ -159,7 +159,7 @@ class AgreedConstants:
         """Takes the constants of a sealed trace as inputs on which the hosts agreed."""
         end = self._ends.get(pending.state)
         if end is not None:
-            pending.turn(end)
+            pending.replace_end(end)
 
     def take(self, pending: PendingTrace, trie: Trie, numbers: frozenset[int]) -> None:
         """Takes the constants at the steps ``numbers`` of a sealed trace as inputs, now and later."""
@@ -167,10 +167,10 @@ class AgreedConstants:
         end = path[0].parent
         assert end is not None
         for step in path:
-            end = trie.same(end, step, _key(step, numbers), step.operands)
+            end = trie.step_like(end, step, _key(step, numbers), step.operands)
         self._ends[before] = end
-        trie.keep(before)  # it runs no more, so nothing else would: each run would agree on it anew
-        pending.turn(end)
+        trie.keep_path(before)  # it runs no more, so nothing else would: each run would agree on it anew
+        pending.replace_end(end)
 
 
 def _key(step: State, numbers: frozenset[int] | None) -> Any:

@@ -73,7 +73,7 @@ def agree(
     Raises:
       HostsError: they do not agree.
     """
-    interrupts.hold(request.pending)  # until it is launched
+    interrupts.defer(request.pending)  # until it is launched
     program, part = _program(request, binding, executables)
     made = binding is not None
     try:
@@ -257,7 +257,7 @@ def agree_on_call(primitive: Any, values: Sequence[Any], params: dict[str, Any])
         step = f"{name}{_types(avals)} at {line}"
         return Proposal(text, text, (), (), 1, "at once", line), lambda: Recorded([text], [step])
 
-    interrupts.hold(group)
+    interrupts.defer(group)
     try:
         with _noted(spot):
             group.agree(program, described)

@@ -158,7 +158,7 @@ def kernel_costs(
     parsed = hlo.parse(module) if isinstance(module, str) else module
     extract, times = _KernelModules(parsed, analysis), executions(parsed, names)
     kernels = {name: parsed.by_name[name] for name in names}
-    extract.analyse([kernel for kernel in kernels.values() if not _is_transfer(kernel)])
+    extract.request_figures([kernel for kernel in kernels.values() if not _is_transfer(kernel)])
     return {name: _kernel_cost(extract, kernel, times[name]) for name, kernel in kernels.items()}
 
 
@@ -330,7 +330,7 @@ class _KernelModules:
         self._bodies: dict[str, str] = {}
         self._figures: dict[str, jc.Figures] = {}
 
-    def analyse(self, kernels: Sequence[hlo.Instruction]) -> None:
+    def request_figures(self, kernels: Sequence[hlo.Instruction]) -> None:
         """Asks for the figures of all that :meth:`figures` will be asked about, at once."""
         parts = [operand_utilization(self.module, kernel) for kernel in kernels]
         inner = [self.module.by_name[name] for part in parts if part is not None for name in part.shares]

@@ -183,7 +183,7 @@ class _KernelEvent:
       op: the HLO instruction.
       program: name of the HLO module, and a number that tells programs apart.
       line: thread or stream.
-      noticed: by which thread its end was noted, since when in this task, and when.
+      end_note: by which thread its end was noted, since when in this task, and when.
     """
 
     op: str
@@ -191,7 +191,7 @@ class _KernelEvent:
     line: int
     start: float
     end: float
-    noticed: tuple[int, float, float] | None = None
+    end_note: tuple[int, float, float] | None = None
 
 
 def _events(data: bytes) -> Iterator[_KernelEvent]:
@@ -247,7 +247,7 @@ def _attach_end_notes(
             starts = tasks.get(line, [])
             earlier = bisect.bisect(starts, at)
             since = starts[earlier - 1] if earlier else 0.0
-            kernels[link].noticed = line, since, at
+            kernels[link].end_note = line, since, at
 
 
 def _nested_instructions(module: hlo.Module | None) -> Callable[[str], frozenset[str]]:
@@ -277,7 +277,7 @@ def _run_times(events: list[_KernelEvent], inside: Callable[[str], frozenset[str
         starts[event.line].append(event.start)
     control = [event for event in events if inside(event.op) or _holds_another(event, starts[event.line])]
     outer = {id(event) for event in control}
-    if any(event.noticed for event in events):
+    if any(event.end_note for event in events):
         _fill_missing_ends(events, outer)
     for event in events:
         if id(event) not in outer:
@@ -302,15 +302,15 @@ def _fill_missing_ends(events: Sequence[_KernelEvent], control: set[int]) -> Non
     again: dict[str, float] = {}
     for event in reversed(events):
         is_control = id(event) in control
-        if event.noticed is not None:
-            line, since, at = event.noticed
+        if event.end_note is not None:
+            line, since, at = event.end_note
         elif is_control:
             line, since, at = _NO_THREAD, 0.0, last
         else:
             line, since, at = _NO_THREAD, 0.0, max(event.end, following)
         if is_control:
             at = min(at, again.get(event.op, at))
-        event.noticed = line, since, at
+        event.end_note = line, since, at
         again[event.op] = following = event.start
 
 
@@ -326,25 +326,25 @@ def _holds_another(event: _KernelEvent, starts: list[float]) -> bool:
 def _finished_at_return(event: _KernelEvent) -> bool:
     """Whether all was done when the call returned. If another thread finished it, the call may also have
     returned too late."""
-    return event.noticed is None or (event.noticed[0] == event.line and event.noticed[2] <= event.end)
+    return event.end_note is None or (event.end_note[0] == event.line and event.end_note[2] <= event.end)
 
 
 def _kernel_end(event: _KernelEvent, starts: dict[int, list[float]]) -> float:
-    if event.noticed is None or _finished_at_return(event):
+    if event.end_note is None or _finished_at_return(event):
         return event.end
-    line, since, at = event.noticed
+    line, since, at = event.end_note
     following = bisect.bisect_right(starts[line], max(event.start, since))
     return min([at, *starts[line][following : following + 1]])
 
 
 def _control_end(event: _KernelEvent, events: list[_KernelEvent], inner: frozenset[str]) -> float:
     """When a loop ended: with the last kernel in it, where that is known, else when its end was noted."""
-    if event.noticed is None or _finished_at_return(event):
+    if event.end_note is None or _finished_at_return(event):
         return event.end
     first = bisect.bisect_left(events, event.start, key=lambda other: other.start)
-    last = bisect.bisect_right(events, event.noticed[2], key=lambda other: other.start)
+    last = bisect.bisect_right(events, event.end_note[2], key=lambda other: other.start)
     ends = [other.end for other in events[first:last] if other.op in inner and other.program == event.program]
-    return max(ends, default=event.noticed[2])
+    return max(ends, default=event.end_note[2])
 
 
 def _programs(runs: Sequence[_Times]) -> Iterator[ProgramTimes]:

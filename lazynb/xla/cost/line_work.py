@@ -58,7 +58,7 @@ def line_work(trace: CompiledProgram, nodes: Mapping[int, Place]) -> list[LineWo
     after: Counter[Place] = Counter()
     for instruction in trace.module or ():
         if instruction.opcode != "parameter":
-            after.update(_lines_of_nodes(trace.nodes_behind(instruction), mine))
+            after.update(_lines_of_nodes(trace.nodes_of_instruction(instruction), mine))
     kernels = _Kernels(trace, mine, times)
     recorded = Counter(mine.values())
     seconds = _seconds_by_line(times, before, kernels.shares, recorded)

@@ -79,14 +79,14 @@ class Timeline:
         """By run, the executions of the program that has most of the instructions ``ops``: copies of donated
         inputs are programs too."""
         seen: dict[tuple[str, int], set[str]] = {}
-        for one in self._all():
+        for one in self._all_executions():
             seen.setdefault(one.program, set()).add(one.op)
         if not seen:
             return [[] for _ in self.runs]
         own = max(seen, key=lambda program: len(seen[program].intersection(ops)))
         return [[one for one in run if one.program == own and one.op in ops] for run in self.runs]
 
-    def _all(self) -> Iterable[Execution]:
+    def _all_executions(self) -> Iterable[Execution]:
         for run in self.runs:
             yield from run
 

@@ -92,13 +92,13 @@ class _HloReader:
         for instruction in computation.instructions.values():
             if instruction.opcode == "parameter":
                 continue
-            self._enter(instruction)
+            self._read_called(instruction)
             if self._is_operation(instruction):
                 self._operation(instruction)
             else:
-                self._pass(instruction)
+                self._forward_value(instruction)
 
-    def _enter(self, instruction: Instruction) -> None:
+    def _read_called(self, instruction: Instruction) -> None:
         """Goes through what an instruction runs, with what it is given."""
         for number, name in enumerate(instruction.calls):
             computation = self._module.computations[name]
@@ -110,7 +110,7 @@ class _HloReader:
             elif instruction.opcode == "while":
                 given = given[:1]
             for parameter, operand in zip(computation.parameters, given, strict=False):
-                self._same(parameter.name, operand)
+                self._alias_value(parameter.name, operand)
             for parameter in computation.parameters:
                 self._values.setdefault(parameter.name, ())
             self._computation(computation)
@@ -119,15 +119,15 @@ class _HloReader:
         opcode = instruction.opcode
         if opcode in FREE or opcode in _WRAPPING or opcode == "call":
             return False
-        if opcode == "broadcast" and not self._read_by(instruction):
+        if opcode == "broadcast" and not self._references_read(instruction):
             return False
         return bool(instruction.scope) or not self._named
 
-    def _read_by(self, instruction: Instruction) -> list[Reference]:
+    def _references_read(self, instruction: Instruction) -> list[Reference]:
         return [each for operand in instruction.operands for each in self._values.get(operand, ())]
 
     def _operation(self, instruction: Instruction) -> None:
-        operands = self._read_by(instruction)
+        operands = self._references_read(instruction)
         if instruction.opcode in CONTROL:
             for name in instruction.calls:
                 operands += self._values.get(self._module.computations[name].root.name, ())
@@ -158,7 +158,7 @@ class _HloReader:
                 self._names[instruction.name] = f"n{number}/{instruction.opcode}"
                 waiting.extend(instruction.operands)
 
-    def _pass(self, instruction: Instruction) -> None:
+    def _forward_value(self, instruction: Instruction) -> None:
         """The value of what is no operation: that of what it arranges, or of what it calls."""
         name = instruction.name
         if instruction.opcode == "tuple":
@@ -172,13 +172,13 @@ class _HloReader:
             else:
                 self._values[name] = self._values.get(instruction.operands[0], ())
         elif instruction.calls and not self._module.is_applied(instruction.calls[0]):
-            self._same(name, self._module.computations[instruction.calls[0]].root.name)
+            self._alias_value(name, self._module.computations[instruction.calls[0]].root.name)
         else:
-            self._values[name] = tuple(self._read_by(instruction))
+            self._values[name] = tuple(self._references_read(instruction))
             if len(instruction.operands) == 1 and instruction.operands[0] in self._pieces:
                 self._pieces[name] = self._pieces[instruction.operands[0]]
 
-    def _same(self, name: str, other: str) -> None:
+    def _alias_value(self, name: str, other: str) -> None:
         self._values[name] = self._values.get(other, ())
         if other in self._pieces:
             self._pieces[name] = self._pieces[other]

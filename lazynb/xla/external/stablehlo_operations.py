@@ -59,7 +59,7 @@ def _copy_shared_functions(module: jc.StableHlo) -> None:
             if function is None:
                 continue
             if _symbol(function) in used and count < _MAX_OPERATIONS_COPIED:
-                function = module.own_copy(operation)
+                function = module.specialized_callee(operation)
             if _symbol(function) not in used:
                 used.add(_symbol(function))
                 waiting.append(function)
@@ -192,7 +192,7 @@ class _StableHloReader:
         function = self._module.called(operation)
         location = str(operation.location)
         path = path_of(location)
-        self._module.unname(operation)  # XLA puts it before the names of what is called
+        self._module.clear_location(operation)  # XLA puts it before the names of what is called
         name = _symbol(function)
         if name not in self._returned:
             self._calls += 1
@@ -201,12 +201,12 @@ class _StableHloReader:
             inner = CallContext(tuple(_full_name_stack(around.path, path)), called, self._calls, place)
             block = function.regions[0].blocks[0]
             for argument, value in zip(block.arguments, operation.operands, strict=True):
-                self._pass(argument, value)
+                self._forward_value(argument, value)
             self._returned[name] = list(self._block(block, inner))
         for result, value in zip(operation.results, self._returned[name], strict=True):
-            self._pass(result, value)
+            self._forward_value(result, value)
 
-    def _pass(self, to: Any, value: Any) -> None:
+    def _forward_value(self, to: Any, value: Any) -> None:
         """``to`` is the same value."""
         self._values[to] = self._values.get(value, ())
         if value in self._constants:
@@ -218,7 +218,7 @@ class _StableHloReader:
         for region in operation.regions:
             for block in region.blocks:
                 for argument, value in zip(block.arguments, operation.operands, strict=False):
-                    self._pass(argument, value)
+                    self._forward_value(argument, value)
                 returned += self._block(block, around)
         self._operation(operation, around, returned)
 

@@ -37,10 +37,10 @@ class EliminationTracker:
 
     def fate(self, mark: Mark) -> Fate:
         """What became of an operation of which no instruction that does work bears the mark at the end."""
-        if self._arrived(mark):
+        if self._is_in_optimised_module(mark):
             return self._cluster_index.fate(mark)
         if not self._history.opcodes.get(mark):
-            return self._lowered_away(mark)
+            return self._fate_without_hlo(mark)
         clusters = tuple(self._cluster_index.clusters(mark))
         fate = self._followed(mark)
         if not self._needs_input(mark) and (fate.kind != "cancelled" or fate.by in ("", _FOLDING)):
@@ -58,7 +58,7 @@ class EliminationTracker:
             fate = dataclasses.replace(self._cluster_index.fate(mark), followed=False, text=text)
         return fate
 
-    def _arrived(self, mark: Mark) -> bool:
+    def _is_in_optimised_module(self, mark: Mark) -> bool:
         """Whether what does the operation's work is in the optimised module."""
         instructions = self._cluster_index.instructions(mark)
         if self._needs_input(mark):  # its mark may be on constants of what became of others
@@ -66,20 +66,20 @@ class EliminationTracker:
             instructions = [one for one in instructions if not is_constant(one)]
         if any(instruction.opcode not in DATA_ARRANGING for instruction in instructions):
             return True
-        if self._hard(mark):
+        if self._computing_opcodes(mark):
             return False
         return any(instruction.opcode != "constant" for instruction in instructions)
 
-    def _hard(self, mark: Mark) -> set[str]:
+    def _computing_opcodes(self, mark: Mark) -> set[str]:
         """The opcodes that do the operation's work; none if it only arranges values."""
         return self._history.opcodes.get(mark, set()) - DATA_ARRANGING - {"call"}
 
-    def _lowered_away(self, mark: Mark) -> Fate:
+    def _fate_without_hlo(self, mark: Mark) -> Fate:
         """The fate of an operation that no instruction in the first module bears the mark of.
 
         StableHLO's constants, and what only spreads them, become HLO without their scopes.
         """
-        if mark in self._unentered and not any(map(self._hard, self._graph.before(mark))):
+        if mark in self._unentered and not any(map(self._computing_opcodes, self._graph.before(mark))):
             text = "folded to a constant: no input of the program is in it"
             return Fate("folded", text, INFERRED, followed=False)
         text = "simplified away before XLA's first pass: no HLO instruction was made of it"
@@ -100,7 +100,7 @@ class EliminationTracker:
         if mark in self._graph.constants:
             return False
         module = self._history.module(0)
-        waiting = list(self._history.at_first.get(mark, ()))
+        waiting = list(self._history.first_instructions.get(mark, ()))
         seen: set[str] = set()
         while waiting:
             instruction = module.by_name[waiting.pop()]
@@ -125,7 +125,7 @@ class EliminationTracker:
         """The fate of work that pass ``index`` removed, if XLA put it at another place, under the mark of an
         operation that never was such work. That operation reads this one, or is read by it, with none of them
         between. Returns None if there is no such place."""
-        for since, work in ((index, names), (0, self._work(0, mark))):
+        for since, work in ((index, names), (0, self._marked_work(0, mark))):
             moved = pass_history.moved_instructions(self._history, since, index, work)
             clusters = self._places(mark, moved)
             if clusters:
@@ -138,25 +138,25 @@ class EliminationTracker:
     def _places(self, mark: Mark, names: set[str]) -> dict[str, None]:
         """The clusters of those of ``names`` that may do the work of an operation."""
         clusters: dict[str, None] = {}
-        for opcode in sorted(self._hard(mark)):
+        for opcode in sorted(self._computing_opcodes(mark)):
             places: dict[Mark, list[str]] = {}
-            for other, instruction, cluster in self._unexplained.get(opcode, ()):
-                if instruction.name in names and self._may_be(instruction, mark):
+            for other, instruction, cluster in self._unattributed_instructions.get(opcode, ()):
+                if instruction.name in names and self._arguments_allow(instruction, mark):
                     places.setdefault(other, []).append(cluster)
             for other in [mark] if mark in places else self._graph.nearest(list(places), mark):
                 clusters.update(dict.fromkeys(places[other]))
         return clusters
 
-    def _may_be(self, instruction: Instruction, mark: Mark) -> bool:
+    def _arguments_allow(self, instruction: Instruction, mark: Mark) -> bool:
         """Whether an instruction may do the work of an operation: nothing else enters it, but where it moves
         elements: XLA moves them later."""
         entering = self._cluster_index.dataflow.arguments[instruction.name]
-        if self._graph.enters(entering, mark):
+        if self._graph.has_all_arguments(entering, mark):
             return True
         return instruction.opcode in _MOVING and not self._graph.arguments.get(mark, 0) & ~entering
 
     @cached_property
-    def _unexplained(self) -> dict[str, list[tuple[Mark, Instruction, str]]]:
+    def _unattributed_instructions(self) -> dict[str, list[tuple[Mark, Instruction, str]]]:
         """By opcode, an operation, an instruction of it and its cluster, where the operation was none such at
         first; if nothing says whose it is, the operations of what it reads and is read by."""
         module = self._history.last
@@ -167,11 +167,11 @@ class EliminationTracker:
                 continue
             if not self._is_explained(instruction):
                 lineage = self._history.lineage
-                for mark in lineage.get(instruction.name) or self._beside(instruction):
+                for mark in lineage.get(instruction.name) or self._neighbour_operations(instruction):
                     places.setdefault(instruction.opcode, []).append((mark, instruction, cluster))
         return places
 
-    def _beside(self, instruction: Instruction) -> set[Mark]:
+    def _neighbour_operations(self, instruction: Instruction) -> set[Mark]:
         """The operations of what an instruction reads and is read by."""
         computation = self._history.last.computations[instruction.computation]
         beside = [*instruction.operands, *(user.name for user in computation.users[instruction.name])]
@@ -194,22 +194,22 @@ class EliminationTracker:
     # ---- pass by pass --------------------------------------------------------------------------------------
 
     def _followed(self, mark: Mark) -> Fate:
-        indices = [index for index in range(len(self._history)) if self._work(index, mark)]
+        indices = [index for index in range(len(self._history)) if self._marked_work(index, mark)]
         if not indices:
-            return self._vanished(mark, 0, set(self._history.at_first[mark]))
-        return self._vanished(mark, indices[-1], self._work(indices[-1], mark))
+            return self._fate_after_pass(mark, 0, set(self._history.first_instructions[mark]))
+        return self._fate_after_pass(mark, indices[-1], self._marked_work(indices[-1], mark))
 
-    def _work(self, index: int, mark: Mark) -> set[str]:
+    def _marked_work(self, index: int, mark: Mark) -> set[str]:
         """What bears the mark and does work; all that bears it if the operation never did any. What a
         reduction does with each pair of elements is part of the reduction."""
         module = self._history.module(index)
         marked = [module.by_name[name] for name in self._history.marked(index, mark)]
-        if self._hard(mark):
+        if self._computing_opcodes(mark):
             marked = [one for one in marked if one.opcode not in DATA_ARRANGING]
         standing = [one for one in marked if not module.is_applied(one.computation)]
         return {one.name for one in standing}
 
-    def _vanished(self, mark: Mark, index: int, names: set[str]) -> Fate:
+    def _fate_after_pass(self, mark: Mark, index: int, names: set[str]) -> Fate:
         """The fate of what ``names`` were. Module ``index`` has them, and the next has them no longer under
         their mark."""
         while index < len(self._history.passes):
@@ -221,7 +221,7 @@ class EliminationTracker:
                 moved = self._moved(mark, index, names) if outcome.kind == "cancelled" else None
                 return moved or outcome
             names, index = outcome, index + 1
-        return self._unmarked(mark, names)
+        return self._fate_of_unmarked(mark, names)
 
     def _outcome(self, index: int, names: set[str]) -> Fate | set[str]:
         """What one pass did: a fate, or the unmarked instructions that stand for the operation now."""
@@ -230,7 +230,7 @@ class EliminationTracker:
         ends = [name for name in sorted(names) if not _is_read_by(before, name, names)]
         same = {other for name in ends for other in match.same.get(name, ())}
         if same:
-            return _without_mark(after, same) or self._joined(index, ends, same)
+            return _without_mark(after, same) or self._merge_fate(index, ends, same)
         kept = _without_mark(after, names & after.by_name.keys())
         if kept:
             return kept
@@ -239,7 +239,7 @@ class EliminationTracker:
             return self._replaced(before, after, taken, self._history.passes[index].name)
         return set()
 
-    def _joined(self, index: int, ends: Sequence[str], same: set[str]) -> Fate:
+    def _merge_fate(self, index: int, ends: Sequence[str], same: set[str]) -> Fate:
         """The fate if another operation's instruction is read in its place: an equal one, or one that does
         the work of both."""
         by = self._history.passes[index].name
@@ -268,7 +268,7 @@ class EliminationTracker:
             return _combined_fate(marks[0], by)
         return set(names)
 
-    def _unmarked(self, mark: Mark, names: set[str]) -> Fate:
+    def _fate_of_unmarked(self, mark: Mark, names: set[str]) -> Fate:
         """The fate of what arrived in the optimised module under no mark; what bears the mark there and
         serves others is none of it."""
         last = self._history.last

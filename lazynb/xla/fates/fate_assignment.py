@@ -48,9 +48,9 @@ def fates(
     """
     marks = list(marks)
     cluster_index = ClusterIndex(module, clusters, graph)
-    if all(map(cluster_index.certain, marks)) and not cluster_index.unattributed:
+    if all(map(cluster_index.is_fate_known, marks)) and not cluster_index.has_unmarked_work:
         return {mark: cluster_index.fate(mark) for mark in marks}
-    history = written.history_to(module) if written is not None else None
+    history = written.history_ending_in(module) if written is not None else None
     if history is None:
         arguments = graph.arguments if graph is not None else {}
         absent = written is None
@@ -77,7 +77,7 @@ def _fates_by_passes(
 ) -> dict[Mark, Fate]:
     """The fates by the passes; what was merged is worked out first, for it says whom an instruction
     serves."""
-    unentered = graph.unentered() if graph is not None else frozenset()
+    unentered = graph.without_arguments() if graph is not None else frozenset()
     if graph is not None:
         graph = dataclasses.replace(graph, arguments=_arguments(history, graph))
     index = ClusterIndex(module, clusters, graph, history.lineage)
@@ -110,7 +110,7 @@ def _arguments(history: PassHistory, graph: OperationGraph) -> dict[Mark, int]:
     """
     entering = InstructionFlow(history.module(0)).arguments
     arguments = {}
-    for mark, names in history.at_first.items():
+    for mark, names in history.first_instructions.items():
         enter = reduce(or_, [entering.get(name, 0) for name in names], 0)
         arguments[mark] = enter & graph.arguments.get(mark, enter) if len(mark) > 1 else enter
     return arguments
@@ -139,7 +139,7 @@ def _reconcile_kernel_counts(assigned: dict[Mark, Fate], clusters: Sequence[Clus
 
 
 def _fate_by_mark(index: ClusterIndex, mark: Mark) -> Fate | None:
-    return index.fate(mark) if index.certain(mark) else None
+    return index.fate(mark) if index.is_fate_known(mark) else None
 
 
 def _with_merge_note(fate: Fate, others: int) -> Fate:
@@ -151,9 +151,9 @@ def _with_merge_note(fate: Fate, others: int) -> Fate:
 def _fate_without_passes(cluster_index: ClusterIndex, mark: Mark, entered: bool, absent: bool) -> Fate:
     """The fate if no pass can be looked at: what is there under its mark, if it can be trusted. Where
     arguments enter an operation (``entered``), constants that bear its mark are not all that it was."""
-    if cluster_index.certain(mark):
+    if cluster_index.is_fate_known(mark):
         return cluster_index.fate(mark)
-    if mark in cluster_index.marked and not cluster_index.unattributed:
+    if mark in cluster_index.marked and not cluster_index.has_unmarked_work:
         fate = cluster_index.fate(mark)
         if fate.kind != "folded" or not entered:
             return fate

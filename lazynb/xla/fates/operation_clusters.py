@@ -47,7 +47,7 @@ class InstructionAttribution:
         self._dataflow = InstructionFlow(module)
 
     @cached_property
-    def _gone(self) -> set[Mark]:
+    def _absent_operations(self) -> set[Mark]:
         """The operations of which there is no instruction."""
         there = {mark for marks in self._marks.values() for mark in marks}
         there.update(mark for several in self._equal.values() for mark in several)
@@ -59,10 +59,10 @@ class InstructionAttribution:
         return {mark[:end] for mark in self._graph.operands for end in range(1, len(mark), 2)}
 
     @cached_property
-    def served(self) -> Marks:
+    def operations(self) -> Marks:
         """By instruction, the operations that it serves."""
         served: dict[str, frozenset[Mark]] = {}
-        for instruction in self._dataflow.backwards():
+        for instruction in self._dataflow.reverse_execution_order():
             served[instruction.name] = self._served(instruction, served)
         return served
 
@@ -70,19 +70,21 @@ class InstructionAttribution:
         candidates = self._candidates(instruction)
         if not candidates:
             return _NONE
-        own = [mark for mark in candidates if self._may_be(instruction, mark)]
+        own = [mark for mark in candidates if self._arguments_allow(instruction, mark)]
         if not own:
-            return self._foreign(instruction, candidates, served, ()) or frozenset(candidates)
-        strict = [mark for mark in own if self._confirmed(instruction, mark, served, self._gone)]
-        loose = strict or [mark for mark in own if self._confirmed(instruction, mark, served, None)]
-        joined = loose or [mark for mark in own if self._joined(instruction, mark, served)]
+            return self._operations_of_readers(instruction, candidates, served, ()) or frozenset(candidates)
+        strict = [
+            mark for mark in own if self._reaches_reader(instruction, mark, served, self._absent_operations)
+        ]
+        loose = strict or [mark for mark in own if self._reaches_reader(instruction, mark, served, None)]
+        joined = loose or [mark for mark in own if self._reaches_sibling(instruction, mark, served)]
         if joined and not loose:
             return frozenset(joined)
-        found = frozenset(loose) | self._foreign(instruction, own, served, own)
+        found = frozenset(loose) | self._operations_of_readers(instruction, own, served, own)
         # What nobody reads is there for what it does, as a call of Python.
-        return found or self._foreign(instruction, own, served, ()) or frozenset(own)
+        return found or self._operations_of_readers(instruction, own, served, ()) or frozenset(own)
 
-    def _may_be(self, instruction: Instruction, mark: Mark) -> bool:
+    def _arguments_allow(self, instruction: Instruction, mark: Mark) -> bool:
         """Whether an instruction may be a part of an operation: if arguments of the program enter it, some of
         those enter the operation. A call around operations is none."""
         if mark not in self._graph.operands and mark in self._calls:
@@ -97,7 +99,7 @@ class InstructionAttribution:
             candidates += [other for other in self._equal.get(mark, ()) if other not in candidates]
         return candidates
 
-    def _confirmed(
+    def _reaches_reader(
         self, instruction: Instruction, mark: Mark, served: Marks, gone: Container[Mark] | None
     ) -> bool:
         """Whether the value goes on to what serves the operation ``mark``, or one that reads it: at once, or
@@ -106,24 +108,26 @@ class InstructionAttribution:
         Between them may stand what serves operations that it reads: XLA exchanges two, as a transpose and
         what it is of.
         """
-        for reader, serves in self._onward(instruction, mark, served):
+        for reader, serves in self._downstream_readers(instruction, mark, served):
             if isinstance(reader, int):
                 serves = self._of_result(reader)
-            if mark in serves or any(self._graph.follows(other, mark, gone) for other in serves):
+            if mark in serves or any(self._graph.depends_on(other, mark, gone) for other in serves):
                 return True
         return False
 
-    def _joined(self, instruction: Instruction, mark: Mark, served: Marks) -> bool:
+    def _reaches_sibling(self, instruction: Instruction, mark: Mark, served: Marks) -> bool:
         """Whether the value goes on to what serves an operation beside ``mark``, and what read both is gone:
         XLA does it there. What was added to a scatter into zeros is what it scatters into."""
-        beside = {other for _, serves in self._onward(instruction, mark, served) for other in serves}
+        beside = {
+            other for _, serves in self._downstream_readers(instruction, mark, served) for other in serves
+        }
         return any(
-            self._graph.follows(one, mark, self._gone)
-            and any(self._graph.follows(one, other, self._gone) for other in beside)
-            for one in self._gone
+            self._graph.depends_on(one, mark, self._absent_operations)
+            and any(self._graph.depends_on(one, other, self._absent_operations) for other in beside)
+            for one in self._absent_operations
         )
 
-    def _onward(
+    def _downstream_readers(
         self, instruction: Instruction, mark: Mark, served: Marks
     ) -> Iterator[tuple[Reader, frozenset[Mark]]]:
         """What reads the value, with whom it serves; past what serves none, or only operations that ``mark``
@@ -137,7 +141,7 @@ class InstructionAttribution:
                     seen.add(reader.name)
                     serves = served.get(reader.name, _NONE)
                     yield reader, serves
-                    if all(other == mark or self._graph.follows(mark, other) for other in serves):
+                    if all(other == mark or self._graph.depends_on(mark, other) for other in serves):
                         waiting.append(reader)
 
     def _of_result(self, number: int) -> frozenset[Mark]:
@@ -145,14 +149,14 @@ class InstructionAttribution:
         mark = results[number] if number < len(results) else None
         return _NONE if mark is None else frozenset({mark})
 
-    def _foreign(
+    def _operations_of_readers(
         self, instruction: Instruction, marks: Sequence[Mark], served: Marks, own: Sequence[Mark]
     ) -> frozenset[Mark]:
         """The operations of readers that have nothing to do with ``own``: a part of two was the same, or
         somebody else's mark is on it."""
         found: set[Mark] = set()
         for mark in marks:
-            for reader, serves in self._onward(instruction, mark, served):
+            for reader, serves in self._downstream_readers(instruction, mark, served):
                 if not own and serves.issubset(marks):
                     serves = _NONE
                 found |= self._of_result(reader) if isinstance(reader, int) and not own else serves
@@ -178,7 +182,7 @@ class ClusterIndex:
     Attributes:
       marked: by mark, the instructions that bear it and serve its operation.
       dataflow: of the module.
-      unattributed: whether instructions that do work bear no mark, and nothing tells what they were made
+      has_unmarked_work: whether instructions that do work bear no mark, and nothing tells what they were made
         from.
     """
 
@@ -196,8 +200,8 @@ class ClusterIndex:
         self._roots = {cluster.root for cluster in clusters}
         self.dataflow = InstructionFlow(module)
         self._graph = graph
-        self.unattributed = False
-        self._attribute(graph, lineage or {}, equal or {})
+        self.has_unmarked_work = False
+        self._attribute_instructions(graph, lineage or {}, equal or {})
         merged = {mark for several in (equal or {}).values() for mark in several}
         self._members: dict[str, set[Mark]] = {}
         for mark in filter(self._is_known, (self.marked.keys() | self._inferred.keys()) - merged):
@@ -208,19 +212,19 @@ class ClusterIndex:
         """Whether a mark is an operation's, and not that of a call around some."""
         return self._graph is None or mark in self._graph.operands
 
-    def _attribute(
+    def _attribute_instructions(
         self, graph: OperationGraph | None, lineage: Marks, equal: Mapping[Mark, Sequence[Mark]]
     ) -> None:
         """Finds the operations that every instruction serves."""
         made_from = self._made_from(lineage)
         served: Marks = made_from
         if graph is not None:
-            served = InstructionAttribution(self._module, made_from, graph, equal).served
+            served = InstructionAttribution(self._module, made_from, graph, equal).operations
         marked: dict[str, frozenset[Mark]] = {}
         inferred: dict[str, frozenset[Mark]] = {}
         for name, own in made_from.items():
             instruction = self._module.by_name[name]
-            serves = served[name] if self._claims(instruction) else own
+            serves = served[name] if self._counts_for_cluster(instruction) else own
             borne = frozenset() if instruction.mark is None else frozenset({instruction.mark})
             marked[name], inferred[name] = serves & borne, serves - borne
         self.marked = instructions_by_mark(marked)
@@ -230,7 +234,7 @@ class ClusterIndex:
         """The operations that each instruction that runs was made from: by its mark, else by its lineage."""
         made_from: dict[str, frozenset[Mark]] = {}
         for instruction in self._module:
-            if self._module.is_applied(instruction.computation) or self._is_told_inside(instruction):
+            if self._module.is_applied(instruction.computation) or self._has_marks_inside(instruction):
                 continue
             name = instruction.name
             if instruction.mark is not None:
@@ -238,10 +242,10 @@ class ClusterIndex:
             elif computes(instruction):
                 made_from[name] = lineage.get(name, frozenset())
                 if not made_from[name] and name in self._cluster_of:
-                    self.unattributed = True
+                    self.has_unmarked_work = True
         return made_from
 
-    def _is_told_inside(self, instruction: Instruction) -> bool:
+    def _has_marks_inside(self, instruction: Instruction) -> bool:
         """Whether it is a fusion, or the start of a computation that runs beside others, with marks inside:
         its own mark is that of one of them."""
         if instruction.opcode not in WRAPPER_OPCODES:
@@ -249,7 +253,7 @@ class ClusterIndex:
         inside = nested_instructions(self._module, instruction)
         return any(one.mark is not None and one.opcode not in _NAMING for one in inside)
 
-    def _claims(self, instruction: Instruction) -> bool:
+    def _counts_for_cluster(self, instruction: Instruction) -> bool:
         """Whether a cluster may be its operation's for it: not for a constant, wherever it is spread, unless
         that is what the cluster writes."""
         if instruction.opcode in _NAMING:
@@ -263,12 +267,12 @@ class ClusterIndex:
 
     def clusters(self, mark: Mark) -> list[str]:
         """The clusters that hold a part of an operation; those that do its work come first."""
-        instructions = list(filter(self._claims, self.instructions(mark)))
+        instructions = list(filter(self._counts_for_cluster, self.instructions(mark)))
         working = filter(computes, instructions)
-        clusters = dict.fromkeys(map(self._holder, [*working, *instructions]))
+        clusters = dict.fromkeys(map(self._containing_cluster, [*working, *instructions]))
         return [cluster for cluster in clusters if cluster is not None]
 
-    def _holder(self, instruction: Instruction) -> str | None:
+    def _containing_cluster(self, instruction: Instruction) -> str | None:
         """The cluster that an instruction stands in, or the loop or branch whose values it arranges."""
         if instruction.name in self._cluster_of:
             return self._cluster_of[instruction.name]
@@ -281,7 +285,7 @@ class ClusterIndex:
         """The cluster that an instruction stands in."""
         return self._cluster_of.get(name)
 
-    def certain(self, mark: Mark) -> bool:
+    def is_fate_known(self, mark: Mark) -> bool:
         """Whether its mark alone says what became of it: instructions that do work bear it, on more than
         constants."""
         names = [name for name in self.marked.get(mark, ()) if name in self._cluster_of]
@@ -296,8 +300,8 @@ class ClusterIndex:
             return self._unattributed_fate(instructions)
         clusters = [self._clusters[name] for name in names]
         marked = map(self._module.by_name.__getitem__, self.marked.get(mark, ()))
-        certain = set(map(self._holder, filter(self._claims, marked)))
-        working = self._working(clusters, instructions)
+        certain = set(map(self._containing_cluster, filter(self._counts_for_cluster, marked)))
+        working = self._computing_clusters(clusters, instructions)
         kind = self._kind(working)
         followed = certain.issuperset(names)
         return Fate(kind, _fate_text(kind, working, clusters), clusters=names, followed=followed)
@@ -313,7 +317,9 @@ class ClusterIndex:
             return Fate("cancelled", "no work: another view of the same bytes (bitcast)")
         return Fate("cancelled", f"no work: it only arranges values ({', '.join(sorted(opcodes))})")
 
-    def _working(self, clusters: Sequence[Cluster], instructions: Sequence[Instruction]) -> Sequence[Cluster]:
+    def _computing_clusters(
+        self, clusters: Sequence[Cluster], instructions: Sequence[Instruction]
+    ) -> Sequence[Cluster]:
         """Those of ``clusters`` that do the work of ``instructions``; all, if none does."""
         names = {self._cluster_of.get(instruction.name) for instruction in filter(computes, instructions)}
         return [cluster for cluster in _kernels(clusters) if cluster.name in names] or clusters

@@ -261,7 +261,7 @@ class UnknownBackendRules(BackendRules):
 
     def code_of(self, edge: ClusterEdge) -> str:
         """``loop-carry`` where HLO itself has the boundary, else ``unknown``."""
-        return "loop-carry" if edge.is_carried else self.unknown
+        return "loop-carry" if edge.crosses_control_flow else self.unknown
 
     def candidates(self, edge: ClusterEdge) -> list[str]:
         """What may keep two clusters apart on any backend, and can be taken away to see whether it does."""
@@ -274,7 +274,7 @@ class UnknownBackendRules(BackendRules):
 
     def meaning(self, edge: ClusterEdge, words: str) -> str:
         """The compiler's words are not interpreted."""
-        return "loop-carry" if edge.is_carried else "other"
+        return "loop-carry" if edge.crosses_control_flow else "other"
 
     def label(self, code: str, words: str | None) -> str:
         """``not known`` where no reason is given."""
@@ -305,7 +305,7 @@ class GpuRules(UnknownBackendRules):
 
     def code_of(self, edge: ClusterEdge) -> str:
         """A library's call at one end, as HLO has it; else that the record is silent."""
-        if edge.is_carried:
+        if edge.crosses_control_flow:
             return "loop-carry"
         if edge.producer.opcode == "custom-call":
             return "library-producer"
@@ -319,7 +319,7 @@ class GpuRules(UnknownBackendRules):
 
     def meaning(self, edge: ClusterEdge, words: str) -> str:
         """``slower-fused`` where they are the cost model's."""
-        if edge.is_carried:
+        if edge.crosses_control_flow:
             return "loop-carry"
         return "slower-fused" if words.startswith("fused ") else "all-or-none"
 
@@ -348,7 +348,7 @@ class TpuRules(UnknownBackendRules):
             return "asynchronous"
         if any(end.kind == "transfer" for end in ends):
             return "transfer"
-        if any(end.opcode == "copy" for end in ends) and not edge.is_carried:
+        if any(end.opcode == "copy" for end in ends) and not edge.crosses_control_flow:
             return "layout"
         return super().code_of(edge)
 

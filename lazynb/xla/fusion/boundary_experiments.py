@@ -131,12 +131,12 @@ def _compiled(subject: ExperimentSubject, text: str) -> str:
 _ALONE = "Compiled again with nothing but these two and what leads from the one to the other"
 _REASON_OF_RESULT = {
     IsolationResult.PAIR: ("pair", "the boundary stays."),
-    IsolationResult.READERS: (
+    IsolationResult.SHARED: (
         "shared",
         "the boundary is gone. With the others that read the array: it stays.",
     ),
     IsolationResult.HELD: ("kept-alive", "the boundary is gone. With the array as a result: it stays."),
-    IsolationResult.AROUND: ("around", "the boundary is gone."),
+    IsolationResult.FUSED: ("around", "the boundary is gone."),
 }
 
 

@@ -37,16 +37,16 @@ class OperationScopes:
         """The scopes of the operations that an instruction is a part of. What only arranges values is a part
         of its own and of those that it arranges them for."""
         if instruction.name not in self._known:
-            way = list(self._follow(instruction))
+            way = list(self._until_scoped(instruction))
             scopes = frozenset(each.scope for each in way if each.mark is not None)
             self._known[instruction.name] = scopes or frozenset(map(_scope_or_opcode, way))
         return self._known[instruction.name]
 
-    def of_all(self, instructions: Iterable[Instruction]) -> set[str]:
+    def scopes_of_all(self, instructions: Iterable[Instruction]) -> set[str]:
         """The same of several."""
         return {scope for instruction in instructions for scope in self.of(instruction)}
 
-    def _follow(self, instruction: Instruction) -> Iterator[Instruction]:
+    def _until_scoped(self, instruction: Instruction) -> Iterator[Instruction]:
         """The instructions on the ways from one to the first that have a scope."""
         waiting, seen = [instruction], {instruction.name}
         while waiting:
@@ -95,7 +95,7 @@ class ValueIndex:
 
     def keys(self, value: Instruction) -> set[ValueKey]:
         """By what a value is known: the keys of the instruction and of what it only moves."""
-        chain = list(self.chain(value))
+        chain = list(self.copy_chain(value))
         marked = [one for one in chain if one.mark is not None]
         return {self._key(one) for one in marked or chain}
 
@@ -107,10 +107,10 @@ class ValueIndex:
             keys = {key._replace(opcode="") for key in keys}
             found = self.with_keys(keys)
         twins = other.with_keys(keys)
-        if len({other._identity(twin, twins) for twin in twins}) < 2:
+        if len({other._argument_signature(twin, twins) for twin in twins}) < 2:
             return found
-        wanted = {other._identity(one, twins) for one in other.chain(value) if one in twins}
-        return [one for one in found if self._identity(one, found) in wanted]
+        wanted = {other._argument_signature(one, twins) for one in other.copy_chain(value) if one in twins}
+        return [one for one in found if self._argument_signature(one, found) in wanted]
 
     def with_keys(self, keys: set[ValueKey]) -> list[Instruction]:
         """The instructions that one of ``keys`` fits."""
@@ -129,7 +129,7 @@ class ValueIndex:
             return frozenset({instruction.scope})
         return self._work.of(instruction)
 
-    def chain(self, value: Instruction) -> Iterator[Instruction]:
+    def copy_chain(self, value: Instruction) -> Iterator[Instruction]:
         """``value``, and behind it what it moves or converts for the same operation, or for none."""
         yield value
         while value.opcode in _MOVING and len(value.operands) == 1:
@@ -141,16 +141,18 @@ class ValueIndex:
             value = source
             yield value
 
-    def _identity(self, value: Instruction, twins: Sequence[Instruction]) -> tuple[frozenset[str], int]:
+    def _argument_signature(
+        self, value: Instruction, twins: Sequence[Instruction]
+    ) -> tuple[frozenset[str], int]:
         """The arguments that are in a value, and how many of ``twins`` stand behind each other up to it."""
         module = self._flow.module
         ancestors = [module.by_name[name] for name in self._flow.ancestors(value)]
         arguments = frozenset(
             one.scope for one in ancestors if one.opcode == "parameter" and one.computation == module.entry
         )
-        return arguments, self._depth(value, twins)
+        return arguments, self._longest_chain(value, twins)
 
-    def _depth(self, value: Instruction, twins: Sequence[Instruction]) -> int:
+    def _longest_chain(self, value: Instruction, twins: Sequence[Instruction]) -> int:
         """The length of the longest sequence of ``twins`` that ends in ``value``, each in the next."""
         behind = {twin.name: self._flow.ancestors(twin) for twin in [*twins, value]}
         depths: dict[str, int] = {}
@@ -183,14 +185,14 @@ def _outcome(edge: ClusterEdge, before: ModuleView, after: ModuleView, array: Ar
     own = [reader for reader in readers if before.flow.kernel(reader) == edge.consumer.name]
     others = [reader for reader in readers if reader not in own]
     same = after.values.alike(before.values, before.outputs[array])
-    if not same or not before.work.of_all(own) & after.work.known:
+    if not same or not before.work.scopes_of_all(own) & after.work.known:
         return BoundaryOutcome.UNCLEAR
     readers_after = after.readers(same)
     if not others:
         return BoundaryOutcome.STAYS if readers_after else BoundaryOutcome.GONE
     doubt = readers_after
     for sides in (
-        _ReaderSides(before.work.of_all(own), before.work.of_all(others), after.work.of),
+        _ReaderSides(before.work.scopes_of_all(own), before.work.scopes_of_all(others), after.work.of),
         _ReaderSides(before.within(own), before.within(others), lambda reader: after.within([reader])),
     ):
         judged = [(reader, sides.is_own(reader)) for reader in doubt]
@@ -261,6 +263,6 @@ class ModuleView:
         """What reads the arrays that kernels write of a value that ``same`` compute."""
         readers: dict[str, Instruction] = {}
         for array, value in self.outputs.items():
-            if any(one in same for one in self.values.chain(value)):
+            if any(one in same for one in self.values.copy_chain(value)):
                 readers.update((reader.name, reader) for reader in self.flow.readers(array))
         return list(readers.values())

@@ -64,7 +64,7 @@ class ClusterEdge:
         return [value for value in self.consumer.inputs if value.source == self.producer.name]
 
     @property
-    def is_carried(self) -> bool:
+    def crosses_control_flow(self) -> bool:
         """Whether one end is a loop, a branch or a call."""
         return self.producer.opcode in CONTROL or self.consumer.opcode in CONTROL
 
@@ -161,7 +161,7 @@ class ScalarInputs:
         or writes anything else."""
         if any(element_count(value.shape) != 1 for value in edge.producer.outputs):
             return ""
-        read = self._read(edge.producer)
+        read = self._scalars_read(edge.producer)
         if not read:
             return ""
         found = list(dict.fromkeys(map(self._text, read)))
@@ -173,7 +173,7 @@ class ScalarInputs:
             said, were = "these numbers are inputs", "were they constants"
         return f"{said}: {listed}; {were}, XLA could compute `{edge.source.opcode}` while it compiles"
 
-    def _read(self, cluster: Cluster) -> list[int]:
+    def _scalars_read(self, cluster: Cluster) -> list[int]:
         """The numbers of which alone ``cluster`` is computed, by their nodes; empty if it reads anything
         else."""
         found: dict[int, None] = {}

@@ -127,13 +127,13 @@ class CpuFusionPass:
     def verdict(self, producer: int, consumer: Consumer) -> str | None:
         """Why XLA does not fuse ``producer`` into ``consumer``, in its own words; empty if it would, None if
         it never asks."""
-        if not self._asks(producer, consumer):
+        if not self._is_considered(producer, consumer):
             return None
         return next(self.refusals(producer, consumer), ALLOWED)
 
     def refusals(self, producer: int, consumer: Consumer) -> Iterator[str]:
         """All that speaks against the two, in the order in which XLA looks; it stops at the first."""
-        if not self._asks(producer, consumer):
+        if not self._is_considered(producer, consumer):
             return
         if producer in self.unfusible:
             yield DUPLICATED
@@ -143,7 +143,7 @@ class CpuFusionPass:
         """The first of the pair alone (``CpuInstructionFusion::ShouldFuse``)."""
         return next(self._refusals(producer, consumer), ALLOWED)
 
-    def _asks(self, producer: int, consumer: Consumer) -> bool:
+    def _is_considered(self, producer: int, consumer: Consumer) -> bool:
         """Whether XLA's fusion pass looks at the two."""
         node, root = self._nodes(producer, consumer)
         if not fusible(node.instruction):
@@ -179,7 +179,7 @@ class CpuFusionPass:
 
     def _costs(self, node: PrefusionNode, consumer: Consumer) -> Iterator[str]:
         """What speaks against the pair though it could be fused."""
-        if self._is_expensive(node) and node.number in self._reused(consumer):
+        if self._is_expensive(node) and node.number in self._reused_operands(consumer):
             yield UNPROFITABLE
         if node.number == self.graph.root:
             yield ROOT
@@ -187,12 +187,12 @@ class CpuFusionPass:
             yield EXPENSIVE
         if words := InPlaceCheck(self.graph, node, consumer.nodes, consumer.fused).refusal():
             yield words
-        if consumer.fused and (words := self._growth(node, consumer)):
+        if consumer.fused and (words := self._growth_refusal(node, consumer)):
             yield words
         if not consumer.fused and node.opcode == "constant":
             yield LONE_CONSTANT
 
-    def _growth(self, node: PrefusionNode, consumer: Consumer) -> str:
+    def _growth_refusal(self, node: PrefusionNode, consumer: Consumer) -> str:
         """What speaks against making a fusion larger."""
         reductions = [number for number in consumer.nodes if self.graph.nodes[number].opcode == "reduce"]
         if node.opcode == "reduce" and len(reductions) > MAX_REDUCTIONS:
@@ -240,7 +240,7 @@ class CpuFusionPass:
             return False
         return any(self.graph.nodes[user].holders - {consumer.name} for user in node.users)
 
-    def _reused(self, consumer: Consumer) -> set[int]:
+    def _reused_operands(self, consumer: Consumer) -> set[int]:
         """Of which nodes ``consumer`` reads an element more than once."""
         if consumer.inside not in self._reused_by:
             self._reused_by[consumer.inside] = self._find_reused(consumer)
@@ -313,11 +313,11 @@ class CpuFusionPass:
         waiting = [consumer]
         while waiting:
             number = waiting[-1]
-            below = self._on_the_way(producer, number)
+            below = self._operands_on_path(producer, number)
             if (producer, number) in self._paths:
                 waiting.pop()
                 continue
-            if not self._takes_all(below, number):
+            if not self._can_fuse_all(below, number):
                 self._paths[producer, number] = False
                 waiting.pop()
                 continue
@@ -330,19 +330,19 @@ class CpuFusionPass:
             waiting.pop()
         return self._paths[producer, consumer]
 
-    def _on_the_way(self, producer: int, number: int) -> list[int]:
+    def _operands_on_path(self, producer: int, number: int) -> list[int]:
         """The operands of node ``number`` that depend on ``producer``, or are it."""
         bit, ancestors = 1 << producer, self.graph.ancestors
         operands = dict.fromkeys(self.graph.nodes[number].operands)
         return [operand for operand in operands if ancestors[operand] & bit]
 
-    def _takes_all(self, operands: Sequence[int], number: int) -> bool:
+    def _can_fuse_all(self, operands: Sequence[int], number: int) -> bool:
         """Whether each of its ``operands`` can be fused into node ``number``."""
         if not fusible(self.graph.nodes[number].instruction):
             return False
-        return all(self._joins(operand, number) for operand in operands)
+        return all(self._can_fuse_pair(operand, number) for operand in operands)
 
-    def _joins(self, producer: int, consumer: int) -> bool:
+    def _can_fuse_pair(self, producer: int, consumer: int) -> bool:
         if (producer, consumer) not in self._single:
             custom = self.graph.nodes[consumer].opcode == "fusion"
             self._single[producer, consumer] = self.pair(producer, Consumer((consumer,), custom=custom))

@@ -182,29 +182,29 @@ class InPlaceCheck:
             if not self.fused and operands.count(array) > 1:
                 return TWICE
             if array == self.node.number or array in self.node.operands:
-                return self._against_shared()
+                return self._shared_array_refusal()
         return ""
 
     def _written(self) -> Iterator[int]:
         """The arrays that the consumer writes into (``AliasInfo::GetInPlaceInputOutputPairs``)."""
         root = self.graph.nodes[self.members[-1]]
         if self.fused:
-            root = self.graph.nodes[self._behind(root.number)]
+            root = self.graph.nodes[self._skip_bitcasts(root.number)]
         if root.number not in self._inside:
             return
         count = {_UPDATE: 1, "scatter": (len(root.operands) - 1) // 2}.get(root.opcode, 0)
         for number in root.operands[:count]:
-            array = self._behind(number)
+            array = self._skip_bitcasts(number)
             if array not in self._inside:
                 yield array
 
-    def _behind(self, number: int) -> int:
+    def _skip_bitcasts(self, number: int) -> int:
         """The node behind the bitcasts that the consumer does."""
         while number in self._inside and self.graph.nodes[number].opcode in _RENAMING:
             number = self.graph.nodes[number].operands[0]
         return number
 
-    def _against_shared(self) -> str:
+    def _shared_array_refusal(self) -> str:
         """Why not, where the producer makes or reads the array."""
         if _is_pointwise(self.node):
             return CONFLICT if self.fused and self._reads_elsewhere(self.members[-1], _is_pointwise) else ""
@@ -213,15 +213,15 @@ class InPlaceCheck:
             return SEVERAL if updates else ""
         update = self.graph.nodes[updates[0]]
         if self.node.opcode == "slice":
-            return self._against_part(
+            return self._slice_refusal(
                 update, self._same_slice(update), SLICE_SHAPE, SLICE_PLACE, SLICE_SHARED
             )
         if self.node.opcode == "dynamic-slice":
             same = self._same_dynamic_slice(update)
-            return self._against_part(update, same, DYNAMIC_SHAPE, DYNAMIC_PLACE, DYNAMIC_SHARED)
+            return self._slice_refusal(update, same, DYNAMIC_SHAPE, DYNAMIC_PLACE, DYNAMIC_SHARED)
         return NO_PAIR
 
-    def _against_part(self, update: PrefusionNode, same: bool, shape: str, place: str, shared: str) -> str:
+    def _slice_refusal(self, update: PrefusionNode, same: bool, shape: str, place: str, shared: str) -> str:
         """Why not, where the producer reads a part of the array: ``shape``, ``place`` or ``shared``."""
         if self.node.instruction.shape != self.graph.nodes[update.operands[1]].instruction.shape:
             return shape

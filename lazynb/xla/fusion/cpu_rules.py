@@ -54,7 +54,7 @@ class CpuRules(BackendRules):
 
     def code_of(self, edge: ClusterEdge) -> str:
         """``unknown`` where the rules would have XLA fuse the two."""
-        if edge.is_carried:
+        if edge.crosses_control_flow:
             return "loop-carry"
         if "copy" in (edge.producer.opcode, edge.consumer.opcode):
             return "copy"
@@ -101,16 +101,16 @@ class CpuRules(BackendRules):
 
     def meaning(self, edge: ClusterEdge, words: str) -> str:
         """XLA has one sentence for several cases, and asks whether it may duplicate before all else."""
-        if edge.is_carried:
+        if edge.crosses_control_flow:
             return "loop-carry"
         code = code_of_words(words)
         if code in ("several-users", "producer-not-fusible", "consumer-not-fusible"):
             code = self._impossible(edge) or code
         if code == "several-users" and self._is_coupled(edge):
             return "shifted-exponential"
-        if self._is_for_sharing(edge, code) and self.keeping_alive(edge) is not None:
+        if self._is_refused_for_sharing(edge, code) and self.keeping_alive(edge) is not None:
             return self.held
-        if code == "library-consumer" and self._is_taken_in(edge) and self._is_shared(edge):
+        if code == "library-consumer" and self._is_computed_by_library(edge) and self._is_shared(edge):
             return "library-shared"
         if code == "expensive-reused" and edge.source.opcode == "reduce":
             return "reduction-reused"
@@ -128,7 +128,7 @@ class CpuRules(BackendRules):
     def keeping_alive(self, edge: ClusterEdge) -> tuple[str, ...] | None:
         """The value itself may be wanted, or what another reader makes of it for the user, if the consumer
         makes that once more for itself and nobody else reads it."""
-        if not all(self._is_made_again(edge, other) for other in edge.others):
+        if not all(self._is_recomputed_by_consumer(edge, other) for other in edge.others):
             return None
         if edge.users + edge.is_result < 2:
             return None
@@ -187,17 +187,17 @@ class CpuRules(BackendRules):
             root.opcode == "copy" and len(graph.members.get(cluster.name, ())) == 1 for cluster, root in ends
         )
 
-    def _is_for_sharing(self, edge: ClusterEdge, code: str) -> bool:
+    def _is_refused_for_sharing(self, edge: ClusterEdge, code: str) -> bool:
         """Whether XLA would have fused the two if nobody else wanted the value."""
         if code == "library-consumer":
-            return self._would_be_taken_in(edge)
+            return self._library_would_compute(edge)
         return code in ("several-users", "expensive-several-users")
 
-    def _would_be_taken_in(self, edge: ClusterEdge) -> bool:
+    def _library_would_compute(self, edge: ClusterEdge) -> bool:
         """Whether the library would compute the producer itself if the user did not want its value."""
-        return self._is_taken_in(edge) and not edge.others
+        return self._is_computed_by_library(edge) and not edge.others
 
-    def _is_taken_in(self, edge: ClusterEdge) -> bool:
+    def _is_computed_by_library(self, edge: ClusterEdge) -> bool:
         """Whether the library computes such a producer itself where it is its only reader."""
         return (
             edge.consumer.library == "YNNPACK"
@@ -212,7 +212,7 @@ class CpuRules(BackendRules):
             edge.users + edge.is_result > 1 or len(graph.nodes[graph.written[edge.producer.name]].users) > 1
         )
 
-    def _is_made_again(self, edge: ClusterEdge, other: Cluster) -> bool:
+    def _is_recomputed_by_consumer(self, edge: ClusterEdge, other: Cluster) -> bool:
         """Whether the consumer makes for itself what ``other`` gives the user, and nobody else reads that."""
         graph = self._pass(edge).graph
         own = set(graph.members.get(edge.consumer.name, ()))

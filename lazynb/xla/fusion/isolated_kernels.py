@@ -103,9 +103,9 @@ class IsolationResult(enum.Enum):
     """What compiling the two alone showed."""
 
     PAIR = "two kernels, as in the program"
-    READERS = "one kernel, and two with the others that read the array"
+    SHARED = "one kernel, and two with the others that read the array"
     HELD = "one kernel, and two where the array is a result"
-    AROUND = "one kernel"
+    FUSED = "one kernel"
 
 
 class NotIsolable(Exception):
@@ -132,10 +132,10 @@ def compile_isolated(edge: ClusterEdge, first: Module, compiled: Callable[[str],
             raise NotIsolable("compiled alone, the two ends of the boundary are not found any more")
         return IsolationResult.PAIR
     if edge.others and outcome(others=edge.others) is BoundaryOutcome.STAYS:
-        return IsolationResult.READERS
+        return IsolationResult.SHARED
     if edge.leaves and outcome(held=True) is BoundaryOutcome.STAYS:
         return IsolationResult.HELD
-    return IsolationResult.AROUND
+    return IsolationResult.FUSED
 
 
 def _outcome(edge: ClusterEdge, text: str) -> BoundaryOutcome:
@@ -153,8 +153,8 @@ class _KernelPairCut:
 
     def __init__(self, edge: ClusterEdge, first: Module):
         self._edge = edge
-        self._last, self._first = ModuleView(edge.module), ModuleView(first)
-        crossing_values = [self._last.outputs[array] for array in self._last.between(edge)]
+        self._optimised, self._unoptimised = ModuleView(edge.module), ModuleView(first)
+        crossing_values = [self._optimised.outputs[array] for array in self._optimised.between(edge)]
         self._sources = self._origins(crossing_values)
 
     def text(self, others: Sequence[Cluster], held: bool) -> str:
@@ -168,13 +168,13 @@ class _KernelPairCut:
         for cluster in (self._edge.consumer, *others):
             targets = self._targets(cluster)
             results.update(dict.fromkeys(target.name for target in targets))
-            wanted |= self._between(targets) | self._within(targets, cluster)
-        wanted |= self._within(self._sources, self._edge.producer)
-        wanted |= self._spread(wanted)
+            wanted |= self._between(targets) | self._cluster_instructions(targets, cluster)
+        wanted |= self._cluster_instructions(self._sources, self._edge.producer)
+        wanted |= self._broadcast_sources(wanted)
         if held:
             results.update(dict.fromkeys(source.name for source in self._sources))
         try:
-            return excerpt(self._first.flow.module, wanted, list(results))
+            return excerpt(self._unoptimised.flow.module, wanted, list(results))
         except ExcerptError as error:
             raise NotIsolable(f"they cannot be taken out of the program: {error}") from None
 
@@ -182,33 +182,33 @@ class _KernelPairCut:
         """The instructions of the first module whose values these are."""
         found: dict[str, Instruction] = {}
         for value in values:
-            if all(one.mark is None for one in self._last.values.chain(value)):
+            if all(one.mark is None for one in self._optimised.values.copy_chain(value)):
                 raise NotIsolable("XLA made an instruction at one end, which no recorded operation has")
-            found.update((one.name, one) for one in self._last_of(self._alike(value)))
+            found.update((one.name, one) for one in self._without_ancestors(self._alike(value)))
         if not found:
             raise NotIsolable("one of the two ends is not in the program as XLA got it")
         return list(found.values())
 
     def _alike(self, value: Instruction) -> Sequence[Instruction]:
         """What may have a value; XLA may have put another opcode in the place of the operation's."""
-        same = self._first.values.alike(self._last.values, value)
+        same = self._unoptimised.values.alike(self._optimised.values, value)
         if same:
             return same
-        keys = {key._replace(opcode="") for key in self._last.values.keys(value)}
-        known = self._last_of(self._first.values.with_keys(keys))
+        keys = {key._replace(opcode="") for key in self._optimised.values.keys(value)}
+        known = self._without_ancestors(self._unoptimised.values.with_keys(keys))
         return known if len(known) == 1 else ()
 
-    def _last_of(self, instructions: Sequence[Instruction]) -> list[Instruction]:
+    def _without_ancestors(self, instructions: Sequence[Instruction]) -> list[Instruction]:
         """Those that no other needs."""
-        needed = set[str]().union(*map(self._first.flow.ancestors, instructions))
+        needed = set[str]().union(*map(self._unoptimised.flow.ancestors, instructions))
         return [each for each in instructions if each.name not in needed]
 
     def _targets(self, cluster: Cluster) -> list[Instruction]:
         """What a cluster writes that depends on the array."""
-        written = [value for array, value in self._last.outputs.items() if array.name == cluster.name]
+        written = [value for array, value in self._optimised.outputs.items() if array.name == cluster.name]
         sources = {source.name for source in self._sources}
         targets = [
-            target for target in self._origins(written) if sources & self._first.flow.ancestors(target)
+            target for target in self._origins(written) if sources & self._unoptimised.flow.ancestors(target)
         ]
         if not targets:
             raise NotIsolable("in the program as XLA got it, the one does not need the other")
@@ -219,16 +219,16 @@ class _KernelPairCut:
         following = {source.name for source in self._sources}
         waiting = list(following)
         while waiting:
-            for reader in self._first.flow.readers(ArrayPath(waiting.pop())):
+            for reader in self._unoptimised.flow.readers(ArrayPath(waiting.pop())):
                 if reader.name not in following:
                     following.add(reader.name)
                     waiting.append(reader.name)
         names = {target.name for target in targets}
         for target in targets:
-            names |= self._first.flow.ancestors(target) & following
+            names |= self._unoptimised.flow.ancestors(target) & following
         return names | {source.name for source in self._sources}
 
-    def _within(self, ends: Sequence[Instruction], cluster: Cluster) -> set[str]:
+    def _cluster_instructions(self, ends: Sequence[Instruction], cluster: Cluster) -> set[str]:
         """What a cluster computes on the way to ``ends``."""
         module = self._edge.module
         instructions = map(module.by_name.__getitem__, cluster.instructions)
@@ -239,18 +239,18 @@ class _KernelPairCut:
             here = waiting.pop()
             found.add(here.name)
             for name in here.operands:
-                operand = self._first.flow.module.by_name[name]
+                operand = self._unoptimised.flow.module.by_name[name]
                 if name not in found and operand.opcode not in _ENDS and operand.scope in scopes:
                     waiting.append(operand)
         return found
 
-    def _spread(self, wanted: set[str]) -> set[str]:
+    def _broadcast_sources(self, wanted: set[str]) -> set[str]:
         """What only spreads values for instructions: those values are what is read."""
         found: set[str] = set()
         waiting = list(wanted)
         while waiting:
-            for name in self._first.flow.module.by_name[waiting.pop()].operands:
-                if name not in found and self._first.flow.module.by_name[name].opcode in _SPREADING:
+            for name in self._unoptimised.flow.module.by_name[waiting.pop()].operands:
+                if name not in found and self._unoptimised.flow.module.by_name[name].opcode in _SPREADING:
                     found.add(name)
                     waiting.append(name)
         return found

@@ -80,12 +80,12 @@ class InstructionPairing:
         self._alike = _by_form(after, [name for name in new if name not in before.by_name], new)
         self.continued: dict[str, str] = {}
         self._gone = dict.fromkeys(old)
-        for find in (self._named, self._same, self._unmoved, self._written_anew, self._instead):
-            self._go_on(find)
+        for find in (self._same_name, self._same, self._unmoved, self._rewritten, self._replaced):
+            self._pair_remaining(find)
         self.copied = self._copies()
         self.ended = {name: self._successor(name) for name in self._gone}
 
-    def _go_on(self, find: Callable[[str], Iterable[str]]) -> None:
+    def _pair_remaining(self, find: Callable[[str], Iterable[str]]) -> None:
         """Pairs what is left with the first of ``find`` that is free."""
         for name in list(self._gone):
             free = (each for each in find(name) if each in self._new and each not in self.continued)
@@ -96,7 +96,7 @@ class InstructionPairing:
 
     # Each gives the instructions that one may go on as.
 
-    def _named(self, name: str) -> Iterator[str]:
+    def _same_name(self, name: str) -> Iterator[str]:
         """The same at its place, under its name."""
         return iter([name] if name in self._match.same.get(name, ()) else [])
 
@@ -111,13 +111,13 @@ class InstructionPairing:
         if self._after.by_name[name].opcode == self._before.by_name[name].opcode:
             yield name
 
-    def _written_anew(self, name: str) -> Iterable[str]:
+    def _rewritten(self, name: str) -> Iterable[str]:
         """What is new and was made from the same operations in the same way: a function that is resolved, or
         the body of a loop, is written anew."""
         marks = self._old[name]
         return self._alike.get((marks, *_form(self._before.by_name[name])), ()) if marks else ()
 
-    def _instead(self, name: str) -> Iterator[str]:
+    def _replaced(self, name: str) -> Iterator[str]:
         """Something new at its place."""
         if self._before.by_name[name].opcode in CONTROL:
             return iter(())  # it was resolved: what it ran is itself
@@ -313,7 +313,7 @@ def kernel_formation(history: PassHistory) -> KernelFormation:
         raise ValueError("the program is too large to follow each of its instructions through the passes")
     following = _FormationBuilder(history)
     for stage in range(stages):
-        following.go_to(stage)
+        following.advance(stage)
     return KernelFormation(stages, following.boxes, following.links())
 
 
@@ -326,7 +326,7 @@ class _FormationBuilder:
         self._numbers: dict[str, int] = {}  # of the boxes, by name in the module looked at
         self._spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
-    def go_to(self, stage: int) -> None:
+    def advance(self, stage: int) -> None:
         """Looks at the module of a stage, having looked at that before."""
         module = self._history.module(stage)
         kernel_of = kernel_of_instruction(module)
@@ -342,14 +342,16 @@ class _FormationBuilder:
             copied = {name: before[was] for name, was in pairing.copied.items()}
         for name, kernel in kernel_of.items():
             one = module.by_name[name]
-            self._stand(one.shape, BoxState(stage, name, one.opcode, kernel, marks[name]), copied.get(name))
+            self._add_state(
+                one.shape, BoxState(stage, name, one.opcode, kernel, marks[name]), copied.get(name)
+            )
         if stage:
             for name, successor in pairing.ended.items():
                 box = self.boxes[before[name]]
                 box.end, box.into = stage, None if successor is None else self._numbers[successor]
         self._link(stage, module)
 
-    def _stand(self, shape: str, stand: BoxState, source: int | None) -> None:
+    def _add_state(self, shape: str, stand: BoxState, source: int | None) -> None:
         """Notes what an instruction is at a stage."""
         if stand.name not in self._numbers:
             self._numbers[stand.name] = len(self.boxes)

@@ -66,7 +66,7 @@ class PrefusionGraph:
             if _is_late_copy(instruction, computation):
                 number = operands[0]
             elif self._can_open(instruction):
-                number = self._open(instruction, operands)
+                number = self._inline_fusion(instruction, operands)
             else:
                 number = self._node(instruction, operands, instruction.name)
             self.written[instruction.name] = number
@@ -101,7 +101,7 @@ class PrefusionGraph:
             return False
         return self._module.computations[instruction.calls[0]].root.opcode != "tuple"
 
-    def _open(self, fusion: Instruction, operands: list[int]) -> int:
+    def _inline_fusion(self, fusion: Instruction, operands: list[int]) -> int:
         """Adds what a fusion computes. Returns the node whose value it has."""
         body = self._module.computations[fusion.calls[0]]
         here: dict[str, int] = {}

@@ -84,7 +84,7 @@ class Cluster:
         return self.kind not in ("control", "transfer")
 
     @property
-    def is_begun_transfer(self) -> bool:
+    def is_transfer_start(self) -> bool:
         """Whether it brings a value to another memory; the end of a transfer is no second one."""
         return self.kind == "transfer" and not self.opcode.endswith(_TRANSFER_ENDS)
 

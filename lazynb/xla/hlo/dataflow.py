@@ -59,11 +59,11 @@ class InstructionFlow:
                 continue
             seen.add((one.name, part))
             if one.root:
-                yield from self._outside(one, part, waiting)
+                yield from self._readers_of_root(one, part, waiting)
             for user in self._module.computations[one.computation].users[one.name]:
-                yield from self._at(user, one, part, waiting)
+                yield from self._readers_through(user, one, part, waiting)
 
-    def _outside(self, root: Instruction, part: int | None, waiting: _Waiting) -> Iterator[Reader]:
+    def _readers_of_root(self, root: Instruction, part: int | None, waiting: _Waiting) -> Iterator[Reader]:
         """The readers of what a computation gives."""
         if root.computation == self._module.entry:
             yield from self._results(root, part)
@@ -82,7 +82,7 @@ class InstructionFlow:
         else:
             yield 0
 
-    def _at(
+    def _readers_through(
         self, user: Instruction, one: Instruction, part: int | None, waiting: _Waiting
     ) -> Iterator[Reader]:
         """The readers where ``user`` has ``one`` (of which ``part`` is followed) as an operand."""
@@ -104,7 +104,7 @@ class InstructionFlow:
         """Whether an instruction is the start of a computation, or that on its way."""
         return one.opcode == "async-update" or (one.opcode == "async-start" and bool(one.calls))
 
-    def backwards(self) -> Iterator[Instruction]:
+    def reverse_execution_order(self) -> Iterator[Instruction]:
         """All that runs, each instruction after what reads its value: what is called where it is called."""
         entered = {self._module.entry}
         walks = [reversed(self._module.computations[self._module.entry].instructions.values())]
@@ -128,16 +128,16 @@ class InstructionFlow:
         """
         total: dict[str, int] = {}
         entering: dict[str, ReachingArguments] = {}  # as of the newest caller
-        walks = [self._entered(self._module.entry, None, entering, total)]
+        walks = [self._propagate_arguments(self._module.entry, None, entering, total)]
         while walks:
             call = next(walks[-1], None)
             if call is None:
                 walks.pop()
             else:
-                walks.append(self._entered(*call, entering, total))
+                walks.append(self._propagate_arguments(*call, entering, total))
         return total
 
-    def _entered(
+    def _propagate_arguments(
         self,
         name: str,
         caller: Instruction | None,
@@ -237,9 +237,9 @@ class ArrayFlow:
         waiting, seen = [array], {array}
         while waiting:
             here = waiting.pop()
-            following = list(self._given(here))
+            following = list(self._returned_to(here))
             for user, place in self._users(here.name):
-                passed = self._passed(user, place, here.path)
+                passed = self._forwarded_to(user, place, here.path)
                 if passed is None:
                     readers[user.name] = user
                 else:
@@ -284,7 +284,7 @@ class ArrayFlow:
                 if operand == name:
                     yield user, place
 
-    def _passed(self, user: Instruction, place: int, path: tuple[int, ...]) -> list[ArrayPath] | None:
+    def _forwarded_to(self, user: Instruction, place: int, path: tuple[int, ...]) -> list[ArrayPath] | None:
         """Where an array is that enters ``user`` as operand number ``place``; None if ``user`` reads it."""
         if user.opcode == "tuple":
             return [ArrayPath(user.name, (place, *path))]
@@ -303,7 +303,7 @@ class ArrayFlow:
     def _parameter(self, computation: str, number: int, path: tuple[int, ...]) -> ArrayPath:
         return ArrayPath(self.module.computations[computation].parameters[number].name, path)
 
-    def _given(self, array: ArrayPath) -> Iterator[ArrayPath]:
+    def _returned_to(self, array: ArrayPath) -> Iterator[ArrayPath]:
         """Where an array is that its computation gives back."""
         instruction = self.module.by_name[array.name]
         if not instruction.root:
@@ -369,9 +369,9 @@ class InstructionSources:
 
     def of(self, one: Instruction) -> set[str]:
         """The known instructions whose values ``one`` reads."""
-        return set().union(*(self._behind(ArrayPath(name)) for name in one.operands)) - {one.name}
+        return set().union(*(self._known_sources(ArrayPath(name)) for name in one.operands)) - {one.name}
 
-    def _behind(self, start: ArrayPath) -> frozenset[str]:
+    def _known_sources(self, start: ArrayPath) -> frozenset[str]:
         """The known instructions that give an array, or any part of it."""
         if start not in self._found:
             found: set[str] = set()
@@ -381,13 +381,13 @@ class InstructionSources:
                 if array.name in self._known:
                     found.add(array.name)
                     continue
-                following = [each for each in self._before(array) if each not in seen]
+                following = [each for each in self._one_step_back(array) if each not in seen]
                 seen.update(following)
                 waiting.extend(following)
             self._found[start] = frozenset(found)
         return self._found[start]
 
-    def _before(self, array: ArrayPath) -> list[ArrayPath]:
+    def _one_step_back(self, array: ArrayPath) -> list[ArrayPath]:
         """Where an array is one step nearer to what gives it. It is not followed out of loops."""
         one, path = self._module.by_name[array.name], array.path
         if one.opcode == "parameter":

@@ -78,7 +78,7 @@ class PassHistory:
         return marks_at_first(self.module(0))
 
     @cached_property
-    def at_first(self) -> dict[Mark, set[str]]:
+    def first_instructions(self) -> dict[Mark, set[str]]:
         """By mark, the instructions of the first module."""
         return instructions_by_mark(self.first)
 
@@ -88,7 +88,7 @@ class PassHistory:
         element is left out."""
         module = self.module(0)
         opcodes: dict[Mark, set[str]] = {}
-        for mark, names in self.at_first.items():
+        for mark, names in self.first_instructions.items():
             instructions = map(module.by_name.__getitem__, names)
             opcodes[mark] = {one.opcode for one in instructions if not module.is_applied(one.computation)}
         return opcodes
@@ -98,7 +98,9 @@ class PassHistory:
         """By mark, what it consisted of at first, with what it applied to each element: a reduction of two
         becomes such an instruction."""
         by_name = self.module(0).by_name
-        return {mark: {by_name[name].opcode for name in names} for mark, names in self.at_first.items()}
+        return {
+            mark: {by_name[name].opcode for name in names} for mark, names in self.first_instructions.items()
+        }
 
     @cached_property
     def lineage(self) -> Marks:
@@ -280,18 +282,18 @@ class _PassPair(NamedTuple):
     def is_moved(self, one: Instruction, names: Collection[str]) -> bool:
         """Whether a new instruction may do what ``names`` did."""
         replaced = predecessors(self.match)
-        for top in self._tops(one):
-            read = self._read_before(top)
+        for top in self._outermost_new_users(one):
+            read = self._previous_operands(top)
             stood = replaced.get(top.name, set()) | {name for name in read if name not in self.after.by_name}
             if not stood and read:
                 return True  # it was put between two that were there before
             if top is not one and not stood.isdisjoint(names):
                 return True
-            if top is one and any(self._follows(one, name, names) for name in stood - set(names)):
+            if top is one and any(self._computes_after(one, name, names) for name in stood - set(names)):
                 return True
         return False
 
-    def _read_before(self, top: Instruction) -> set[str]:
+    def _previous_operands(self, top: Instruction) -> set[str]:
         """What those that read a new instruction, and were there before, read in its place then."""
         found: set[str] = set()
         for user in _users(self.after, top):
@@ -300,7 +302,7 @@ class _PassPair(NamedTuple):
                 found |= {old for old, now in zip(was.operands, user.operands) if now == top.name}
         return found - {top.name}
 
-    def _tops(self, one: Instruction) -> Iterator[Instruction]:
+    def _outermost_new_users(self, one: Instruction) -> Iterator[Instruction]:
         """The new instructions that what is not new reads, and that ``one`` is a part of."""
         waiting, seen = [one], {one.name}
         while waiting:
@@ -312,7 +314,7 @@ class _PassPair(NamedTuple):
             waiting.extend(user for user in new if user.name not in seen)
             seen.update(user.name for user in new)
 
-    def _follows(self, one: Instruction, reader: str, names: Collection[str]) -> bool:
+    def _computes_after(self, one: Instruction, reader: str, names: Collection[str]) -> bool:
         """Whether ``one`` does what ``names`` did, after ``reader`` and no longer before it."""
         read = self.before.by_name[reader]
         if read.opcode in _LAYOUT_OPCODES:

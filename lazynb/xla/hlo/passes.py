@@ -82,7 +82,7 @@ class _SimultaneousWalk:
             yield b, self.after.by_name[a.operands[0]]
         elif b.opcode == a.opcode:
             self.same.setdefault(b.name, []).append(a.name)
-            yield from self._below(b, a)
+            yield from self._operands_and_calls(b, a)
         elif b.name not in self.after.by_name:
             self.instead.setdefault(b.name, []).append(a.name)
 
@@ -90,7 +90,9 @@ class _SimultaneousWalk:
         """Whether the pass put ``a`` between ``b`` and what reads it, and it only passes a value on."""
         return a.opcode in _TRANSPARENT and a.opcode != b.opcode and a.name not in self.before.by_name
 
-    def _below(self, b: Instruction, a: Instruction) -> Iterator[tuple[Instruction, Instruction]]:
+    def _operands_and_calls(
+        self, b: Instruction, a: Instruction
+    ) -> Iterator[tuple[Instruction, Instruction]]:
         """What stands below equal opcodes: operands and the roots of called computations."""
         if len(b.operands) == len(a.operands):
             yield from self._operands(b, a)

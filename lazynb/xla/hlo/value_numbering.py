@@ -51,7 +51,7 @@ class ValueNumbering:
         """The number of an expression."""
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def unlike_others(self) -> int:
+    def fresh_number(self) -> int:
         """A number that nothing else has."""
         return self.number(("unlike others", len(self._numbers)))
 
@@ -69,7 +69,7 @@ class ValueNumbering:
         """Notes that an array is another's memory, with another shape."""
         self._renamed[number] = source
 
-    def in_memory(self, number: int) -> int:
+    def aliased(self, number: int) -> int:
         """The array itself, whatever shape its memory is given."""
         while number in self._renamed:
             number = self._renamed[number]
@@ -89,15 +89,15 @@ class ModuleValueNumbers:
     def results(self) -> list[int]:
         """The arrays that the program gives."""
         root = self._values[self._module.computations[self._module.entry].root.name]
-        return [self._numbers.in_memory(part) for part in self._numbers.parts(root) or (root,)]
+        return [self._numbers.aliased(part) for part in self._numbers.parts(root) or (root,)]
 
-    def handed_on(self) -> set[int]:
+    def kernel_to_kernel(self) -> set[int]:
         """The arrays that one kernel writes and another reads."""
         flow, found = ArrayFlow(self._module), set()
         for array, _ in flow.outputs():
             number = self._written(array)
             if number is not None and flow.readers(array):
-                found.add(self._numbers.in_memory(number))
+                found.add(self._numbers.aliased(number))
         return found
 
     def computed(self) -> Iterator[tuple[Instruction, int]]:
@@ -139,7 +139,7 @@ class ModuleValueNumbers:
         if opcode in _LOOPS:
             return self._loop(instruction)
         if opcode.startswith("rng"):
-            return self._numbers.unlike_others()
+            return self._numbers.fresh_number()
         number = self._numbers.number((opcode, self._attributes(instruction), *operands))
         if opcode == "bitcast":
             self._numbers.rename(number, operands[0])
@@ -147,7 +147,7 @@ class ModuleValueNumbers:
 
     def _loop(self, loop: Instruction) -> int:
         """The number of a loop or branch, which is not looked into."""
-        return self._numbers.unlike_others()
+        return self._numbers.fresh_number()
 
     def _parameter(self, parameter: Instruction, arguments: tuple[int, ...]) -> int:
         if parameter.computation != self._module.entry:
@@ -155,7 +155,7 @@ class ModuleValueNumbers:
         input_ = self._inputs(parameter.name)
         if isinstance(input_, bool | int | float):
             return self._scalar(parameter.shape, input_)
-        return self._numbers.unlike_others() if input_ is None else self._numbers.number(("input", input_))
+        return self._numbers.fresh_number() if input_ is None else self._numbers.number(("input", input_))
 
     def _scalar(self, shape: str, value: str | float) -> int:
         """A number of the type ``shape``."""

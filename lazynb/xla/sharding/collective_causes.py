@@ -32,7 +32,7 @@ def operations_behind(
     trace: CompiledProgram, made: Sequence[Instruction], nodes: dict[int, Node]
 ) -> list[Node]:
     """The operations that instructions were made from."""
-    found = (nodes[node] for each in made for node in trace.nodes_behind(each) if node in nodes)
+    found = (nodes[node] for each in made for node in trace.nodes_of_instruction(each) if node in nodes)
     return list(dict.fromkeys(found))
 
 
@@ -51,7 +51,7 @@ def operation_readers(trace: CompiledProgram, module: Module, last: Instruction)
                 continue
             seen.add(reader.name)
             passes = reader.opcode in FORWARDING_OPCODES or _TPU_ASYNC_COLLECTIVE in reader.text
-            if not passes and trace.nodes_behind(reader):
+            if not passes and trace.nodes_of_instruction(reader):
                 found[reader.name] = reader
             else:
                 waiting.append(reader)

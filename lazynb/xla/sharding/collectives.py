@@ -80,7 +80,7 @@ def _groups(found: Sequence[Sequence[int]]) -> Groups:
 
 def _mesh_replica_groups(text: str) -> Groups | None:
     mesh, named = mesh_in(text), axis_parts(text_after_mesh(text).strip(" {}"))
-    if mesh is None or named is None or not mesh.has(named):
+    if mesh is None or named is None or not mesh.has_axes(named):
         return None
     groups: dict[tuple[int, ...], list[int]] = {}
     for place, device in zip(mesh.without(named).tolist(), mesh.ids.reshape(-1).tolist(), strict=True):
@@ -250,7 +250,7 @@ def collectives(trace: CompiledProgram, snapshot: Snapshot, layout: MeshLayout |
     module = trace.module
     if module is None or not (found := collective_parts(module)):
         return []
-    trace.write_down_if_small()
+    trace.ensure_dump_if_small()
     about = _ProgramInfo(
         trace,
         module,
@@ -365,7 +365,7 @@ def _cause(
     trace, module, nodes = about.trace, about.module, about.nodes
     readers, (givers, is_later) = operation_readers(trace, module, parts[-1]), producers_of(module, parts[0])
     needs, given = operations_behind(trace, readers, nodes), operations_behind(trace, givers, nodes)
-    inputs = [nodes[node] for giver in givers for node in trace.inputs_behind(giver.name)]
+    inputs = [nodes[node] for giver in givers for node in trace.inputs_of_parameter(giver.name)]
     wanted = sharding_constraints(
         [node.id for node in [*given, *inputs]],
         [node.id for node in operations_behind(trace, made_of, nodes)],

@@ -78,7 +78,7 @@ class HloMesh:
             places[list(self.sizes).index(part.name)] -= self.coordinates(part) * self._after(part)
         return places.reshape(len(self.sizes), -1).T
 
-    def has(self, parts: Sequence[AxisPart]) -> bool:
+    def has_axes(self, parts: Sequence[AxisPart]) -> bool:
         """Whether there are such parts of its axes."""
         return all(
             part.name in self.sizes and not self.sizes[part.name] % (part.before * (part.size or 1))
@@ -234,7 +234,7 @@ def _parse_mesh(text: str, rank: int, devices: int) -> TileAssignment | None:
     if re.sub(r"^, replicated=\{[^{}]*\}", "", text[written.end() :]) != "}":
         return None
     axes = [axis_parts(one) for one in _DIMENSION.findall(written[1])]
-    if len(axes) != rank or not all(one is not None and mesh.has(one) for one in axes):
+    if len(axes) != rank or not all(one is not None and mesh.has_axes(one) for one in axes):
         return None
     counts, columns = [], []
     for along in axes:

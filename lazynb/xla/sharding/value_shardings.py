@@ -50,7 +50,7 @@ def elementwise_nodes(trace: CompiledProgram) -> set[int]:
     """The nodes of which the program computes nothing but element by element."""
     opcodes: dict[int, set[str]] = {}
     for instruction in trace.module or ():
-        for node in trace.nodes_behind(instruction):
+        for node in trace.nodes_of_instruction(instruction):
             opcodes.setdefault(node, set()).add(instruction.opcode)
     allowed = _ELEMENTWISE | PARTITIONER_OPCODES | _FREE | {"concatenate", "fusion"}
     return {node for node, found in opcodes.items() if found & _COMPUTING and found <= allowed}
@@ -141,7 +141,7 @@ def _arguments(
     written = spread.computations[spread.entry].parameters if spread is not None else []
     annotations = {argument_number(one.scope): one for one in written}
     for parameter in module.computations[module.entry].parameters:
-        nodes, position = trace.inputs_behind(parameter.name), argument_number(parameter.scope)
+        nodes, position = trace.inputs_of_parameter(parameter.name), argument_number(parameter.scope)
         shape = shape_of(snapshot.nodes[nodes[0]], 0) if len(nodes) == 1 else None
         if shape is None or position is None:
             continue
@@ -280,7 +280,7 @@ def value_shardings(
     for trace in traces:
         if device_count(trace) == 1:
             continue
-        trace.write_down_if_small()
+        trace.ensure_dump_if_small()
         alike |= elementwise_nodes(trace)
         mesh = program_mesh(trace, layout)
         for value, tiling in known_shardings(trace, snapshot).items():

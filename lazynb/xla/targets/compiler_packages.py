@@ -72,7 +72,7 @@ class Compiler:
         found = importlib.metadata.distributions(path=[str(self.directory)]) if self.is_installed else ()
         return ", ".join(sorted(f"{each.name} {each.version}" for each in found))
 
-    def required(self) -> Path:
+    def require(self) -> Path:
         """The directory.
 
         Raises:

@@ -121,14 +121,14 @@ class CompilerProcess:
         self._process: subprocess.Popen[str] | None = None
         self._connection: Connection | None = None
         self._log: IO[bytes] | None = None
-        self._asked_at = 0  # how much it had written till then
+        self._log_position = 0  # how much it had written till then
 
     def ask(self, question: CompileRequest) -> CompileResult | CompileFailure:
         """What the compiler answers.
 
         Raises as :meth:`_asked` does.
         """
-        answer = self._asked(question)
+        answer = self._request(question)
         assert isinstance(answer, (CompileResult, CompileFailure))
         return answer
 
@@ -141,7 +141,7 @@ class CompilerProcess:
         if not texts:
             return []
         try:
-            answer = self._asked(CostRequest(tuple(texts)))
+            answer = self._request(CostRequest(tuple(texts)))
         except CompilerCrashed:
             half = len(texts) // 2
             if half == 0:
@@ -150,16 +150,16 @@ class CompilerProcess:
         assert isinstance(answer, CostResult)
         return list(answer.figures)
 
-    def _asked(self, question: CompileRequest | CostRequest) -> object:
+    def _request(self, question: CompileRequest | CostRequest) -> object:
         """What the process answers. An interrupt ends the process; the next question starts another.
 
         Raises:
           CompilerMissing: it is not installed.
           CompilerCrashed: the process ended.
         """
-        with self._lock, self._ends_if_unfinished():
-            connection = self._connected()
-            self._asked_at = self._log.seek(0, os.SEEK_END) if self._log is not None else 0
+        with self._lock, self._close_on_failure():
+            connection = self._open_connection()
+            self._log_position = self._log.seek(0, os.SEEK_END) if self._log is not None else 0
             connection.send(question)
             while not connection.poll(_POLL_SECONDS):
                 self._check()
@@ -167,11 +167,11 @@ class CompilerProcess:
             return answer
 
     @contextmanager
-    def _ends_if_unfinished(self) -> Iterator[None]:
+    def _close_on_failure(self) -> Iterator[None]:
         try:
             yield
         except (EOFError, OSError):
-            how = self._end()
+            how = self._exit_description()
             self.close()
             raise CompilerCrashed(
                 f"The compiler for {self._compiler.name.upper()}s ended while it compiled{how}. The next "
@@ -185,7 +185,7 @@ class CompilerProcess:
         if self._process is not None and self._process.poll() is not None:
             raise EOFError
 
-    def _connected(self) -> Connection:
+    def _open_connection(self) -> Connection:
         if self._connection is None or self._process is None or self._process.poll() is not None:
             self.close()
             self._start()
@@ -195,7 +195,7 @@ class CompilerProcess:
     def _start(self) -> None:
         from multiprocessing.connection import Listener  # loaded by those who compile for another chip
 
-        directory = self._compiler.required()
+        directory = self._compiler.require()
         key = secrets.token_bytes(32)
         with Listener(authkey=key) as listener:
             self._log = tempfile.TemporaryFile()  # noqa: SIM115 - close() closes it
@@ -213,7 +213,7 @@ class CompilerProcess:
             self._process.stdin.flush()
             self._connection = _accept_connection(listener, self._check)
 
-    def _end(self) -> str:
+    def _exit_description(self) -> str:
         """How the process ended, and what it said of that."""
         status = None
         if self._process is not None:
@@ -222,14 +222,14 @@ class CompilerProcess:
         if status == -signal.SIGKILL:  # it could say nothing
             return ": somebody killed it, perhaps the system, which had no more memory"
         how = "" if status is None or status >= 0 else f" ({signal.Signals(-status).name})"
-        words = last_error(self._said())
+        words = last_error(self._log_since_request())
         return f"{how}: {words}" if words else how
 
-    def _said(self) -> str:
+    def _log_since_request(self) -> str:
         """What it wrote since it was asked."""
         if self._log is None:
             return ""
-        self._log.seek(self._asked_at)
+        self._log.seek(self._log_position)
         return self._log.read().decode("utf-8", "replace")
 
     def close(self) -> None:

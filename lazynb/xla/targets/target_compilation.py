@@ -53,8 +53,8 @@ def key_of(question: CompileRequest, options: Mapping[str, Any]) -> str:
         question.topology,
         question.configuration,
         question.mesh,
-        lowering.spread_inputs,
-        lowering.spread_results,
+        lowering.propagate_input_shardings,
+        lowering.propagate_result_shardings,
         sorted(options.items()),
     ]
     return hashlib.sha256(repr(parts).encode() + lowering.module).hexdigest()
@@ -219,7 +219,7 @@ def compile_for(
       BadMesh: the mesh cannot be laid on it.
       OutOfMemory, TargetError: it refused the program, or the chip's description.
     """
-    compiler_of(target.chip.platform).required()
+    compiler_of(target.chip.platform).require()
     asked = {**(options or {}), **(dump.options() if dump is not None else {})}
     question = CompileRequest(
         topology=_topology(target),

@@ -251,19 +251,19 @@ class MeshLayout:
         Raises:
           BadMesh: the sharding does not fit the array.
         """
-        spec = self._named(names)
+        spec = self._axes_by_name(names)
         if spec is None:
-            spec = self.in_tree(value)
+            spec = self.axes_in_tree(value)
         if spec is None:
-            spec = self._own(value)
+            spec = self._axes_of_array(value)
         self._check(spec, value, names)
         return NamedSharding(self.mesh, PartitionSpec(*spec))
 
-    def in_tree(self, value: Any) -> Axes | None:
+    def axes_in_tree(self, value: Any) -> Axes | None:
         """What the user says of a tree that ``value`` is in; None if there is none."""
         return next((axes for tree in self.trees if (axes := tree.of(value)) is not None), None)
 
-    def _named(self, names: Sequence[str]) -> Axes | None:
+    def _axes_by_name(self, names: Sequence[str]) -> Axes | None:
         shards = dict(self.shards)
         for name in names:
             for asked in _names_of_array(name):
@@ -293,7 +293,7 @@ class MeshLayout:
                     "that the function is called with."
                 )
 
-    def _own(self, value: Any) -> Axes:
+    def _axes_of_array(self, value: Any) -> Axes:
         sharding = sharding_of(value)
         if sharding is None:
             return ()

@@ -94,7 +94,7 @@ def known_bounds(tensor: Tensor) -> tuple[int, int] | None:
     if host is None:
         return storage.bounds
     if isinstance(host, DeferredIntegers):
-        return host.seen_at(tensor._layout, tensor._steps).bounds
+        return host.view_at(tensor._layout, tensor._steps).bounds
     return host.bounds() if isinstance(host, KnownIntegers) else None
 
 
@@ -134,7 +134,7 @@ class DeferredIntegers:
             result = handler(func, map_arguments(args, _on_device), map_arguments(kwargs, _on_device))
             one._array = result._elem
 
-    def seen_at(self, wanted: Layout, steps: tuple[Any, ...]) -> ArgumentView:
+    def view_at(self, wanted: Layout, steps: tuple[Any, ...]) -> ArgumentView:
         """What a view of layout ``wanted`` sees, without what it does not see if that can be told."""
         kept = self._narrow
         if kept is None or kept[0].layout is not wanted or kept[0].steps != steps:
@@ -145,7 +145,7 @@ class DeferredIntegers:
     def array_at(self, wanted: Layout, steps: tuple[Any, ...]) -> Any:
         """The values that a view of layout ``wanted`` sees as an array, without what it does not see; None if
         it sees of all that are put together here."""
-        piece = self.seen_at(wanted, steps)
+        piece = self.view_at(wanted, steps)
         return None if piece.source is self else piece.tensor()._elem
 
     def piece(self, wanted: Any) -> ArgumentView | None:

@@ -103,7 +103,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
                 copy = torch_replay.replay_copy(args[0], known)
                 if copy is not None:
                     return copy
-            if known.recalled and row is not None:
+            if known.is_replayed and row is not None:
                 has_before = has_before and known.whole
                 if not is_checked:
                     results = torch_replay.replay(known, row, numbers, has_before, sys._getframe(2))
@@ -219,9 +219,9 @@ def to_meta(x: Any, fresh: bool) -> Any:
     """``x`` on PyTorch's device ``meta``."""
     kind = x.__class__
     if isinstance(x, Tensor):
-        return x._layout.dummy(fresh)
+        return x._layout.meta(fresh)
     if isinstance(x, torch.Tensor):
-        return layouts.layout_of(x).dummy(fresh)
+        return layouts.layout_of(x).meta(fresh)
     if kind is torch.device:
         return _META if x.type in ("privateuseone", "jax") else x
     if isinstance(x, (list, tuple)):
@@ -238,7 +238,7 @@ _META = torch.device("meta")
 def to_cpu_placeholder(x: Any, small: bool = False) -> Any:
     """``x`` on the CPU, with values that are ones and zeros; if ``small``, of one element that is a one."""
     if isinstance(x, torch.Tensor):
-        return layouts.layout_of(x).small() if small else layouts.layout_of(x).plain()
+        return layouts.layout_of(x).cpu_one_element() if small else layouts.layout_of(x).plain()
     if isinstance(x, torch.device):
         return torch.device("cpu")
     if isinstance(x, (list, tuple)):
@@ -361,10 +361,10 @@ def _compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def run_lowering(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: OpResults | None) -> Any:
     if known is None:
-        return NO_LOWERING.through(func, args, kwargs)
+        return NO_LOWERING.decompose_or_run_on_cpu(func, args, kwargs)
     values = evaluate(func, args, kwargs, known)
     if values is NO_LOWERING:
-        return cast_results(NO_LOWERING.through(func, args, kwargs), known.tree)
+        return cast_results(NO_LOWERING.decompose_or_run_on_cpu(func, args, kwargs), known.tree)
     return torch_replay.with_bounds(torch_replay.wrap_results(values, known.tree), known)
 
 
@@ -389,9 +389,9 @@ def allow_replay(func: Any, key: Any, tree: Any, name: object, has_before: bool 
       has_before: whether such a call may be for the host.
     """
     found = layouts.results_of.get(key)
-    if found is None or not found.recalled:
+    if found is None or not found.is_replayed:
         found = layouts.results_of[key] = OpResults(func, tree, name)
-        found.recalled = True
+        found.is_replayed = True
         recallable[id(func)] = False, False, has_before
     return found
 
@@ -410,7 +410,7 @@ class _NoLowering:
     """No lowering covers the call."""
 
     @staticmethod
-    def through(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def decompose_or_run_on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """PyTorch's decomposition, else the CPU."""
         decomposition = parts.get(func) or _decompositions().get(func)
         if decomposition is not None:
@@ -463,7 +463,7 @@ def evaluate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Op
         return lowered(promote_inputs(func, args, own, known.tree), named)
 
     values = record_or_replay(name, call, tuple(to_arrays(row)), numbers)
-    known.recalled = values is not NO_LOWERING
+    known.is_replayed = values is not NO_LOWERING
     return values
 
 
@@ -554,7 +554,7 @@ def _decomposed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     """An operation that is not ``aten``'s: by its lowering or decomposition, else on the CPU."""
     if func in own:
         return _compute(func, args, kwargs)
-    return NO_LOWERING.through(func, args, kwargs)
+    return NO_LOWERING.decompose_or_run_on_cpu(func, args, kwargs)
 
 
 def on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -954,7 +954,12 @@ def set_storage(target: Tensor, new: Tensor) -> None:
     """Makes ``target`` look into the memory of ``new``, with its shape."""
     with torch.no_grad():
         _set_data(target, new)  # shape and strides as C++ knows them
-    target._storage, target._layout, target._steps, target._seen = new._storage, new._layout, new._steps, -1
+    target._storage, target._layout, target._steps, target._value_version = (
+        new._storage,
+        new._layout,
+        new._steps,
+        -1,
+    )
 
 
 _set_data = torch.Tensor.data.__set__  # type: ignore[attr-defined]

@@ -216,7 +216,7 @@ def _deferred_result(func: Any, args: Any, kwargs: Any) -> Tensor | None:
         return None
     if func is aten.clone.default:
         source = tensors[0]
-        part = source._storage.host.seen_at(source._layout, source._steps)
+        part = source._storage.host.view_at(source._layout, source._steps)
         if not isinstance(
             part.source, (KnownIntegers, DeferredIntegers)
         ):  # the last token: it has one shape at each turn
@@ -290,7 +290,7 @@ def _in_place_handler(func: Any) -> AtOnce:
         layout, whole = target._layout, storage.host.plain
         new = torch.empty_strided(whole.shape, whole.stride(), dtype=whole.dtype).copy_(whole)
         func(new.as_strided(layout.shape, layout.stride, layout.offset), *rest, **options)
-        storage.know(KnownIntegers(new))
+        storage.set_host_values(KnownIntegers(new))
         return target
 
     return at_once

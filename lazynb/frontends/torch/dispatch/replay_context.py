@@ -80,9 +80,9 @@ def save_context(context: Any) -> None:
     """Keeps what was noted, if the open trace is that of the configuration inside, which is in force."""
     trace = _ambient.value
     pending = trace.pending if trace.__class__ is LazyTrace else None
-    if pending is None or pending.tip is None:
+    if pending is None or pending.open_state is None:
         return
-    if pending.epoch == _changes.count or pending.same_context():
+    if pending.config_epoch == _changes.count or pending.is_config_unchanged():
         call_context.context, call_context.inside = context, pending.context
         call_context.pending, call_context.epoch = pending, -1
 
@@ -93,12 +93,12 @@ def _current_trace() -> PendingTrace | None:
     if trace.__class__ is not LazyTrace:
         return None
     pending: PendingTrace | None = trace.pending
-    if pending is not None and pending.tip is None:  # sealed: the next operation opens another
+    if pending is not None and pending.open_state is None:  # sealed: the next operation opens another
         pending = None
     if pending is not None and pending is call_context.pending and call_context.epoch == _changes.count:
         return pending
     count = _changes.count
-    if jc.must_run_eagerly() or trace.stray:
+    if jc.must_run_eagerly() or trace.detached:
         return None
     context = jc.raw_context()
     if context != call_context.context:
@@ -107,7 +107,7 @@ def _current_trace() -> PendingTrace | None:
         call_context.pending = None  # the next operation notes it anew
         return None
     if pending is None or pending is not call_context.pending:
-        if pending is None or pending.tip is pending.root:
+        if pending is None or pending.open_state is pending.root:
             with in_64_bit(), trace.lock:
                 pending = trace.open()
             count = -1
@@ -121,10 +121,10 @@ def _current_trace() -> PendingTrace | None:
 def _trace_for(values: Sequence[Any]) -> PendingTrace | None:
     """The same; None if the trace is not that of the devices of ``values``."""
     pending = _current_trace()
-    if pending is None or pending.tip is None or not jc.has_several_devices():
+    if pending is None or pending.open_state is None or not jc.has_several_devices():
         return pending
     with in_64_bit(), pending.trace.lock:
-        return pending if pending is pending.trace.home(values) else None
+        return pending if pending is pending.trace.trace_for_devices(values) else None
 
 
 def current_trace() -> PendingTrace | None:
@@ -144,7 +144,7 @@ def replay_call(name: Hashable, values: Sequence[Any], numbers: bool, frame: Fra
       frame: a frame in or below the user's.
     """
     pending = _trace_for(values)
-    if pending is None or pending.tip is None:
+    if pending is None or pending.open_state is None:
         return None
     if in_c is not None:
         return in_c(pending, name, values, numbers, frame)

@@ -99,7 +99,7 @@ class Layout:
         self.shape, self.stride, self.offset, self.dtype = shape, stride, offset, dtype
         self._dummy: torch.Tensor | None = None
 
-    def dummy(self, fresh: bool = False) -> torch.Tensor:
+    def meta(self, fresh: bool = False) -> torch.Tensor:
         """A ``meta`` tensor of this layout. Only a ``fresh`` one may be written to."""
         if fresh:
             return self._new_dummy()
@@ -121,7 +121,7 @@ class Layout:
             return fill(self.shape, dtype=self.dtype)
         return fill(self.end, dtype=self.dtype).as_strided(self.shape, self.stride, self.offset)
 
-    def small(self) -> torch.Tensor:
+    def cpu_one_element(self) -> torch.Tensor:
         """A tensor on the CPU of as many axes, each of length 1 (or 0), that holds a one."""
         return torch.ones([min(size, 1) for size in self.shape], dtype=self.dtype)
 
@@ -196,14 +196,14 @@ class OpResults:
       tree: the :class:`Layout` of a tensor, a list if there are several results, or a plain value.
       name: what identifies the call where it is recalled, see :mod:`.calls`; None if it is not.
       steps: of a view, the step of each result; none if it is no view, None if that was not asked.
-      recalled: whether a call was carried out by a lowering and is recalled by its name.
+      is_replayed: whether a call was carried out by a lowering and is recalled by its name.
       copies: whether the only result has the values of the first argument, in memory of its own.
       range: all that is demanded of values, see :func:`.demands.range_of`; None if nothing or more is.
       bounds: the least and largest number that the only result can have; None if they are not known.
       whole: whether a result may be of whole numbers: others are never for the host, see :mod:`.on_host`.
     """
 
-    __slots__ = ("bounds", "copies", "func", "name", "range", "recalled", "steps", "tree", "whole")
+    __slots__ = ("bounds", "copies", "func", "is_replayed", "name", "range", "steps", "tree", "whole")
 
     def __init__(self, func: Any, tree: Any, name: object | None) -> None:
         self.func = func
@@ -212,7 +212,7 @@ class OpResults:
         is_inexact = tree.__class__ is Layout and (tree.dtype.is_floating_point or tree.dtype.is_complex)
         self.whole = not is_inexact
         self.steps: list[Any] | None = None
-        self.recalled = False
+        self.is_replayed = False
         self.copies = False
         self.range: tuple[int, int, int] | None = None
         self.bounds: tuple[int, int] | None = None

@@ -125,7 +125,7 @@ class Storage:
         new.host, new.bounds = self.host, self.bounds
         return new
 
-    def know(self, host: Any) -> None:
+    def set_host_values(self, host: Any) -> None:
         """Replaces the array by values that the host has or will work out."""
         self.write(None)
         self.host = host

@@ -161,7 +161,7 @@ def compile_graph(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[...
         fw_compiler=parts.forward,
         bw_compiler=parts.backward,
         inference_compiler=parts.alone,
-        partition_fn=parts.divide,
+        partition_fn=parts.partition,
     )
     try:
         return backend(module, inputs)
@@ -193,7 +193,7 @@ class _GraphCompiler:
     def backward(self, module: fx.GraphModule, inputs: Any) -> Any:
         return _boxed(CallableGraph(module, "backward", None))
 
-    def divide(
+    def partition(
         self, joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **options: Any
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """The forward and the backward pass of ``joint``.

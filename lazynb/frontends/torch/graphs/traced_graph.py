@@ -70,10 +70,10 @@ class Outputs:
         self._inputs = len(inputs)
         self._sources = {id(x._storage): at for at, x in enumerate(inputs) if isinstance(x, Tensor)}
         self._shared = _shared_storages(outputs, visible)
-        self._outputs = [self._noted(x, inputs) for x in outputs]
+        self._outputs = [self._describe(x, inputs) for x in outputs]
         self._numbers = list(range(len(self.arrays)))
 
-    def _noted(self, x: Any, inputs: Sequence[Any]) -> _OutputSource:
+    def _describe(self, x: Any, inputs: Sequence[Any]) -> _OutputSource:
         if not isinstance(x, Tensor):
             if isinstance(x, torch.Tensor) and not is_token(x):
                 raise Untraceable("an output on another device")

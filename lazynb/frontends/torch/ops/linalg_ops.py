@@ -214,7 +214,7 @@ def _with_lapack_layout(function: Any) -> Any:
         try:
             values = function(value)
         except NotImplementedError:  # small floats, which LAPACK has not and PyTorch's CPU refuses
-            return d.NO_LOWERING.through(func, args, kwargs)
+            return d.NO_LOWERING.decompose_or_run_on_cpu(func, args, kwargs)
         return wrap_results(d.fit_results(values, known.tree), known.tree)
 
     return handler

@@ -245,7 +245,7 @@ class BatchNormPlan:
             d.expected_results(func, args, kwargs, writes=True)  # raises what PyTorch raises
         self.func = func  # its id is a part of the key
         bound = arguments_by_name(func, args, kwargs)
-        self.result = layouts.layout_of(torch.empty_like(bound["input"]._layout.dummy()))
+        self.result = layouts.layout_of(torch.empty_like(bound["input"]._layout.meta()))
         self.training = bool(bound.get("training", not re.search("no_training|no_update", str(func))))
         self._options = bound["momentum"], bound["eps"]
         self._given = [bound.get(name) is not None for name in _ARRAYS]
