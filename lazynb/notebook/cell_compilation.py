@@ -24,13 +24,13 @@ from lazynb.report.comparison_report import Diff, side_of
 from lazynb.report.graph.graph_layout import LayoutUnavailable
 from lazynb.report.graph.graph_svg import PlacedView, place_view
 from lazynb.report.inspection.inspection_html import static_view
-from lazynb.report.inspection.inspection_page import set_last_compilation
 from lazynb.report.target_report import TargetComparison
 from lazynb.running.flush import execution, tensors_in
 from lazynb.running.observers import observing
 from lazynb.running.run_statistics import JaxObserver, summary_line
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compilation_builder import dumping_passes
+from lazynb.xla.compile_entry import set_last_compilation
 from lazynb.xla.jit_equivalent import Counterpart, JitProgram, NotOneFunction
 from lazynb.xla.targets.target_chip import Target
 from lazynb.xla.xla_flags import BadFlag, compile_with_flags

@@ -29,12 +29,13 @@ from lazynb.recording.lazy_mode import recording
 from lazynb.report.comparison_report import Diff
 from lazynb.report.inspection.inspection_figures import FIGURES
 from lazynb.report.inspection.inspection_html import TABS
-from lazynb.report.inspection.inspection_page import save_html, set_last_compilation
+from lazynb.report.inspection.inspection_page import save_html
 from lazynb.running.flush import execution, tensors_in
 from lazynb.running.observers import observing
 from lazynb.user_code import call_stack
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compilation_builder import dumping_passes
+from lazynb.xla.compile_entry import set_last_compilation
 
 # ---- The files that ``%inspect`` writes of a compilation --------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import inspect
+import inspect as python_inspect
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from IPython.display import display
 
 from lazynb.compare.differences.variant_comparison import listed
+from lazynb.errors import LazynbError
 from lazynb.notebook.frontend_requests import lab_execution, may_show_widgets
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.snapshot.variable_names import user_namespace
@@ -23,13 +24,12 @@ from lazynb.report.inspection.inspection_file import SavedInspections, read_insp
 from lazynb.report.inspection.inspection_html import TABS, to_html
 from lazynb.report.inspection.inspection_page import (
     bundle_source,
-    last_compilation,
-    set_last_compilation,
     static_mime_bundle,
 )
 from lazynb.report.inspection.inspection_text import to_text
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compilation_builder import compile_tensors
+from lazynb.xla.compile_entry import compile, last_compilation, set_last_compilation
 from lazynb.xla.external.external_programs import SUFFIXES, compile_stage, is_jax_stage, read_file
 from lazynb.xla.function_compilation import is_function
 from lazynb.xla.inspection_schema import Inspection
@@ -65,16 +65,16 @@ _DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.Im
 def may_take_arrays(value: Any) -> bool:
     """Whether ``value`` is a function that may compute with arrays: none of C code's, no class, no
     generator."""
-    if isinstance(value, type) or inspect.isbuiltin(value) or not is_function(value):
+    if isinstance(value, type) or python_inspect.isbuiltin(value) or not is_function(value):
         return False
-    return not (inspect.iscoroutinefunction(value) or inspect.isgeneratorfunction(value))
+    return not (python_inspect.iscoroutinefunction(value) or python_inspect.isgeneratorfunction(value))
 
 
 def inspect_call(name: str, function: Callable[..., Any]) -> str:
     """``lazynb.inspect(step, w, x)``, with the arguments that ``function`` must have."""
     words = [name]
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = python_inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return f"lazynb.inspect({name}, ...)"
     for parameter in parameters:
@@ -317,3 +317,49 @@ class DiffDisplay:
     def stop(self) -> None:
         """The report alone."""
         self._formatter.pop(Diff, None)
+
+
+def inspect(
+    obj: Any = None,
+    *args: Any,
+    target: str | None = None,
+    mesh: Any = None,
+    shard: Any = None,
+    flags: Any = None,
+    without: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """The inspector: the kernels, the lines in each, the reasons for their boundaries, and their cost.
+
+    Runs nothing.
+
+    Arguments:
+      obj: a :class:`Compilation`; a :class:`LazyTensor` or a :class:`Graph`, which is compiled first; a
+        function, with its arguments, which is compiled as :func:`compile` does it; what ``jax.jit(f)`` gives
+        with ``.trace(...)``, ``.lower(...)`` or ``.lower(...).compile()``, or ``jax.export``; the path of a
+        file that ``lazynb run --save`` or ``lazynb inspect --json`` wrote, or of a program as text: HLO
+        (``.hlo``, ``.txt``) or StableHLO (``.mlir``); by default the last compilation.
+      target, mesh, shard, flags, without: as those of :func:`compile`, for a function.
+
+    Returns: an object to display: in a notebook a widget (it needs ``anywidget``), elsewhere its static form.
+    For a graph that is no longer pending, the graph.
+
+    Raises:
+      TypeError: ``obj`` is none of these.
+      ValueError: nothing was compiled yet, or the file holds no inspection.
+      OSError: the file cannot be read.
+      LazynbError: the program is for another machine, or its text is no program; the message says which.
+    """
+    __tracebackhide__ = True
+    if not isinstance(obj, type) and is_function(obj):
+        made = compile(
+            obj, *args, target=target, mesh=mesh, shard=shard, flags=flags, without=without, **kwargs
+        )
+        return show_inspection(made, ran=False)
+    given = [*args, *kwargs, *filter(None, (target, mesh, shard, flags, without))]
+    if given:
+        raise TypeError(f"lazynb.inspect takes {given[0]!r} only with a function, as its argument or for it")
+    try:
+        return show_inspection(obj)
+    except LazynbError as error:  # its message says it all
+        raise error.with_traceback(None) from None

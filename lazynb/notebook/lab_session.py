@@ -27,7 +27,6 @@ from lazynb.recording.lazy_trace import thread_trace
 from lazynb.report.graph.graph_json import MIME_TYPE
 from lazynb.report.graph.lazy_graph import graph_of, is_own_key, page_connection, tensor_of_key
 from lazynb.report.inspection.inspection_data import inspection
-from lazynb.report.inspection.inspection_page import set_last_compilation
 from lazynb.report.inspection.session_tables import table, timelines
 from lazynb.report.inspection.source_data import Sources
 from lazynb.running.break_log import break_log, breaks
@@ -35,6 +34,7 @@ from lazynb.running.flush import execution
 from lazynb.running.observers import Observer, observe
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compilation_builder import compile_tensors
+from lazynb.xla.compile_entry import set_last_compilation
 from lazynb.xla.inspection_schema import Inspection
 
 # ---- What a page may ask about a pending value that it shows: how it stands, its value, and its compilation

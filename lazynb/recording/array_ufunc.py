@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from lazynb.recording.runtime_interface import numpy_calls
+from lazynb.recording.runtime_interface import runtime
 
 _OPERATORS: dict[Any, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
     np.add: (operator.add, operator.iadd),
@@ -125,7 +125,7 @@ def _dispatch_ufunc(tensor: Any, ufunc: np.ufunc, method: str, /, *inputs: Any, 
         if times > 2 and isinstance(left, np.ndarray):
             left = left[()]  # a scalar looks the attribute up, becomes an array, and looks it up again
         return _apply(_OPERATORS[ufunc]["out" in kwargs], left, tensor)
-    return numpy_calls().array_ufunc(ufunc, method, inputs, kwargs)
+    return runtime().numpy_protocols.array_ufunc(ufunc, method, inputs, kwargs)
 
 
 def _apply(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:

@@ -32,7 +32,7 @@ from lazynb.recording.replay import (
     linearize_cache,
     transpose_cache,
 )
-from lazynb.recording.runtime_interface import numpy_calls, runtime
+from lazynb.recording.runtime_interface import runtime
 from lazynb.recording.value_placement import single_device
 from lazynb.user_code.call_stack import (
     PACKAGE_ROOT,
@@ -92,7 +92,7 @@ def _inherited_sharding(x: LazyTensor, dtype: Any, shape: Any) -> Any:
         sharding = jc.uncommitted_sharding(devices[0])
     else:
         known = x._known_sharding()
-        sharding = known if known is not None else runtime().eager_sharding(x)
+        sharding = known if known is not None else runtime().execution.eager_sharding(x)
         if sharding is None:
             sharding = x.sharding
     has_same_shape = shape is None or tuple(shape) == x.shape
@@ -324,7 +324,7 @@ _LISTS = (list, tuple)
 def _array_of_list(plain: Callable[..., Any]) -> Callable[..., Any]:
     def array(*args: Any, **kwargs: Any) -> Any:
         if args and args[0].__class__ in _LISTS and _is_recorded(args[0], sys._getframe(1)):
-            recorded = numpy_calls().array_from_list(plain, args, kwargs)
+            recorded = runtime().numpy_protocols.array_from_list(plain, args, kwargs)
             if recorded is not None:
                 return recorded
         return plain(*args, **kwargs)

@@ -27,7 +27,7 @@ from lazynb import jax_compat as jc
 from lazynb.config import config
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import LazyTrace, thread_trace
-from lazynb.recording.runtime_interface import RuntimeHooks
+from lazynb.recording.runtime_interface import runtime
 
 
 def _concrete(leaf: Any) -> Any:
@@ -156,8 +156,7 @@ class Blocks:
 
     def enter(self, block: Block) -> None:
         """Opens ``block``, in this thread."""
-        if RuntimeHooks.on_block_enter is not None:
-            RuntimeHooks.on_block_enter()
+        runtime().on_block_enter()
         if self._may_be_inconsistent():
             self._repair()
         task = current_task()

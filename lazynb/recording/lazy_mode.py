@@ -18,7 +18,7 @@ from lazynb.recording.lazy_blocks import Block, blocks, current_thread_ref
 from lazynb.recording.lazy_tensor import DeletedValue, LazyTensor
 from lazynb.recording.lazy_trace import LazyTrace, thread_trace, trie
 from lazynb.recording.pending_trace import PendingTrace
-from lazynb.recording.runtime_interface import RuntimeHooks
+from lazynb.recording.runtime_interface import runtime
 from lazynb.user_code import tracebacks
 from lazynb.user_code.tracebacks import hook, trim_unless_debugging
 
@@ -64,8 +64,9 @@ class Region:
             if error is not None:
                 tracebacks.exception_log.add(error)
             block = self._last()
-            if error is None and RuntimeHooks.leaving is not None and blocks.is_outermost(block):
-                RuntimeHooks.leaving()
+            before_exit = runtime().before_outermost_exit
+            if error is None and before_exit is not None and blocks.is_outermost(block):
+                before_exit()
             self._close(block)
             if error is not None:
                 trim_unless_debugging(error)

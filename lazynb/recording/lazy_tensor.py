@@ -29,7 +29,7 @@ from lazynb.recording.buffer_protocol import (
 )
 from lazynb.recording.external_arrays import exclusively_owned, held_outside
 from lazynb.recording.pending_trace import PendingTrace, pending_dependencies, predetermined_sharding
-from lazynb.recording.runtime_interface import numpy_calls, runtime
+from lazynb.recording.runtime_interface import runtime
 
 
 class ToolAccess(threading.local):
@@ -172,7 +172,7 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
         if value is None:
             if not detail and REASONS[kind].conversion:
                 kind, detail = find_cause(self, kind, sys._getframe(2))
-            value = runtime().force(self, kind, detail)
+            value = runtime().execution.force(self, kind, detail)
         if REASONS[kind].shares_memory:
             self._mark_exposed(value)
         if value.__class__ is DeletedValue:
@@ -252,7 +252,7 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
     __numpy_dtype__ = jax.Array.__numpy_dtype__  # NumPy 2.4 asks for it, and the user is warned
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return numpy_calls().array_function(function, args, kwargs)
+        return runtime().numpy_protocols.array_function(function, args, kwargs)
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
         # ``np.ma`` makes its arrays so of what NumPy's functions give.
@@ -326,7 +326,7 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         if self._value is not None:
             return {"text/plain": repr(self)}
-        return runtime().display(self)
+        return runtime().execution.display(self)
 
     # ---- attributes ----------------------------------------------------------------------------------------
 

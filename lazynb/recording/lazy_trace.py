@@ -35,7 +35,7 @@ from lazynb.recording.operation import Operation, OperationTable, operation_name
 from lazynb.recording.operation_checks import UNCHECKED_SIZE, check_lowering, exceeds_free_memory, size_of
 from lazynb.recording.pending_trace import ForwardTracebacks, Mark, PendingTrace
 from lazynb.recording.python_numbers import scalar_input
-from lazynb.recording.runtime_interface import RuntimeHooks, runtime
+from lazynb.recording.runtime_interface import runtime
 from lazynb.recording.trie import Root, State, Trie, needs_own_program
 from lazynb.recording.value_placement import (
     can_move_in_program,
@@ -447,7 +447,7 @@ class LazyTrace(jc.Trace):
             return
         self._sealed_counted = 0, 0, 0
         waiting = self.all_pending()
-        runtime().flush(list(reversed(waiting[:-1] or waiting)), "limit")
+        runtime().execution.flush(list(reversed(waiting[:-1] or waiting)), "limit")
 
     def _step(self, pending: PendingTrace, operation: Operation, args: Sequence[Any]) -> State:
         """The state after ``operation``. An error leaves ``pending`` unchanged."""
@@ -782,8 +782,9 @@ class LazyTrace(jc.Trace):
         if not detail and primitive.name != kind:
             detail = operation_name(primitive, params)
         values = [self._concrete(arg, kind, detail) for arg in args]
-        if RuntimeHooks.before_eager_operation is not None:
-            RuntimeHooks.before_eager_operation(primitive, values, params)
+        before = runtime().before_eager_operation
+        if before is not None:
+            before(primitive, values, params)
         with jc.set_current_trace(jc.eval_trace):
             return primitive.bind(*values, **params)
 
@@ -953,7 +954,7 @@ class LazyTrace(jc.Trace):
             if pending is not None and any(value is used for used in pending.inputs):
                 users.append(pending)
         if users:
-            runtime().flush(users, "delete")
+            runtime().execution.flush(users, "delete")
 
     def cut(self) -> None:
         """Lets the next operation start a trace of its own; pending operations stay pending.

@@ -1,8 +1,15 @@
-"""The runtime: what recording needs of the layer that runs the traces, which sets it here."""
+"""The runtime: what recording needs of the rooms above it.
+
+``lazynb/__init__`` makes one :class:`Runtime` and hands it to :func:`set_runtime`. What a user may never ask
+for (NumPy's functions, displays) is imported when it is first needed.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -10,14 +17,14 @@ if TYPE_CHECKING:
     from lazynb.recording.pending_trace import PendingTrace
 
 
-class Runtime(Protocol):
-    """Runs pending traces."""
+class TraceExecution(Protocol):
+    """Runs pending traces: :class:`lazynb.running.flush.Execution`."""
 
     def force(self, tensor: LazyTensor, kind: str, detail: str = "") -> Any:
         """The concrete value of ``tensor``.
 
         Arguments:
-          kind: why it is needed, see ``reasons.REASONS``.
+          kind: why it is needed, see :data:`lazynb.recording.break_reasons.REASONS`.
           detail: the function, argument or attribute that needs it.
         """
 
@@ -32,36 +39,79 @@ class Runtime(Protocol):
         """The MIME bundle of a pending tensor. Runs nothing."""
 
 
-class RuntimeHooks:
-    """The hooks for the layers above.
+class Displays(Protocol):
+    """How results are shown and saved: the module :mod:`lazynb.report.displays`."""
+
+    def tensor_bundle(self, tensor: LazyTensor) -> dict[str, Any]:
+        """The MIME bundle of a pending tensor."""
+
+    def report_text(self, report: Any) -> str:
+        """An explanation, or numerics, as text."""
+
+    def report_bundle(self, report: Any) -> dict[str, Any]:
+        """The MIME bundle of an explanation, or of numerics."""
+
+    def compilation_bundle(self, compilation: Any) -> dict[str, Any]:
+        """The MIME bundle of a compilation."""
+
+    def save_html(self, compilation: Any, path: str | os.PathLike[str], title: str) -> Path:
+        """Writes a compilation as an HTML page."""
+
+    def save_json(self, compilation: Any, path: str | os.PathLike[str]) -> Path:
+        """Writes a compilation as JSON."""
+
+    def to_svg(self, compilation: Any, figure: str) -> str:
+        """A figure of a compilation as SVG."""
+
+
+class Runtime:
+    """What recording needs of the rooms above.
 
     Attributes:
-      runtime: the runtime in use, set by ``lazynb.execute``.
-      numpy: gives the module that answers NumPy's protocols.
+      execution: runs pending traces.
       on_block_enter: called when a block is entered.
-      leaving: called before the outermost block of a thread ends without an error; None if there is nothing
-        to do then, as in a program of one process.
-      before_eager_operation: called before an operation runs at once, with its values; None as above.
+      before_outermost_exit: called before the outermost block of a thread ends without an error; None in a
+        program of one process.
+      before_eager_operation: called with an operation's primitive, values and parameters before it runs at
+      once;
+        None in a program of one process.
     """
 
-    runtime: Runtime | None = None
-    numpy: Callable[[], Any] | None = None
-    on_block_enter: Callable[[], None] | None = None
-    leaving: Callable[[], None] | None = None
-    before_eager_operation: Callable[[Any, Sequence[Any], dict[str, Any]], None] | None = None
+    def __init__(
+        self,
+        execution: TraceExecution,
+        import_numpy_protocols: Callable[[], Any],
+        import_displays: Callable[[], Displays],
+        on_block_enter: Callable[[], None],
+    ):
+        self.execution = execution
+        self.on_block_enter = on_block_enter
+        self.before_outermost_exit: Callable[[], None] | None = None
+        self.before_eager_operation: Callable[[Any, Sequence[Any], dict[str, Any]], None] | None = None
+        self._import_numpy_protocols = import_numpy_protocols
+        self._import_displays = import_displays
+
+    @cached_property
+    def numpy_protocols(self) -> Any:
+        """The module that answers ``__array_ufunc__`` and ``__array_function__``."""
+        return self._import_numpy_protocols()
+
+    @cached_property
+    def displays(self) -> Displays:
+        """The module that shows results."""
+        return self._import_displays()
+
+
+_current: list[Runtime] = []
+
+
+def set_runtime(runtime: Runtime) -> None:
+    """Makes ``runtime`` the one of this process."""
+    _current[:] = [runtime]
 
 
 def runtime() -> Runtime:
-    """The runtime in use."""
-    current = RuntimeHooks.runtime
-    if current is None:
+    """The runtime of this process. Raises RuntimeError if lazynb was not imported."""
+    if not _current:
         raise RuntimeError("no runtime: import lazynb, not its parts")
-    return current
-
-
-def numpy_calls() -> Any:
-    """The module that answers NumPy's protocols: ``array_ufunc`` and ``array_function``."""
-    load = RuntimeHooks.numpy
-    if load is None:
-        raise RuntimeError("no frontends: import lazynb, not its parts")
-    return load()
+    return _current[0]

@@ -257,7 +257,7 @@ def query_sharding(tensor: LazyTensor, trace: Any, frame: FrameType) -> Any:
     pending = tensor._pending
     if pending is None or pending is not trace.pending or _is_jax(frame):
         return None
-    target = runtime().eager_sharding(tensor)
+    target = runtime().execution.eager_sharding(tensor)
     if target is None or not can_move_in_program(tensor, target, trace):
         return None
     with trace.lock, jc.set_current_trace(trace):

@@ -16,6 +16,7 @@ from lazynb.compare.differences.compilation_side import CompilationSide, Line, m
 from lazynb.compare.differences.compiler_changes import own_flags, sentence
 from lazynb.compare.differences.memory_changes import peak
 from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.snapshot.variable_names import user_namespace
 from lazynb.report.graph.graph_html import fill_template
 from lazynb.report.graph.lazy_graph import Graph
 from lazynb.report.inspection.inspection_data import inspection
@@ -311,3 +312,33 @@ def _row(side: CompilationSide) -> dict[str, str]:
 
 def _html(records: Records[Any]) -> str:
     return html_table(records.rows())
+
+
+def diff(a: Any, b: Any) -> Diff:
+    """What differs between two compilations, line by line: kernels, bytes, operations, memory, passes, times.
+
+    Runs nothing; what is not compiled yet is compiled.
+
+    Arguments:
+      a, b: before and now. Each is a :class:`Compilation`; a tuple of a function and its arguments,
+        ``(f, x, y)``, of which types are enough; a :class:`LazyTensor` or :class:`Graph` that is pending;
+        what ``jax.jit(f)`` gives with ``.lower(...)`` or ``.compile()``; or the path of a file: what
+        ``lazynb run --save`` or ``lazynb inspect --json`` wrote, perhaps with another JAX or for another
+        chip, HLO (``.hlo``, ``.txt``) or StableHLO (``.mlir``).
+
+    Returns:
+      A :class:`Diff`: ``changes`` (the one that matters most first; empty if the programs are the same),
+      ``headline`` (three sentences at most), ``passes`` (of XLA, that acted differently), ``to_dicts()``,
+      ``to_json()``, ``save_html()``. Sizes are in bytes, times in seconds. Times are compared if both were
+      profiled.
+
+    Raises:
+      TypeError: one of them is nothing that can be compared.
+      ValueError: one of them has no program, or the file holds no inspection.
+      OSError: a file cannot be read.
+      TraceBreakError: a function needs a value.
+      LazynbError: a file holds no program, or one for another machine; the message says which.
+    """
+    __tracebackhide__ = True
+    namespace = user_namespace()
+    return Diff(side_of(a, "before", namespace), side_of(b, "now", namespace))

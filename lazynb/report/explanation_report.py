@@ -163,8 +163,3 @@ def _cell(name: str, text: str, told: str) -> str:
     label, colon, source = text.partition(": ")
     code = f" <code>{document.escaped(clip(source, _WIDE))}</code>" if colon else ""
     return f'<td style="{_CELL};min-width:18em;max-width:48em">{document.escaped(label)}{code}{told}</td>'
-
-
-def install() -> None:
-    """Lets explanations show themselves: the module that makes them knows nothing of views."""
-    document.display_as(Explanation, to_text, to_html, "it")

@@ -250,8 +250,3 @@ def _cell(name: str, text: str) -> str:
 
 def _soft(sentence: str) -> str:
     return f'<div style="{_SOFT}">{document.sentence_html(sentence)}</div>'
-
-
-def install() -> None:
-    """Lets numerics show themselves: the module that makes them knows nothing of views."""
-    document.display_as(Numerics, to_text, to_html, "they")

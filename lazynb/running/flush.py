@@ -25,7 +25,7 @@ from lazynb.recording.lazy_trace import LazyTrace, thread_trace, trie
 from lazynb.recording.pending_trace import PendingTrace, pending_dependencies
 from lazynb.recording.replay import native_replay
 from lazynb.recording.replay.native_replay import here
-from lazynb.recording.runtime_interface import RuntimeHooks
+from lazynb.recording.runtime_interface import runtime
 from lazynb.recording.snapshot.trace_description import summarise
 from lazynb.recording.snapshot.variable_names import names_of, user_namespace
 from lazynb.running.background_thread import is_interrupt, wait_in_worker
@@ -60,16 +60,14 @@ executables = ExecutableCache(trie)
 class Execution:
     """Runs pending traces; the recorder's runtime."""
 
-    def __init__(self) -> None:
-        self.show: Any = None  # makes a tensor's MIME bundle; set by the view layer
-
     @property
     def local(self) -> LazyTrace:
         """The recorder of this thread, which holds ``strict`` (a trace break raises)."""
         return thread_trace()
 
     def force(self, tensor: LazyTensor, kind: str, detail: str = "") -> Any:
-        """The concrete value of ``tensor``, see :class:`lazynb.recording.runtime_interface.Runtime`."""
+        """The concrete value of ``tensor``, see
+        :class:`lazynb.recording.runtime_interface.TraceExecution`."""
         pending = tensor._pending
         if pending is not None:
             waits = REASONS[kind].waits
@@ -79,7 +77,7 @@ class Execution:
         return tensor._value
 
     def eager_sharding(self, tensor: LazyTensor) -> Any:
-        """See :class:`lazynb.recording.runtime_interface.Runtime`."""
+        """See :class:`lazynb.recording.runtime_interface.TraceExecution`."""
         pending = tensor._pending
         return None if pending is None else eager_sharding(pending, tensor._slot)
 
@@ -161,9 +159,9 @@ class Execution:
         """A pending tensor's MIME bundle. Runs nothing unless ``config.run_on_display`` is set."""
         if config.run_on_display and tensor._pending is not None:
             self._break(tensor._pending, ASKED_FOR, here(2), "", tensor)
-        if self.show is None or tensor._value is not None:
+        if tensor._value is not None:
             return {"text/plain": repr(tensor)}
-        return self.show(tensor)
+        return runtime().displays.tensor_bundle(tensor)
 
     def _run(
         self,
@@ -756,7 +754,8 @@ _SHORT = 0.02  # seconds
 
 def _enable_host_agreement() -> None:
     """Several hosts run the program: they agree from now on."""
-    RuntimeHooks.leaving, RuntimeHooks.before_eager_operation = host_exit.run_shared, agree_on_call
+    current = runtime()
+    current.before_outermost_exit, current.before_eager_operation = host_exit.run_shared, agree_on_call
 
 
 execution = Execution()
@@ -772,6 +771,17 @@ _hand_over = native_replay.configure_program_run(
         "not_started": _not_started,
     }
 )
-RuntimeHooks.runtime = execution
 presence.at_exit = host_exit.end
 presence.begun = _enable_host_agreement
+
+
+def sync(*tensors: Any) -> None:
+    """Barrier: runs the operations that ``tensors`` (or pytrees of them) need.
+
+    Without arguments, runs all pending operations of this thread. Returns at once, as JAX does: the device
+    computes asynchronously.
+
+    Raises:
+      Exception: JAX's error if the program cannot be compiled or run; the pending graph is as before.
+    """
+    execution.sync(*tensors)

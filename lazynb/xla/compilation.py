@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lazynb.recording.runtime_interface import runtime
 from lazynb.recording.snapshot.snapshot_nodes import Snapshot
 from lazynb.running.record_table import Records, plural
 from lazynb.user_code.text_format import short_duration, size
@@ -411,6 +412,40 @@ class Compilation:
         if not self.is_run:
             event += ", not run"
         return f"Compilation({plural(self.operations, 'operation')}, {event}, {time})"
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        return runtime().displays.compilation_bundle(self)
+
+    def save_html(self, path: str | os.PathLike[str], *, title: str = "") -> Path:
+        """Writes the inspector as one HTML file that works offline.
+
+        Raises:
+          OSError: the file cannot be written.
+        """
+        return runtime().displays.save_html(self, path, title)
+
+    def save_json(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the inspection as JSON, which :func:`lazynb.inspect` and :func:`lazynb.diff` read.
+
+        Raises:
+          OSError: the file cannot be written.
+        """
+        return runtime().displays.save_json(self, path)
+
+    def to_svg(self, figure: str = "graph") -> str:
+        """A figure for slides, as a stand-alone SVG document.
+
+        Arguments:
+          figure: ``graph``, the graph in the colours of its kernels; ``fusion``, the kernels and what goes
+            between them; ``memory``, which values live at which step.
+
+        Raises:
+          NoFigure: there is nothing to draw, or more than could be read.
+          LayoutUnavailable: ``graph`` and ``fusion`` need a layout engine, and there is none.
+        """
+        return runtime().displays.to_svg(self, figure)
 
 
 def _cluster_row(cluster: Cluster) -> dict[str, str]:

@@ -235,7 +235,9 @@ def _text(case: ReproducerCase, programs: Sequence[dict[str, Any]], saved: _Save
     }
     body = inspect.getsource(reproducer_script).split('"""', 2)[2].lstrip("\n")
     case_text = f"CASE = {pprint.pformat(data, width=110, compact=True, sort_dicts=False)}"
-    return "\n\n".join([head, *constants, case_text, body, 'if __name__ == "__main__":\n    run_and_exit(CASE)\n'])
+    return "\n\n".join(
+        [head, *constants, case_text, body, 'if __name__ == "__main__":\n    run_and_exit(CASE)\n']
+    )
 
 
 def _in_docstring(text: str) -> str:

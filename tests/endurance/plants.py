@@ -19,7 +19,7 @@ from lazynb.recording.lazy_blocks import Blocks
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import LazyTrace
 from lazynb.recording.pending_trace import PendingTrace
-from lazynb.recording.runtime_interface import numpy_calls
+from lazynb.recording.runtime_interface import runtime
 from lazynb.running import run_delivery
 from lazynb.running.flush import Execution
 from lazynb.running.run_delivery import InFlightRun
@@ -68,7 +68,7 @@ def _operators() -> None:
     """NumPy's arrays take their operators with a lazy tensor to be ufuncs."""
 
     def array_ufunc(tensor: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return numpy_calls().array_ufunc(ufunc, method, inputs, kwargs)
+        return runtime().numpy_protocols.array_ufunc(ufunc, method, inputs, kwargs)
 
     LazyTensor.__array_ufunc__ = array_ufunc  # type: ignore
 

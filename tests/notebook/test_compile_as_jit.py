@@ -10,8 +10,8 @@ from IPython.core.error import UsageError
 
 from lazynb.notebook.frontend_requests import RequestHandler
 from lazynb.report.inspection.inspection_data import inspection
-from lazynb.report.inspection.inspection_page import last_compilation
 from lazynb.report.inspection.source_data import file_key
+from lazynb.xla.compile_entry import last_compilation
 from lazynb.xla.targets.compiler_packages import compiler_of
 from tests.xla.test_as_jit import without_names
 

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import inspect
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from lazynb import jax_compat as jc
@@ -24,6 +24,7 @@ from lazynb.errors import LazynbError
 from lazynb.recording.break_reasons import ASKED_FOR
 from lazynb.recording.lazy_mode import lazy
 from lazynb.recording.lazy_trace import LazyTrace, thread_trace
+from lazynb.recording.runtime_interface import runtime
 from lazynb.running.break_log import Breaks
 from lazynb.running.flush import execution
 from lazynb.running.miss_log import Miss
@@ -113,6 +114,14 @@ class Explanation:
             "advice": self.advice.to_dicts(),
             "notes": list(self.notes),
         }
+
+    def __repr__(self) -> str:
+        return runtime().displays.report_text(self)
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        return runtime().displays.report_bundle(self)
 
 
 @dataclasses.dataclass

@@ -31,8 +31,10 @@ from lazynb.recording.lazy_mode import AbstractArguments, forbid_runs
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import LazyTrace
 from lazynb.recording.pending_trace import pending_dependencies
+from lazynb.recording.runtime_interface import runtime
 from lazynb.running.flush import tensors_in
 from lazynb.running.record_table import Records, plural
+from lazynb.xla.targets.target_chip import parse_target
 
 # ---- ``Numerics``: what was found of a piece of code, as the user holds it --------------------------------
 
@@ -123,6 +125,14 @@ class Numerics:
             aval.dtype in (np.float64, np.complex128) for one in self._shown for aval in one.equation.avals
         ):
             yield "the reference is no more precise than float64 itself"
+
+    def __repr__(self) -> str:
+        return runtime().displays.report_text(self)
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        return runtime().displays.report_bundle(self)
 
 
 WHOLE = frozenset({"scan", "while", "cond"})
@@ -273,3 +283,41 @@ def _called(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
             "value for ends a program: leave that line out, or look at the code before and after it apart."
         )
         raise
+
+
+def numerics(f: Any, /, *args: Any, target: str | None = None, **kwargs: Any) -> Numerics:
+    """Where the compiled values of ``f(*args, **kwargs)`` part from those of eager JAX, by how many ULPs, and
+    why.
+
+    The function, jitted or not, is called once and recorded operation by operation. Each operation is then
+    run as eager JAX runs it, as a part of the program that ``jax.jit(f)`` compiles, and in float64.
+
+    Arguments:
+      f: may need no value; arrays that it closes over are constants of the program, as under ``jax.jit``.
+      args, kwargs: arrays and numbers, in any pytrees, and whatever else it takes.
+      target: only this machine (``cpu``, or None) has values to compare.
+
+    Returns:
+      A :class:`Numerics`: ``operations``, ``first`` (the first that parts by more than rounding, or None),
+      ``cause``, ``nonfinite``, ``to_dicts()``.
+
+    Raises:
+      TypeError: ``f`` cannot be called, or an argument has no value.
+      TraceBreakError: the function needs a value in the middle.
+      LazynbError: a chip that is not here is asked for; the code is too large; called inside a JAX
+        transformation.
+      Exception: what the function raises.
+    """
+    __tracebackhide__ = True
+    if parse_target(target) is not None:
+        raise LazynbError(
+            f"numerics compares values, and values of {target} cannot be had on a machine without one: "
+            f"lazynb.compile(f, ..., target={target!r}) shows its program. Leave `target` out for the values "
+            "here."
+        )
+    try:
+        return numerics_of(f, args, kwargs)
+    except TraceBreakError:
+        raise
+    except LazynbError as error:  # its message says it all
+        raise error.with_traceback(None) from None

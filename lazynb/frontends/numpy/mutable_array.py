@@ -35,7 +35,7 @@ from lazynb.frontends.numpy.view_memory import (
 )
 from lazynb.recording.array_ufunc import callee_of, reset_lookups
 from lazynb.recording.lazy_tensor import tool_access
-from lazynb.recording.runtime_interface import numpy_calls, runtime
+from lazynb.recording.runtime_interface import runtime
 from lazynb.user_code.call_stack import is_user_code
 
 _ASKED_BY_NUMPY = 0x11C
@@ -478,7 +478,7 @@ class MutableArray(array_indexing.WritableArray):
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         if not self._memory.is_pending:
             return {"text/plain": repr(self)}
-        return runtime().display(self.value)
+        return runtime().execution.display(self.value)
 
     def __str__(self) -> str:
         return repr(self) if tool_access.active else str(self.seen("print"))
@@ -497,7 +497,7 @@ class MutableArray(array_indexing.WritableArray):
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """NumPy's functions, which make arrays that can be written to."""
-        calls = numpy_calls()
+        calls = runtime().numpy_protocols
         calls.note_array_api_caller()
         return calls.array_namespace
 
@@ -505,10 +505,10 @@ class MutableArray(array_indexing.WritableArray):
 
     def __array_ufunc__(self, ufunc: Any, method: str, /, *inputs: Any, **kwargs: Any) -> Any:
         reset_lookups()  # a lazy tensor may have been asked too
-        return numpy_calls().array_ufunc(ufunc, method, inputs, kwargs)
+        return runtime().numpy_protocols.array_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return numpy_calls().array_function(func, args, kwargs)
+        return runtime().numpy_protocols.array_function(func, args, kwargs)
 
 
 def _as_one_argument(arguments: tuple[Any, ...]) -> Any:

@@ -342,3 +342,15 @@ def mime_bundle_of(tensor: LazyTensor) -> dict[str, Any]:
 def value_hint(name: str) -> str:
     """What to type to get the value of variable ``name``; without a name, of what is shown last."""
     return f"print({name or '_'}) gives its value; %%compile shows what XLA makes of its cell."
+
+
+def graph(*tensors: Any) -> Graph:
+    """The graph of the operations that ``tensors`` (or pytrees of them) need. Never runs anything.
+
+    Without arguments, the graph of all pending operations.
+
+    Returns:
+      A :class:`Graph`: ``nodes``, ``inputs``, ``outputs``, ``len()``, ``to_jaxpr()``, ``to_stablehlo()``,
+      ``to_dot()``, ``to_svg()``, ``to_json()``; in a notebook it is drawn.
+    """
+    return graph_of(tensors, user_namespace())

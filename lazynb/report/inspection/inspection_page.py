@@ -16,7 +16,6 @@ from lazynb.recording.snapshot.snapshot_nodes import Snapshot
 from lazynb.report.graph.graph_html import fill_template
 from lazynb.report.graph.graph_svg import PlacedView
 from lazynb.report.inspection.inspection_data import inspection
-from lazynb.report.inspection.inspection_figures import svg_figure
 from lazynb.report.inspection.inspection_html import to_html
 from lazynb.report.inspection.inspection_phrases import headline
 from lazynb.report.inspection.inspection_text import to_text
@@ -152,54 +151,3 @@ def static_mime_bundle(
     except Exception:  # a rendering bug must not cost the user the text
         pass
     return shown
-
-
-_last: list[Compilation] = []
-
-
-def set_last_compilation(compilation: Compilation) -> Compilation:
-    """Notes that this is the newest one; returns it."""
-    _last[:] = [compilation]
-    return compilation
-
-
-def last_compilation() -> Compilation | None:
-    """The newest compilation that somebody asked for, or None."""
-    return _last[0] if _last else None
-
-
-def install() -> None:
-    """Lets compilations show and save themselves: the package that makes them knows nothing of views."""
-    hooks: Any = Compilation
-    hooks._repr_mimebundle_ = _repr_mimebundle_
-    hooks.save_html = _save_html
-    hooks.to_svg = _to_svg
-
-
-def _repr_mimebundle_(
-    self: Compilation, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-) -> dict[str, Any]:
-    return static_mime_bundle(self)
-
-
-def _to_svg(self: Compilation, figure: str = "graph") -> str:
-    """A figure for slides, as a stand-alone SVG document.
-
-    Arguments:
-      figure: ``graph``, the recorded graph in the colours of its kernels; ``fusion``, the kernels and
-        what goes between them; ``memory``, which values live at which step.
-
-    Raises:
-      NoFigure: there is nothing to draw, or more than could be read.
-      LayoutUnavailable: ``graph`` and ``fusion`` need a layout engine, and there is none.
-    """
-    return svg_figure(inspection(self, full=False), self.snapshot, figure)
-
-
-def _save_html(self: Compilation, path: str | os.PathLike[str], *, title: str = "") -> Path:
-    """Writes the inspector as one HTML file that works offline.
-
-    Raises:
-      OSError: the file cannot be written.
-    """
-    return save_html(self, path, title=title)

@@ -40,7 +40,7 @@ def run_shared() -> None:
         if pending.state.program and group_of(pending.state.program) is not None
     ]
     if waiting:
-        runtime().flush(waiting, KIND)
+        runtime().execution.flush(waiting, KIND)
 
 
 def end() -> None:
