@@ -504,7 +504,14 @@ class Execution:
         return request, executables.find(request.state, request.key)
 
     def sync(self, *tensors: Any) -> None:
-        """Runs the pending traces of this thread, or those of ``tensors``; see :func:`lazynb.sync`."""
+        """Barrier: runs the operations that ``tensors`` (or pytrees of them) need.
+
+        Without arguments, runs all pending operations of this thread. Returns at once, as JAX does: the
+        device computes asynchronously.
+
+        Raises:
+          Exception: JAX's error if the program cannot be compiled or run; the pending graph is as before.
+        """
         if not tensors:
             thread_trace().close_dead()
             waiting = thread_trace().all_pending()
@@ -759,6 +766,7 @@ def _enable_host_agreement() -> None:
 
 
 execution = Execution()
+sync = execution.sync
 _hand_over = native_replay.configure_program_run(
     {
         "Landing": InFlightRun,
@@ -773,15 +781,3 @@ _hand_over = native_replay.configure_program_run(
 )
 presence.at_exit = host_exit.end
 presence.begun = _enable_host_agreement
-
-
-def sync(*tensors: Any) -> None:
-    """Barrier: runs the operations that ``tensors`` (or pytrees of them) need.
-
-    Without arguments, runs all pending operations of this thread. Returns at once, as JAX does: the device
-    computes asynchronously.
-
-    Raises:
-      Exception: JAX's error if the program cannot be compiled or run; the pending graph is as before.
-    """
-    execution.sync(*tensors)

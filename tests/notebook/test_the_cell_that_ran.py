@@ -14,7 +14,7 @@ import lazynb
 from lazynb.notebook.cell_programs import CellPrograms
 from lazynb.report.inspection import inspection_phrases
 from lazynb.report.inspection.inspection_data import inspection
-from lazynb.report.inspection.inspection_page import last_compilation
+from lazynb.xla.compile_entry import last_compilation
 
 RANDOM = """
     key = jax.random.key(0)
