@@ -118,10 +118,10 @@ def public_names() -> list[str]:
 
     return [
         name
-        for name, value in vars(lazynb).items()
+        for name in dir(lazynb)
         if not name.startswith("_")
-        and not isinstance(value, types.ModuleType)
-        and name not in ("annotations", "config")
+        and name not in ("TYPE_CHECKING", "annotations", "config", "numpy", "torch")
+        and not isinstance(getattr(lazynb, name), types.ModuleType)
     ]
 
 

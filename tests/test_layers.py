@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).parent.parent / "lazynb"
 ORDER = [
     "jax_compat",
@@ -39,6 +41,7 @@ def name_of(path: Path) -> str:
 
 
 FILES = sorted(PACKAGE.rglob("*.py"))
+ROOMS = sorted({path.parent for path in FILES} - {PACKAGE})
 TEXTS = {name_of(path): path.read_text() for path in FILES}
 
 
@@ -180,22 +183,18 @@ def test_planted_violations_are_found():
     assert {"lazynb.xla.hlo", "lazynb.xla.fates"} <= set(circle(folders_imported(folders)))
 
 
-def table_of_layers(text: str) -> dict[str, set[str]]:
-    """The rows of CONTRIBUTING's table: by folder (``.`` is the package itself), the modules that it names."""
-    rows = re.findall(r"^\| `lazynb/([a-z_/]*)` \| (.*) \|$", text, re.MULTILINE)
-    return {folder.rstrip("/") or ".": set(re.findall(r"`(\w+)`", names)) for folder, names in rows}
+def test_the_table_of_rooms_is_the_order_of_imports():
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text()
+    rooms = re.findall(r"^\| `lazynb/([a-z_]*)/?` \|", text, re.MULTILINE)
+    assert [room or "base" for room in rooms] == ORDER
 
 
-def test_the_table_of_layers_is_the_tree():
-    """CONTRIBUTING's table has a row for each folder, in the order in which they import each other, and names
-    each module."""
-    table = table_of_layers((PACKAGE.parent / "CONTRIBUTING.md").read_text())
-    modules: dict[str, set[str]] = {}
-    for path in FILES:
-        modules.setdefault(str(path.parent.relative_to(PACKAGE)), set()).add(path.stem)
-    assert table == {folder: names - {"__init__"} for folder, names in modules.items()}
-    tops = [folder for folder in table if "/" not in folder]
-    assert tops == ["." if folder == "base" else folder for folder in ORDER]
+@pytest.mark.parametrize("folder", ROOMS, ids=lambda folder: str(folder.relative_to(PACKAGE)))
+def test_the_docstring_of_a_room_names_each_module_in_it(folder):
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    folders = {path.name for path in folder.iterdir() if (path / "__init__.py").exists()}
+    assert modules | folders <= set(re.findall(r"``(\w+)``", text))
 
 
 def test_files_that_the_table_and_its_sections_name_exist():

@@ -29,7 +29,7 @@ SPEC.loader.exec_module(requirements)
     ],
 )
 def test_a_missing_or_old_package_is_reported_in_one_line(torch, torchax, said):
-    found = requirements.problem({"torch": torch, "torchax": torchax})
+    found = requirements.missing_requirement({"torch": torch, "torchax": torchax})
     assert (said in found) if said else not found
     assert "\n" not in found and (not found or found.endswith("pip install 'lazynb[torch]'"))
 

@@ -277,10 +277,9 @@ def test_a_saved_file_records_the_xla_flags_at_compilation(tmp_path):
     """As XLA took them: changed later, the variable means nothing."""
     program = (
         "import os, jax, jax.numpy as jnp, lazynb\n"
-        "from lazynb.report.inspection.inspection_file import Saved, entry_of\n"
-        f"Saved([entry_of(lazynb.compile(lambda x: jnp.exp(x * 2) + x, jnp.ones(8)))]).save({str(tmp_path / 'a')!r})\n"
+        f"lazynb.compile(lambda x: jnp.exp(x * 2) + x, jnp.ones(8)).save_json({str(tmp_path / 'a')!r})\n"
         "os.environ['XLA_FLAGS'] = '--xla_cpu_ftz=false'\n"
-        f"Saved([entry_of(lazynb.compile(jnp.exp, jnp.ones(8)))]).save({str(tmp_path / 'b')!r})\n"
+        f"lazynb.compile(jnp.exp, jnp.ones(8)).save_json({str(tmp_path / 'b')!r})\n"
     )
     environment = {**os.environ, "XLA_FLAGS": "--xla_disable_hlo_passes=fusion"}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)

@@ -254,16 +254,16 @@ def test_a_number_is_an_input_on_all_hosts_if_it_is_one_on_any():
 def test_an_interrupt_during_the_agreement_is_raised_after_it():
     interrupts, holder = DeferredInterrupts(), object()
     before = signal.getsignal(signal.SIGINT)
-    interrupts.hold(holder)
+    interrupts.defer(holder)
     signal.raise_signal(signal.SIGINT)
     assert interrupts.noted
-    interrupts.hold(object())  # a run inside of the other
+    interrupts.defer(object())  # a run inside of the other
     interrupts.release(object())
     with pytest.raises(KeyboardInterrupt):
         interrupts.release(holder)
     assert signal.getsignal(signal.SIGINT) is before
     interrupts.release(holder)
-    interrupts.hold(holder)
+    interrupts.defer(holder)
     with pytest.raises(KeyboardInterrupt), interrupts.raised():
         signal.raise_signal(signal.SIGINT)
     interrupts.release(holder)

@@ -165,10 +165,10 @@ def test_a_cell_whose_hooks_were_not_called_leaves_no_state(notebook, event):
     assert not loaded._cells
 
 
-@pytest.mark.parametrize("where", ["begin", "end", "sweep"])
+@pytest.mark.parametrize("where", ["begin", "end", "close_finished"])
 def test_an_interrupt_in_a_hook_leaves_no_state(notebook, where, monkeypatch):
     cells = extension._loaded[id(notebook.shell)]._cells
-    for method in ("enter", "leave", "_mend", "_follow", "substitute"):
+    for method in ("enter", "leave", "_repair", "_sync_thread", "substitute"):
         done, plain = [], getattr(blocks, method)
 
         def interrupting(*args, plain=plain, done=done):

@@ -104,10 +104,7 @@ def test_inspect_magic_takes_what_jit_lowered_and_compiled(cells, tmp_path):
     assert said.startswith("2 operations → 1 kernel · given compiled · 100 % of") and "not run" not in said
     assert "Note: This program was given compiled." in said
     saved = tmp_path / "step.json"
-    cells.run(
-        f"from lazynb.report.inspection.inspection_file import Saved, entry_of\n"
-        f"Saved([entry_of(lazynb.compile(lowered.compile()))]).save({str(saved)!r})"
-    )
+    cells.run(f"lazynb.compile(lowered.compile()).save_json({str(saved)!r})")
     again = repr(cells.run(f"lazynb.inspect({str(saved)!r})").result)
     assert again == said
 

@@ -15,9 +15,9 @@ from lazynb.notebook import inspection_display
 from lazynb.notebook.cell_compilation import BackgroundLayout
 from lazynb.notebook.frontend_requests import RequestHandler
 from lazynb.recording.lazy_trace import thread_trace
-from lazynb.report.inspection import inspection_page as inspection_show
 from lazynb.report.inspection.inspection_data import inspection
 from lazynb.report.inspection.inspection_file import SavedInspections, inspection_entry
+from lazynb.xla import compile_entry
 from lazynb.xla.inspection_schema import Boundary, Change, Stage
 
 CELL = "%%compile made\nx = jnp.ones((64, 32))\nh = jnp.tanh(x @ x.T)\np = jnp.exp(h) / 2\np.sum()"
@@ -62,7 +62,7 @@ def test_bad_input_is_refused(clean, monkeypatch):
             TypeError, match="takes a LazyTensor, a Graph, a Compilation, a function, what jax.jit .* not"
         ):
             lazynb.inspect(bad)
-    monkeypatch.setattr(inspection_show, "_last", [])
+    monkeypatch.setattr(compile_entry, "_last", [])
     with pytest.raises(ValueError, match="nothing was compiled yet"):
         lazynb.inspect()
 
@@ -117,7 +117,7 @@ def test_a_cell_that_fails_to_lay_out_still_shows(notebook, monkeypatch):
 
 
 def test_a_pass_question_is_answered_with_its_changes(answers):
-    passes = inspection(lazynb.compile.__globals__["_remember"](answers._compilation))["programs"][0]["hlo"][
+    passes = inspection(compile_entry.set_last_compilation(answers._compilation))["programs"][0]["hlo"][
         "passes"
     ]
     index = next(one["index"] for one in passes if one["fused"])

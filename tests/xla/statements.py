@@ -182,8 +182,8 @@ class Reading:
                 yield f"{said}, but an argument enters it"
             if fate.kind == "dead":
                 yield f"{said}, but it was compiled"
-            if fate.label == "absent in the first pass" and self.first_instructions(node):
-                yield f"{said}, but the first module has {self.first_instructions(node)}"
+            if fate.label == "absent in the first pass" and self.at_first(node):
+                yield f"{said}, but the first module has {self.at_first(node)}"
 
     @functools.cached_property
     def computing_everywhere(self) -> set[str]:
@@ -193,7 +193,7 @@ class Reading:
         """The arguments that enter an operation, as the first module has it."""
         if self.first is None:
             return self.graph.arguments[node]
-        return set().union(*(self.first.arguments[name] for name in self.first_instructions(node)))
+        return set().union(*(self.first.arguments[name] for name in self.at_first(node)))
 
     def at_first(self, node: int) -> list[str]:
         return self._at_first.get(node, [])
