@@ -1,7 +1,7 @@
 """Where the time of a row goes: what is recorded; what is handed over, and what Python waits for.
 
     python -m benchmarks.profile [ROW ...]            lazynb's parts of one step, and the whole of jax.jit's
-    python -m benchmarks.profile [ROW ...] --write    the same, put into docs/speed.md
+    python -m benchmarks.profile [ROW ...] --write    the same, put into benchmarks/TIME.md
 
 Each row is measured in a process of its own.
 
@@ -36,7 +36,7 @@ from lazynb.xla.hlo.module import parse
 
 SECONDS = 2.0
 WARM = 80  # more runs than a program has before lazynb takes it to be one that is often waited for
-PAGE = ROOT / "docs" / "speed.md"
+PAGE = ROOT / "benchmarks" / "TIME.md"
 MARK = "<!-- written by python -m benchmarks.profile --write -->"
 UNMET = (
     "adds",
@@ -197,7 +197,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument(
         "rows", nargs="*", metavar="ROW", help=f"of {', '.join(known)}; without any: {', '.join(UNMET)}"
     )
-    parser.add_argument("--write", action="store_true", help="into docs/speed.md")
+    parser.add_argument("--write", action="store_true", help="into benchmarks/TIME.md")
     parser.add_argument(
         "--here", choices=("lazynb", "jit"), help="one row, in this process, what it comes to alone"
     )

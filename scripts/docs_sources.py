@@ -21,6 +21,8 @@ COPIED = {
     "CONTRIBUTING.md": "contribute.md",
     "CHANGELOG.md": "changelog.md",
     "benchmarks/RESULTS.md": "measurements/benchmarks.md",
+    "benchmarks/TIME.md": "measurements/time.md",
+    "tests/README.md": "measurements/tests.md",
 }
 """Pages that stand elsewhere in the repository, by their place in the site."""
 LINK = re.compile(r"(?<!!)\[(?P<text>(?:[^\[\]]|`[^`]*`)*)\]\((?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
@@ -129,7 +131,7 @@ def measurements_page(pages: dict[str, str]) -> str:
         if source.startswith("docs/") and "/" not in page
     ]
     own = sorted(set(top) - listed)
-    names = "\n".join(["benchmarks", *(f"../{page}" for page in own)])
+    names = "\n".join(["benchmarks", "time", "tests", *(f"../{page}" for page in own)])
     head = "# Measurements\n\nWhat was measured, with which versions and on which machine.\n\n"
     return f"{head}```{{toctree}}\n{names}\n```\n"
 
