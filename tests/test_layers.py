@@ -6,11 +6,16 @@ from __future__ import annotations
 import ast
 import functools
 import graphlib
+import importlib
 import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
+import lazynb
 
 PACKAGE = Path(__file__).parent.parent / "lazynb"
 ORDER = [
@@ -237,3 +242,32 @@ def test_the_package_needs_no_notebook_packages():
             name.split(".")[0] for name in imported(path.read_text())
         }
         assert not wrong, (path, wrong)
+
+
+def test_importing_lazynb_imports_recording_and_running_only():
+    """What a user may never ask for comes when it is used."""
+    program = "import sys, lazynb; print(*[name for name in sys.modules if name.startswith('lazynb')])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    found = set(done.stdout.split())
+    assert len(found) <= 150
+    assert {layer(name) for name in found} <= {
+        "base",
+        "jax_compat",
+        "user_code",
+        "recording",
+        "running",
+        "frontends",
+    }
+
+
+def test_names_that_are_imported_when_used_are_those_that_type_checkers_see():
+    tree = ast.parse(TEXTS["lazynb"])
+    [block] = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {node.module: tuple(alias.asname for alias in node.names) for node in block.body}
+    assert seen == lazynb._IMPORTED_WHEN_USED
+    for module, names in seen.items():
+        for name in names:
+            assert getattr(lazynb, name) is getattr(importlib.import_module(module), name)
+    assert set(lazynb._MODULE_OF) <= set(dir(lazynb))
+    with pytest.raises(AttributeError, match="'lazynb' has no attribute 'absent'"):
+        lazynb.absent  # noqa: B018
