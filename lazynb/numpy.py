@@ -1,12 +1,12 @@
 """``jax.numpy`` with functions that remember their recorded calls: ``import lazynb.numpy as jnp``.
 
 While a thread is lazy, ``jax.numpy`` itself has these functions, except for a few reductions that libraries
-compare with ``is``. So unmodified code need not import this module. The names are those of the installed JAX;
-:mod:`lazynb.recording.replay.array_functions` says which functions stay unchanged, and why. Outside lazy mode
-each function is JAX's own.
+compare with ``is``. Unmodified code need not import this module. The names are those of the installed JAX;
+:mod:`lazynb.recording.replay.array_functions` lists the functions that stay unchanged, and the reasons.
+Outside lazy mode each function is the function of JAX.
 
-In addition, :func:`mutable` gives a copy of an array that can be written to like an array of NumPy's
-(:class:`MutableArray`).
+:func:`mutable` copies an array into a :class:`MutableArray`, which supports in-place writes like a
+``numpy.ndarray``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""PyTorch code, unmodified, on lazy tensors.
+"""Public PyTorch interface: run unmodified PyTorch code on lazy tensors.
 
 After ``lazynb.torch.enable()``, operations on tensors of device ``jax`` are recorded in lazy mode.
 
-Needs ``pip install lazynb[torch]``; ``import lazynb`` alone needs neither PyTorch nor torchax.
+Needs ``pip install lazynb[torch]``; ``import lazynb`` needs neither PyTorch nor torchax.
 """
 
 from __future__ import annotations

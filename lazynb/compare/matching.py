@@ -1,8 +1,8 @@
-"""The alignment of two programs: which operation of one is which of the other.
+"""The alignment of two programs: pairs each operation of one with its counterpart in the other.
 
-It is a longest common subsequence (Myers 1986, "An O(ND) difference algorithm") of operations that agree in
-all; between these, of operations that agree in name and source line; then of those that agree in name. What
-is left over was added, removed or replaced.
+The first pass takes a longest common subsequence (Myers 1986, "An O(ND) difference algorithm") of operations
+that are equal in everything. Between these pairs, the second pass matches name and source line, and the third
+matches the name. The remaining operations were added, removed or replaced.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from collections.abc import Callable, Hashable, Sequence
 from lazynb.compare.program_graph import ProgramGraph, ProgramStep, Value
 
 MAX_DIFFERENCES = 300
-"""Differences looked for at one level: two traces with more have little in common, and only what is unique in
-both is paired."""
+"""Limit on the differences of one level. Two traces with more have little in common, and only keys that occur
+once in both are paired."""
 
 Pairs = list[tuple[int, int]]
 Gaps = list[tuple[Sequence[ProgramStep], Sequence[ProgramStep]]]
-"""Steps without partner that lie between the same two pairs, of both programs."""
+"""Unpaired steps of both programs that lie between the same two pairs."""
 
 
 def common_subsequence(first: Sequence[Hashable], second: Sequence[Hashable]) -> Pairs:
-    """Positions of a longest common subsequence. Time: length times differences, at most
-    :data:`MAX_DIFFERENCES`."""
+    """Positions of a longest common subsequence. Time: length × differences (≤ :data:`MAX_DIFFERENCES`)."""
     front = 0
     while front < min(len(first), len(second)) and first[front] == second[front]:
         front += 1
@@ -41,8 +40,7 @@ def common_subsequence(first: Sequence[Hashable], second: Sequence[Hashable]) ->
 
 
 def _myers(a: Sequence[Hashable], b: Sequence[Hashable]) -> Pairs | None:
-    """A longest common subsequence; returns None if there are more than :data:`MAX_DIFFERENCES`
-    differences."""
+    """A longest common subsequence; None if there are more than :data:`MAX_DIFFERENCES` differences."""
     furthest = {1: 0}
     history: list[dict[int, int]] = []
     for differences in range(min(len(a) + len(b), MAX_DIFFERENCES) + 1):
@@ -62,7 +60,7 @@ def _myers(a: Sequence[Hashable], b: Sequence[Hashable]) -> Pairs | None:
 
 
 def _is_down(furthest: dict[int, int], differences: int, k: int) -> bool:
-    """Whether the furthest path to the diagonal ``k`` comes from the diagonal above it."""
+    """Whether the furthest path to diagonal ``k`` comes from diagonal ``k + 1``."""
     return k == -differences or (k != differences and furthest[k - 1] < furthest[k + 1])
 
 
@@ -83,7 +81,7 @@ def _walk_back(history: Sequence[dict[int, int]], x: int, y: int) -> Pairs:
 
 
 def _unique(a: Sequence[Hashable], b: Sequence[Hashable]) -> Pairs:
-    """What stands once in both, as far as it is in order."""
+    """Pairs the keys that occur exactly once in both, as far as their order agrees."""
     first, second = Counter(a), Counter(b)
     positions = {key: n for n, key in enumerate(b)}
     pairs: Pairs = []
@@ -96,17 +94,16 @@ def _unique(a: Sequence[Hashable], b: Sequence[Hashable]) -> Pairs:
 
 
 class Alignment:
-    """Which step of ``before`` is which of ``now``.
+    """Pairs the steps of two programs, ``before`` and ``now``.
 
     Arguments:
-      by_position: the inputs are arguments of functions.
-      sources: lines of the code behind the two programs.
-      key: equal, for the numbers 0 and 1 of the programs, for steps of statements that correspond; by default
-        the line's text.
+      by_position: whether to pair inputs by position, because they are function arguments.
+      sources: lines of the source code of the two programs.
+      key: takes program number (0 or 1) and step; equal for corresponding statements. Default: line text.
 
     Attributes:
-      old: by number of a step of ``now``, that of ``before``.
-      new: the reverse.
+      old: number of a step of ``now`` → number of its partner in ``before``.
+      new: the reverse mapping.
     """
 
     def __init__(
@@ -134,13 +131,13 @@ class Alignment:
         return before[1] == now[1] and self.old.get(now[0]) == before[0]
 
     def same_values(self, before: Sequence[Value], now: Sequence[Value]) -> bool:
-        """Whether there are as many values, and those at the same place correspond."""
+        """Whether both sequences have equal length and values at equal positions correspond."""
         return len(before) == len(now) and all(map(self.same_value, before, now))
 
     def _join(self, before: ProgramStep, now: ProgramStep) -> None:
         self.old[now.number], self.new[before.number] = before.number, now.number
 
-    # ---- operations ----------------------------------------------------------------------------------------
+    # ---- Operations ----------------------------------------------------------------------------------------
 
     def _operations(self) -> None:
         same = _OperationNumbers()
@@ -155,7 +152,7 @@ class Alignment:
         key: Callable[[int, ProgramStep], Hashable],
         may_be: Callable[[ProgramStep, ProgramStep], bool] = lambda before, now: True,
     ) -> Gaps:
-        """Pairs the steps with the same key in each gap, and returns the gaps that are left."""
+        """Pairs steps with equal keys in each gap and returns the remaining gaps."""
         left: Gaps = []
         for a, b in gaps:
             pairs = common_subsequence([key(0, step) for step in a], [key(1, step) for step in b])
@@ -166,8 +163,7 @@ class Alignment:
         return left
 
     def _replaced(self) -> None:
-        """In what is left between two pairs, an operation takes the place of one that had the same
-        operands."""
+        """Pairs operations in the same gap that have the same operands: one replaced the other."""
         for a, b in self._gaps:
             left = [step for step in a if step.number not in self.new]
             self._join_first(left, b, self._is_replaced)
@@ -176,20 +172,19 @@ class Alignment:
         return self._same_array_operands(before, now) and self._lines_may_match(before, now)
 
     def _lines_may_match(self, before: ProgramStep, now: ProgramStep) -> bool:
-        """Whether the line of ``before`` may have become that of ``now``: it cannot if either stands
-        unchanged in both sources."""
+        """Whether the line of ``before`` may have become that of ``now``: each is in one source only."""
         if self._sources is None or self._key(0, before) == self._key(1, now):
             return True
         old, new = self.before.text(before), self.now.text(now)
         return old not in self._sources[1] and new not in self._sources[0]
 
     def _same_array_operands(self, before: ProgramStep, now: ProgramStep) -> bool:
-        """Whether both take the same arrays (numbers may differ), and at least one."""
+        """Whether both read the same arrays, and at least one. Numbers may differ."""
         old, new = _arrays(self.before, before), _arrays(self.now, now)
         return bool(new) and self.same_values(old, new)
 
     def _moved(self) -> None:
-        """What was left over on both sides, is the same and stood on the same line, changed places."""
+        """Pairs leftover equal operations on the same line: they changed places."""
         left = [step for step in self.before.operations if step.number not in self.new and step.needed]
         if left:
             steps = [step for step in self.now.operations if step.needed]
@@ -208,7 +203,7 @@ class Alignment:
         steps: Sequence[ProgramStep],
         suits: Callable[[ProgramStep, ProgramStep], bool],
     ) -> None:
-        """Joins each of ``steps`` without partner with the first one ``left`` that suits it."""
+        """Joins each unpaired step of ``steps`` with the first step in ``left`` that suits it."""
         for step in steps:
             if step.number in self.old:
                 continue
@@ -218,11 +213,10 @@ class Alignment:
                     self._join(other, step)
                     break
 
-    # ---- inputs --------------------------------------------------------------------------------------------
+    # ---- Inputs --------------------------------------------------------------------------------------------
 
     def _inputs(self, by_position: bool) -> None:
-        """An input corresponds to the one of the same name, else to what the same operation takes at the
-        same place."""
+        """Pairs inputs of the same name, then inputs that a paired operation reads at the same position."""
         self._inputs_by_name()
         if by_position:
             self._arguments()
@@ -235,7 +229,7 @@ class Alignment:
                 self._join_inputs(named[step.name], step)
 
     def _arguments(self) -> None:
-        """Joins the arguments of two functions, if there are as many. Literals are not arguments."""
+        """Pairs the arguments of two functions if their counts are equal. Literals are not arguments."""
         before = [step for step in self.before.inputs if step.operation is None]
         now = [step for step in self.now.inputs if step.operation is None]
         if len(before) == len(now):
@@ -257,17 +251,17 @@ class Alignment:
 
 
 def _arrays(program: ProgramGraph, step: ProgramStep) -> list[Value]:
-    """The operands of ``step`` without the numbers of the program's own."""
+    """The operands of ``step``, without numbers that are part of the program."""
     return [value for value in step.operands if not _is_plain(program.steps[value[0]])]
 
 
 def _is_plain(step: ProgramStep) -> bool:
-    """Whether a step gives a number of the program's own."""
+    """Whether a step is a number that is part of the program."""
     return not step.is_operation and step.scalar is not None
 
 
 class _OperationNumbers:
-    """Numbers operations so that the same ones have the same number."""
+    """Numbers operations; equal operations get equal numbers."""
 
     def __init__(self) -> None:
         self._by_id: dict[int, int] = {}
@@ -282,7 +276,7 @@ class _OperationNumbers:
 
 
 def _between(a: Sequence[ProgramStep], b: Sequence[ProgramStep], pairs: Pairs) -> Gaps:
-    """What lies between the pairs, where both sides have something."""
+    """The stretches between pairs in which both sides have steps."""
     gaps: Gaps = []
     i, j = 0, 0
     for x, y in [*pairs, (len(a), len(b))]:

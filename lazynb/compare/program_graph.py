@@ -1,7 +1,6 @@
-"""The program that is compared: of a compiled trace, or of the jaxpr of a function that JAX called.
+"""The graph form of a program that the comparison works on, built from a compiled trace or from a jaxpr.
 
-Its steps are inputs, literals and operations; operands refer to steps, so that two programs can be laid side
-by side.
+A graph's steps are inputs, literals and operations. Operands refer to steps.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from lazynb.running.miss_log import Miss
 from lazynb.user_code.call_stack import Origin, Place, is_user_file, place
 
 Value = tuple[int, int]
-"""A step and the number of its result."""
+"""Number of a step, and number of the result within that step."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -32,20 +31,20 @@ class ProgramStep:
     """An input, a literal or an operation.
 
     Attributes:
-      number: position in its program; for a trace that of the recorded path.
-      primitive: of an operation; None for an input or a literal.
-      params: of an operation.
-      name: what the user would call the operation; the simplest of ``names`` for an input; may be empty.
-      names: of the user's variables for an input.
-      operands: where they come from.
+      number: position in its program; for a trace, position in the recorded path.
+      primitive: JAX primitive of an operation; None for an input or a literal.
+      params: parameters of an operation.
+      name: the operation's name in the user's terms; for an input the simplest of ``names``. May be empty.
+      names: the user's variables that hold an input.
+      operands: the values that the step reads.
       avals: types of the results.
-      held: for an input ``host`` (a number from Python) or its sharding; None if JAX may move it.
+      held: for an input, ``host`` (a number from Python) or its sharding; None if JAX may move it.
       scalar: text of a number or literal.
-      needed: whether something wanted depends on it.
-      operation: stands for the operation and its parameters; the same one is the same object.
-      line: file and line of the user's code that asked for it; None if that cannot be known.
-      call: the library function that the user called there, and which call of it; None for an operator.
-      origin: the instruction that asked for it; None for inputs and inside functions that JAX traced.
+      needed: whether a value that the program returns depends on the step.
+      operation: the operation with its parameters; one object for all equal operations.
+      line: file and line of the user's code that requested the step; None if unknown.
+      call: the library function that the user called there, and the call's number; None for an operator.
+      origin: the bytecode instruction that requested the step; None for inputs and inside traced functions.
     """
 
     number: int
@@ -65,40 +64,40 @@ class ProgramStep:
 
     @property
     def is_operation(self) -> bool:
-        """Whether it computes something."""
+        """Whether the step computes something."""
         return self.primitive is not None
 
     @property
     def place(self) -> Place | None:
-        """The user's line."""
+        """The user's line that requested the step."""
         return place(*self.line) if self.line is not None else None
 
     @property
     def label(self) -> str:
-        """What the user would call it, quoted."""
+        """The step's name in backquotes."""
         return f"`{self.name}`"
 
     @property
     def content(self) -> Hashable:
-        """Equal for what does the same to its operands."""
+        """Key that is equal for steps that apply the same operation to their operands."""
         return self.primitive, params_structure(self.primitive, self.params, nameless=True)
 
     def same_operation(self, other: ProgramStep) -> bool:
-        """Whether both do the same to their operands."""
+        """Whether both steps apply the same operation to their operands."""
         return self.operation is other.operation or (
             self.primitive is other.primitive and self.content == other.content
         )
 
 
 class ProgramGraph:
-    """A program.
+    """A program as a graph of steps.
 
     Attributes:
       steps: in order.
-      operations: those that compute something.
-      inputs: the others, literals among them.
-      wanted: values that it returns.
-      names: the user's variables by value.
+      operations: the steps that compute something.
+      inputs: the other steps, including literals.
+      wanted: the values that the program returns.
+      names: the user's variables, by value.
     """
 
     def __init__(
@@ -126,16 +125,15 @@ class ProgramGraph:
         return text
 
     def instruction(self, step: ProgramStep) -> Hashable:
-        """Where in the source the operation was asked for, to the column; the same at each turn of a loop.
-        Returns None if that cannot be known."""
+        """Source position, with columns, equal in each loop iteration; None if unknown."""
         if step.origin is None:
             return None
         return id(step.origin.code), self.position(step) or step.origin.lasti
 
     def position(self, step: ProgramStep) -> tuple[Any, ...] | None:
-        """First and last line, first and last column of the expression that asked for the operation.
+        """First and last line, first and last column of the expression that requested the operation.
 
-        Returns None if that cannot be known. A column or line that Python does not know is None.
+        None if the position is unknown; a line or column that Python does not record is None.
         """
         if step.origin is None:
             return None
@@ -147,7 +145,7 @@ class ProgramGraph:
         return positions[number] if 0 <= number < len(positions) else None
 
     def users(self) -> dict[Value, list[ProgramStep]]:
-        """By value, the needed operations that take it."""
+        """The needed operations that read each value."""
         users: dict[Value, list[ProgramStep]] = {}
         for step in self.operations:
             if step.needed:
@@ -157,7 +155,7 @@ class ProgramGraph:
 
 
 def graph_of_miss(miss: Miss) -> ProgramGraph:
-    """The trace of ``miss``. Time in proportion to its length."""
+    """Builds the graph of the trace of ``miss``, in time proportional to its length."""
     steps, owners = _steps_of(miss)
     names = {owners[slot]: names for slot, names in miss.summary.live.items()}
     return ProgramGraph(steps, [owners[slot] for slot in miss.wanted], names)
@@ -165,7 +163,7 @@ def graph_of_miss(miss: Miss) -> ProgramGraph:
 
 @functools.lru_cache(maxsize=16)
 def _steps_of(miss: Miss) -> tuple[Sequence[ProgramStep], Sequence[Value]]:
-    """The steps of a trace, and by slot the value: who looks at many misses compares each with several."""
+    """The steps of a trace, and the value of each slot; cached, because a miss is compared several times."""
     summary = miss.summary
     path = summary.end.path()
     needed = set(map(id, needed_steps(path, miss.wanted)))
@@ -208,7 +206,7 @@ def _steps_of(miss: Miss) -> tuple[Sequence[ProgramStep], Sequence[Value]]:
 
 
 class _InstructionLines:
-    """Lines of instructions: looked up once each."""
+    """Source lines of instructions, each computed once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], tuple[str, int]] = {}
@@ -231,14 +229,13 @@ def _call(origin: Origin | None) -> tuple[str, int] | None:
 
 
 def operation_name(name: str) -> str:
-    """An operation as users know it: ``reduce_sum`` is ``sum``."""
+    """The operation name that users know: ``sum`` for ``reduce_sum``."""
     name = display_name(name)
     return PRIMITIVE_DISPLAY_NAMES.get(name, name)
 
 
 def graph_of_jaxpr(jaxpr: Any) -> ProgramGraph:
-    """The program of a jaxpr. Its arguments have no names; each number that is written in it is a step of its
-    own."""
+    """Builds the graph of a jaxpr. Its arguments have no names; each literal becomes a separate step."""
     inner = getattr(jaxpr, "jaxpr", jaxpr)
     steps: list[ProgramStep] = []
     values: dict[Any, Value] = {}
@@ -272,7 +269,7 @@ def graph_of_jaxpr(jaxpr: Any) -> ProgramGraph:
 
 
 def _name_in(eqn: Any) -> str:
-    """The name of an equation's primitive; for a jitted function its own name."""
+    """The name of an equation's primitive, or the function's name for a jitted function."""
     name: str = eqn.primitive.name
     if name in jc.JIT_PRIMITIVES:
         return str(eqn.params.get("name") or name)
@@ -288,7 +285,7 @@ def _literal(given: Callable[..., Value], literal: Any) -> Value:
 
 
 def _line_in(eqn: Any) -> tuple[str, int] | None:
-    """The nearest line of the user's under which JAX traced ``eqn``."""
+    """The innermost user line in the traceback of ``eqn``."""
     traceback = eqn.source_info.traceback
     for frame in traceback.frames if traceback is not None else ():
         if is_user_file(frame.file_name):
@@ -297,16 +294,16 @@ def _line_in(eqn: Any) -> tuple[str, int] | None:
 
 
 def is_users(jaxpr: Any) -> bool:
-    """Whether the function behind ``jaxpr`` is the user's own, and not one of a library's."""
+    """Whether the function behind ``jaxpr`` is user code, not library code."""
     file = jc.source_file(jaxpr)
     return file is not None and is_user_file(file)
 
 
 def is_number(step: ProgramStep) -> bool:
-    """Whether an input comes as a number from Python or NumPy."""
+    """Whether an input is a number from Python or NumPy."""
     return step.held is HOST or is_constant(step)
 
 
 def is_constant(step: ProgramStep) -> bool:
-    """Whether an input is a number that is written in the code."""
+    """Whether an input is a number written in the code."""
     return step.held.__class__ is Constant

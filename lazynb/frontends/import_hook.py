@@ -1,4 +1,4 @@
-"""Modules of other packages that are changed when they are imported."""
+"""Import hooks: patch modules of other packages when they are imported, so that they accept our arrays."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import Any
 
 
 class PatchingFinder(importlib.abc.MetaPathFinder):
-    """Calls ``change`` with each module that ``watches`` accepts by its name: at once, or once it is
-    imported."""
+    """Import hook: calls ``change(module)`` for each module whose name ``watches`` accepts.
+
+    Modules that are already imported are changed at :meth:`install`.
+    """
 
     def __init__(self, watches: Callable[[str], bool], change: Callable[[Any], None]) -> None:
         self._watches = watches
@@ -35,30 +37,30 @@ class PatchingFinder(importlib.abc.MetaPathFinder):
         return spec
 
     def install(self) -> None:
-        """Begins to watch."""
+        """Changes the modules that are already imported and starts watching imports."""
         for name, module in list(sys.modules.items()):
             if self._watches(name):
                 self._change(module)
         sys.meta_path.insert(0, self)
 
     def uninstall(self) -> None:
-        """Watches no more. What was changed is the caller's to undo."""
+        """Stops watching imports. The caller must undo the changes."""
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 
 
-# ---- Libraries that get NumPy's own arrays when they are called -------------------------------------------
-# Most libraries convert what they are given with ``np.asarray``. These ask whether it is a ``numpy.ndarray``
-# and otherwise do something else, or are written in C: pandas looks a mask up as labels, Matplotlib takes the
-# rows of a matrix for its columns. So their public functions and methods convert each :class:`MutableArray`
-# among their arguments first, which is one trace break.
+# ---- Libraries that need ``numpy.ndarray`` arguments -------------------------------------------------------
+# Most libraries call ``np.asarray`` on their arguments. The libraries below test for ``numpy.ndarray`` and
+# otherwise behave differently, or are written in C: pandas looks a mask up as labels, Matplotlib swaps the
+# rows and columns of a matrix. Their public functions and methods therefore convert each
+# :class:`MutableArray` argument first, which is one trace break.
 
 MODULES = frozenset(
     """pandas pandas.api.typing pandas.core.indexing polars pyarrow pyarrow.lib PIL.Image cv2 torch
     matplotlib.axes._axes mpl_toolkits.mplot3d.axes3d""".split()
 )
 PACKAGES = frozenset("seaborn statsmodels skimage xarray bokeh joblib".split())
-"""With all of their modules."""
+"""All modules of these packages are watched."""
 
 _TESTS = frozenset({"tests", "testing", "conftest"})
 
@@ -71,7 +73,7 @@ def needs_ndarrays(name: str) -> bool:
 
 @functools.cache
 def install() -> None:
-    """Begins to watch what is imported, and changes what is imported already."""
+    """Watches imports, and changes the modules that are already imported."""
     PatchingFinder(needs_ndarrays, _convert_module).install()
 
 

@@ -1,4 +1,4 @@
-"""Compilation: what XLA made of a pending graph, without running it."""
+"""The public ``Compilation``: the compiled programs of a pending graph, and everything derived from them."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Hlo:
-    """A program's text.
+    """The text of a program before and after XLA's passes.
 
     Attributes:
-      before: StableHLO, as JAX lowered it; operation number k of the graph stands under the scope ``n{k}``.
+      before: StableHLO, as JAX lowered it. The scope ``n{k}`` marks the instructions of node k of the graph.
       after: optimised HLO; empty if the backend gives none.
     """
 
@@ -58,23 +58,23 @@ class Hlo:
 
     @property
     def passes(self) -> Records[Pass]:
-        """The passes of XLA that changed the module, each with its changes.
+        """The XLA passes that changed the module, each with its changes.
 
-        The program is compiled once more if they were not written down when it was compiled.
+        Compiles the program once more if the passes were not dumped at its compilation.
 
         Raises:
-          DumpUnavailable: there is no place to write to.
+          DumpUnavailable: there is no place to write the dump.
         """
         passes = self._trace.passes if self._trace is not None else ()
         return Records(passes, "XLA wrote no passes down", _pass_row)
 
     @property
     def formation(self) -> KernelFormation | None:
-        """How the kernels came about: each instruction from before the first pass to after the last, with the
-        kernel that would run it at each. None when nothing was pending.
+        """The history of the kernels: each instruction from before the first pass to after the last, with the
+        kernel that would run it at each stage. None when nothing was pending.
 
         Raises:
-          DumpUnavailable: there is no place to write to.
+          DumpUnavailable: there is no place to write the dump.
           ValueError: the passes cannot be followed, or there are too many instructions.
         """
         return self._trace.formation if self._trace is not None else None
@@ -82,12 +82,12 @@ class Hlo:
 
 @dataclasses.dataclass(frozen=True)
 class JitSignature:
-    """That a program is compiled as ``jax.jit`` of the user's code would be.
+    """Signature of a program that was compiled as ``jax.jit`` of the user's code would be.
 
     Attributes:
-      results: the user's name for each; empty where there is none.
-      arguments: how many arrays come from outside.
-      constants: how many numbers and arrays are written into the program.
+      results: the user's name of each result; empty for an unnamed one.
+      arguments: number of arrays from outside.
+      constants: number of numbers and arrays embedded in the program.
     """
 
     results: tuple[str, ...]
@@ -106,29 +106,29 @@ class JitSignature:
 
 
 class Compilation:
-    """The compiled programs of a pending graph. Making one runs nothing; the programs are kept for the run.
+    """The compiled programs of a pending graph.
 
-    A graph that spans several notebook cells is one program a cell, in the order of ``traces``; the
-    attributes speak of all of them, ``compiled`` and ``hlo`` of the last, which computes what was asked for.
-    That of ``%%compile`` has the programs of its cell alone.
+    Creating one runs nothing; a later run uses the programs. A graph that spans several notebook cells has
+    one program per cell, in the order of ``traces``. The attributes cover all of them; ``compiled`` and
+    ``hlo`` cover the last, which computes the requested values. A compilation made by ``%%compile`` contains
+    only the programs of its cell.
 
     Attributes:
-      traces: the programs, in the order in which they run.
-      snapshot: the graph that was compiled; its node numbers are those of ``fates``.
-      target: what it was compiled for, without being run; None for this machine.
-      form: what is a result, an argument and a constant, if it was compiled as ``jax.jit`` of the code would
-        be, without being run; None for what lazynb runs.
-      beside: what JAX compiled by itself meanwhile, in a line; empty if nothing, or if nobody looked.
-      instead: where there is no program, a sentence that says what to do; empty if nobody knows.
-      counterpart: the program that ``jax.jit`` of the same code would run; None if nobody knows of one.
-      cell: the notebook cell that recorded the graph; None if it is not known, or not one.
-      earlier: what earlier cells had left pending and was compiled with it, a compilation for each cell.
-      runs: how often each program ran before the compilation was made: those that a trace break of the cell
-        needed.
-      unlisted: how many other programs the cell ran.
-      notes: sentences: what cannot be known of it, and why.
-      flags: XLA's options that it was compiled with to be looked at, without being run; empty for none.
-      left_out: names of results that it was compiled without, to be looked at; see :meth:`without`.
+      traces: the programs, in execution order.
+      snapshot: the graph that was compiled; ``fates`` uses its node numbers.
+      target: the chip that it was compiled for, without being run; None for this machine.
+      form: its results, arguments and constants, if it was compiled as ``jax.jit`` of the code would be,
+        without being run; None for the program that lazynb runs.
+      beside: one line on what JAX itself compiled meanwhile; empty if nothing, or if this was not recorded.
+      instead: what to do where there is no program, as a sentence; empty if unknown.
+      counterpart: the program that ``jax.jit`` of the same code would run; None if unknown.
+      cell: the notebook cell that recorded the graph; None if unknown or not a single cell.
+      earlier: pending work of earlier cells that was compiled with it, one compilation per cell.
+      runs: how often each program ran before this compilation was made, because of trace breaks in the cell.
+      unlisted: number of other programs that the cell ran.
+      notes: sentences on what cannot be determined, and why.
+      flags: XLA options of a compilation for inspection only; empty for none.
+      left_out: names of results that a compilation for inspection leaves out; see :meth:`without`.
     """
 
     def __init__(
@@ -159,28 +159,27 @@ class Compilation:
         self.form = form
         self.flags: dict[str, Any] = {}
         self.left_out: tuple[str, ...] = ()
-        self._requested_values = asked  # nodes and their results that the user asked for; None: nobody knows
+        self._requested_values = asked  # (node, result) pairs that the user asked for; None: unknown
         self._measured_savings: dict[frozenset[str], int] = {}
         self._process_flags = process_flags()
 
     @property
     def is_run(self) -> bool:
-        """Whether it is what runs when the graph runs: not compiled for another chip, nor as ``jax.jit``
-        would be, nor with flags or without results."""
+        """Whether a run of the graph uses these programs: they are not for another chip, not as ``jax.jit``
+        would be, and have no extra flags and no results left out."""
         return self.target is None and self.form is None and not (self.flags or self.left_out)
 
     @property
     def all_flags(self) -> dict[str, str] | None:
-        """XLA's options that it was compiled with, as they are written: those of the process (``XLA_FLAGS``),
-        and over them ``flags``. None if nobody knows: it was given compiled, or another chip's compiler made
-        it."""
+        """The XLA options of the compilation, as text: those of the process (``XLA_FLAGS``), overridden by
+        ``flags``. None if unknown: it was given compiled, or another chip's compiler made it."""
         if self.target is not None or self.cache_event == "given":
             return None
         return {**self._process_flags, **flag_strings(self.flags)}
 
     @property
     def operations(self) -> int:
-        """Recorded operations that will run."""
+        """Number of recorded operations that will run."""
         return sum(trace.operations for trace in self.traces)
 
     @property
@@ -192,20 +191,19 @@ class Compilation:
 
     @property
     def compile_seconds(self) -> float:
-        """Seconds of lowering and compiling or loading."""
+        """Seconds of lowering, and of compiling or loading."""
         return sum(trace.compile_seconds for trace in self.traces)
 
     @property
     def compile_times(self) -> list[CompileTimes]:
-        """What compiling took, in seconds, for each of ``traces``: lowering apart from compiling, and XLA's
-        own timing of its stages, passes and kernels. Where a program was not compiled here, there are none,
-        and ``why_not`` says it."""
+        """Compile times in seconds, for each of ``traces``: lowering, compiling, and XLA's own timing of its
+        stages, passes and kernels. Empty, with the reason in ``why_not``, for a program not compiled here."""
         return [trace.compile_times for trace in self.traces]
 
     @property
     def line_work(self) -> Records[LineWork]:
-        """What each of the user's lines gave the compiler to do, for each of ``traces`` those that took
-        longest first: operations, HLO instructions, kernels, and inferred seconds."""
+        """The compiler's work per line of the user's code, the longest first within each of ``traces``:
+        operations, HLO instructions, kernels, and inferred seconds."""
         places = {node.id: node.place for node in self.snapshot.nodes if node.place is not None}
         work = [line for trace in self.traces for line in line_work(trace, places)]
         return Records(work, "no lines", _line_row, ranked=True)
@@ -224,13 +222,13 @@ class Compilation:
 
     @property
     def clusters(self) -> Records[Cluster]:
-        """What runs, in order, of all programs."""
+        """The clusters (kernels, library calls, ...) of all programs, in execution order."""
         clusters = [cluster for trace in self.traces for cluster in trace.clusters]
         return Records(clusters, "nothing runs", _cluster_row)
 
     @property
     def fates(self) -> dict[int, Fate]:
-        """What became of each operation, by its node number in ``snapshot``: exactly one fate each."""
+        """The fate of each operation, exactly one each, by its node number in ``snapshot``."""
         known: dict[int, Fate] = {}
         for trace in self.traces:
             known.update(trace.fates)
@@ -238,16 +236,16 @@ class Compilation:
 
     @property
     def boundaries(self) -> Records[Boundary]:
-        """The arrays that one cluster writes and another reads, each with the reason why the two are not
-        fused."""
+        """The arrays that one cluster writes and another reads, each with the reason against fusing the
+        two."""
         boundaries = [boundary for trace in self.traces for boundary in trace.boundaries]
         return Records(boundaries, "no boundaries", _boundary_row)
 
     @property
     def findings(self) -> Records[Finding]:
-        """What stands out, a sentence each, the most bytes first: arrays that go through memory and why,
-        operations that several kernels compute, values that a name alone keeps, what fills up tiles. Empty
-        where nothing is worth saying."""
+        """Notable findings, a sentence each, the most bytes first: arrays that go through memory and why,
+        operations that several kernels compute, values that only a variable name keeps alive, and tile
+        padding. Empty if nothing is notable."""
         all_ = ranked_findings(
             self.traces, self.snapshot, self._requested_values, self.runs, self._measured_savings
         )
@@ -255,20 +253,20 @@ class Compilation:
 
     @property
     def collectives(self) -> Records[Collective]:
-        """What the devices of a mesh say to each other: each all-reduce, all-gather, ... with its line, the
-        axes of the mesh, bytes for each device, and why it is there."""
+        """The collectives on a mesh (all-reduce, all-gather, ...), each with its line, mesh axes, bytes per
+        device, and the reason for it."""
         layout = self.target.layout if self.target is not None else None
         found = [one for trace in self.traces for one in collectives(trace, self.snapshot, layout)]
         return Records(found, "no collectives", _collective_row)
 
     @property
     def shardings(self) -> Records[ValueSharding]:
-        """How each value lies on the devices of a mesh: its spec, the part of one device, bytes there and on
-        all devices, and where a value's sharding changes. Empty of programs on one device.
+        """The sharding of each value on a mesh: its spec, the tile of one device, bytes there and on all
+        devices, and where the sharding changes. Empty for programs on one device.
 
-        XLA says it: of inputs and results in the compiled program, of what is inside in the module that its
-        pass ``shardy-xla`` leaves. What it does not say is left out; inside of a program that was compiled
-        when nothing wrote the passes down, that is all, until ``hlo.passes`` is asked for.
+        The source is XLA. The compiled program gives the shardings of inputs and results; the module after
+        the pass ``shardy-xla`` gives those of inner values. Values for which XLA gives none are left out. If
+        the passes were not dumped at compilation, inner values are missing until ``hlo.passes`` is read.
         """
         layout = self.target.layout if self.target is not None else None
         found = value_shardings(self.traces, self.snapshot, layout)
@@ -282,13 +280,13 @@ class Compilation:
 
     @property
     def cost(self) -> list[Cost | None]:
-        """What one execution of each of ``clusters`` costs by XLA's own analysis, in their order."""
+        """Cost of one execution of each of ``clusters``, in their order, by XLA's own analysis."""
         return [trace.costs.get(cluster.name) for trace in self.traces for cluster in trace.clusters]
 
     @property
     def total_cost(self) -> TotalCost:
-        """What one run of all programs costs: each kernel as often as it runs. What is not known (the
-        turns of a ``while_loop``) has bounds."""
+        """Cost of one run of all programs, where each kernel counts as often as it runs. Unknown figures (the
+        iterations of a ``while_loop``) have bounds."""
         return sum((trace.total for trace in self.traces), start=ZERO_COST)
 
     @property
@@ -299,13 +297,12 @@ class Compilation:
     def profile(self, runs: int = 5) -> list[Timing | None]:
         """Runs each program ``runs`` times on its inputs, and measures its kernels.
 
-        Returns: seconds a run of each of ``clusters``, in their order; None for a cluster that was not seen
-        (a branch not taken).
+        The user's values, breaks and caches stay untouched. Synthetic inputs replace missing ones.
 
-        The user's values, breaks and caches are not touched. Inputs that are gone are made up.
+        Returns: seconds per run for each of ``clusters``, in their order; None for a branch not taken.
 
         Raises:
-          InputsGone: an input is gone and cannot be made up.
+          InputsGone: an input no longer exists and cannot be replaced.
           ProfilerBusy: another profile is being taken.
         """
         for trace in self.traces:
@@ -313,22 +310,22 @@ class Compilation:
         return [trace.times.get(cluster.name) for trace in self.traces for cluster in trace.clusters]
 
     def ask(self) -> Records[Boundary]:
-        """Compiles once more with XLA's fusion decisions logged: the boundaries' reasons are then the
-        compiler's.
+        """Compiles again with XLA's fusion decisions logged; the boundaries then have the compiler's reasons.
 
         Raises:
-          DumpUnavailable: there is no place to write to.
+          DumpUnavailable: there is no place to write the dump.
         """
         for trace in self.traces:
             trace.ask()
         return self.boundaries
 
     def verify(self, boundary: Boundary) -> Boundary:
-        """Compiles again without the supposed cause of one of ``boundaries``; gives it with the verdict. Runs
-        nothing.
+        """Tests one of ``boundaries``: compiles again without its supposed cause. Runs nothing.
+
+        Returns: the boundary with the verdict.
 
         Raises:
-          NotTestable: there is no experiment for its reason, or not for this program.
+          NotTestable: no experiment exists for its reason, or for this program.
         """
         trace = next((trace for trace in self.traces if boundary in trace.boundaries), None)
         if trace is None:
@@ -339,12 +336,12 @@ class Compilation:
         return trace.verify(boundary)
 
     def without(self, *names: str) -> Compilation:
-        """The programs as if the variables ``names`` had been deleted before the run, compiled to be looked
-        at: ``lazynb.diff(c, c.without("h"))``. Nothing is run, no cache is touched.
+        """Compiles the programs as if the variables ``names`` had been deleted before the run, for
+        inspection: ``lazynb.diff(c, c.without("h"))``. Runs nothing and leaves the caches untouched.
 
         Raises:
-          NotReducible: no result has such a name, nothing else is a result, or it was not recorded for this
-            machine.
+          ResultsNotRemovable: no result has such a name, nothing else is a result, or the program was not
+            recorded for this machine.
         """
         others = {
             number: without_results(trace, self.snapshot, names) for number, trace in enumerate(self.traces)
@@ -364,7 +361,7 @@ class Compilation:
             earlier=self.earlier,
             runs=self.runs,
             notes=(
-                f"Compiled as if nobody held {', '.join(f'`{name}`' for name in names)}; nothing runs it.",
+                f"Compiled as if {', '.join(f'`{name}`' for name in names)} were deleted; nothing runs it.",
             ),
         )
         made.left_out = names
@@ -373,24 +370,24 @@ class Compilation:
     def reproducer(
         self, path: str | os.PathLike[str], question: str = "", *, save_inputs: bool = False
     ) -> Path:
-        """Writes a Python file that compiles the same programs with JAX alone, as an issue of XLA's needs it.
+        """Writes a Python file that compiles the same programs with JAX alone, for an XLA issue.
 
-        Run, the file prints the kernels (``--hlo``: the optimised HLO) and compares them with those that
-        lazynb saw; its exit status is 1 if they differ. It holds the StableHLO, XLA's flags, the versions,
-        the question, and each kernel with the lines in it. Nothing is run to write it.
+        The file contains the StableHLO, XLA's flags, the versions, the question, and each kernel with its
+        lines of code. When run, it prints the kernels (``--hlo``: the optimised HLO) and compares them with
+        those that lazynb saw; exit status 1 means they differ. Writing it runs nothing.
 
         Arguments:
-          path: the file; one that is there is written over.
-          question: what its reader is asked: "why two kernels?"
-          save_inputs: put the values of the inputs in, beside the file if they are large (``.npz``). Without,
-            a run makes up normal random numbers, and zeros for integers.
+          path: the file; an existing one is overwritten.
+          question: the question to its reader: "why two kernels?"
+          save_inputs: include the values of the inputs, in a second file (``.npz``) if they are large.
+            Otherwise a run uses normal random numbers, and zeros for integers.
 
         Returns: the path.
 
         Raises:
           NotReproducible: JAX alone cannot compile it: it is for a chip that is not here, was given compiled,
             or calls back into Python.
-          InputsGone: an input is to be saved that is gone, or not computed yet.
+          InputsGone: an input to be saved no longer exists or is not computed yet.
           OSError: the file cannot be written.
         """
         case = ReproducerCase(self.traces, self.snapshot, self.target, question, self.flags)
@@ -400,7 +397,7 @@ class Compilation:
         if not self.traces:
             return "Compilation(nothing pending)"
         event = self.cache_event
-        if event == "given":  # by somebody who knows how long it took, and whether it ran
+        if event == "given":  # compiled elsewhere: neither time nor run is shown
             return f"Compilation({plural(self.operations, 'operation')}, given compiled)"
         time = short_duration(self.compile_seconds)
         if self.form is not None:
@@ -427,7 +424,7 @@ class Compilation:
         return runtime().displays.save_html(self, path, title)
 
     def save_json(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the inspection as JSON, which :func:`lazynb.inspect` and :func:`lazynb.diff` read.
+        """Writes the inspection as JSON, for :func:`lazynb.inspect` and :func:`lazynb.diff`.
 
         Raises:
           OSError: the file cannot be written.
@@ -435,15 +432,15 @@ class Compilation:
         return runtime().displays.save_json(self, path)
 
     def to_svg(self, figure: str = "graph") -> str:
-        """A figure for slides, as a stand-alone SVG document.
+        """Draws a figure for slides, as a stand-alone SVG document.
 
         Arguments:
-          figure: ``graph``, the graph in the colours of its kernels; ``fusion``, the kernels and what goes
-            between them; ``memory``, which values live at which step.
+          figure: ``graph``, the graph in the colours of its kernels; ``fusion``, the kernels and the arrays
+            between them; ``memory``, the values alive at each step.
 
         Raises:
-          NoFigure: there is nothing to draw, or more than could be read.
-          LayoutUnavailable: ``graph`` and ``fusion`` need a layout engine, and there is none.
+          NoFigure: there is nothing to draw, or too much to be readable.
+          LayoutUnavailable: ``graph`` and ``fusion`` need a layout engine, and none is available.
         """
         return runtime().displays.to_svg(self, figure)
 

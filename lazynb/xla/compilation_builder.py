@@ -1,4 +1,4 @@
-"""Gathering: the programs of several pending traces, run or still to run, become one Compilation."""
+"""Builds a ``Compilation`` from pending traces, run or still to run; and ``compile_tensors``."""
 
 from __future__ import annotations
 
@@ -40,30 +40,28 @@ from lazynb.xla.targets.target_executable import prepare_for_target
 
 
 class CompilationBuilder:
-    """Programs, in the order in which they run, and the graph that they compute."""
+    """Collects programs in execution order, and the graph that they compute."""
 
     def __init__(self) -> None:
         self._description = SnapshotBuilder((), {}, opens=True)
         self._programs: list[tuple[Binding, bool, ProgramOrigins, Inputs]] = []
-        self._described: list[PendingTrace] = []  # the description knows traces by id
+        self._described: list[PendingTrace] = []  # kept alive: the description refers to traces by id
         self._earlier_results: dict[
             int, tuple[Any, tuple[int, int]]
-        ] = {}  # what arrays that exist are, by their id
+        ] = {}  # by id of an existing array, a weak reference and the result that it is
 
     def __len__(self) -> int:
         return len(self._programs)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was described."""
         return not self._described
 
     def describe(self, pending: PendingTrace, names: Names) -> None:
-        """Adds the operations of ``pending`` to the graph, after the traces that compute its inputs.
+        """Adds the operations of ``pending`` to the graph. The traces that compute its inputs come first.
 
         Arguments:
-          names: the names of the user's variables, see
-          :func:`lazynb.recording.snapshot.variable_names.names_of`.
+          names: the user's variable names, see :func:`lazynb.recording.snapshot.variable_names.names_of`.
         """
         self._described.append(pending)
         summary = summarise(pending, names)
@@ -71,20 +69,19 @@ class CompilationBuilder:
         self._description.add(dataclasses.replace(summary, inputs=inputs))
 
     def _resolve_input(self, value: Any, known: Input) -> Input:
-        """``known``, or the result of a program that is here already."""
+        """``known``, linked to the earlier program's result if ``value`` is one."""
         reference, result = self._earlier_results.get(id(value), (None, None))
         if reference is None or reference() is not value:
             return known
         return dataclasses.replace(known, earlier=result)
 
     def snapshot(self) -> Snapshot:
-        """The graph so far."""
         return self._description.snapshot()
 
     def add(
         self, pending: PendingTrace, tensors: Sequence[LazyTensor], binding: Binding, is_new: bool
     ) -> None:
-        """Adds the program that computes ``tensors`` of ``pending``, which is described already.
+        """Adds the program that computes ``tensors`` of ``pending``, a described trace.
 
         Arguments:
           is_new: whether the program was made now.
@@ -94,15 +91,15 @@ class CompilationBuilder:
         self._programs.append((binding, is_new, origins, Inputs.of(pending, binding.inputs)))
 
     def give(self, pending: PendingTrace, tensors: Sequence[LazyTensor], results: Sequence[Any]) -> None:
-        """``results`` are the values of ``tensors`` of ``pending``: the programs after it take them from it.
+        """Registers ``results`` as the values of ``tensors``, so that later programs link to them.
 
-        They are not kept alive.
+        Holds weak references only.
         """
         for tensor, result in zip(tensors, results):
             self._earlier_results[id(result)] = weakref.ref(result), (id(pending), tensor._slot)
 
     def _returned_leaf(self, leaf: Any, is_constant: Callable[[Any], bool]) -> ReturnedLeaf:
-        """A leaf of what the user's code returns: a tensor, an array or a number."""
+        """A leaf (tensor, array or number) of the return value of the user's code."""
         value = self.value_of(id(leaf))
         if value is None and isinstance(leaf, LazyTensor):
             if leaf._pending is not None:
@@ -115,7 +112,7 @@ class CompilationBuilder:
         return ReturnedLeaf(value, jc.abstract(leaf) if isinstance(leaf, jax.Array) else leaf)
 
     def value_of(self, identity: int) -> Value | None:
-        """The input of which ``identity`` is the id; None if there is none."""
+        """The graph value of the input with id ``identity``; None if there is none."""
         for pending in self._described:
             slot = pending.slot_of(identity)
             if slot is not None:
@@ -128,12 +125,12 @@ class CompilationBuilder:
         is_constant: Callable[[Any], bool],
         first: Sequence[int] = (),
     ) -> JitProgram:
-        """What ``jax.jit`` would compile of the pending traces that are described.
+        """The program that ``jax.jit`` would compile from the described traces.
 
         Arguments:
           returned: the leaves that the function returns: tensors, arrays and numbers.
-          is_constant: whether an array that the operations take is made by the code itself.
-          first: ids of the first arguments, in their order.
+          is_constant: whether the code itself creates an array that the operations read.
+          first: ids of the leading arguments, in their order.
 
         Raises:
           NotOneFunction: see :class:`lazynb.xla.jit_equivalent.JitProgram`.
@@ -146,7 +143,7 @@ class CompilationBuilder:
         return JitProgram(sources, self.snapshot(), leaves, self._on_user_arrays(is_constant), arguments)
 
     def _on_user_arrays(self, is_constant: Callable[[Any], bool]) -> Callable[[Any], bool]:
-        """``is_constant``, asked of the user's array where an input is a private copy of it."""
+        """``is_constant``, applied to the user's array where an input is a private copy of it."""
 
         def asked(array: Any) -> bool:
             for pending in self._described:
@@ -158,12 +155,8 @@ class CompilationBuilder:
     def as_jit_later(
         self, returned: Sequence[Any], is_constant: Callable[[Any], bool]
     ) -> Callable[[], JitProgram]:
-        """As :meth:`as_jit`, made when it is called, though the traces have run by then. Of the user's arrays
-        it keeps small constants alive, and no others.
-
-        Raises:
-          NotOneFunction: there is none, as is known now.
-        """
+        """Returns a function that does :meth:`as_jit` later, when the traces may have run. Keeps alive only
+        the small constants among the user's arrays. Raises NotOneFunction if there is no such program."""
         if not self._described:
             raise NotOneFunction("nothing of it was pending, so there is nothing to compile")
         leaves = [self._returned_leaf(leaf, is_constant) for leaf in returned]
@@ -180,7 +173,7 @@ class CompilationBuilder:
         return make
 
     def values_of(self, tensors: Sequence[Any]) -> frozenset[Value]:
-        """What those of ``tensors`` are that are pending and described."""
+        """The graph values of those ``tensors`` that are pending and described."""
         values = set()
         for tensor in tensors_in(tensors):
             pending = tensor._pending
@@ -189,14 +182,14 @@ class CompilationBuilder:
         return frozenset(values)
 
     def compile(self, pending: PendingTrace) -> None:
-        """Makes the program of ``pending``, which is described already, and adds it. Runs nothing.
+        """Makes the program of ``pending``, a described trace, and adds it. Runs nothing.
 
         The traces that compute its inputs must have been compiled before.
         """
         self._add_prepared(pending, execution.prepare(pending))
 
     def compile_for(self, pending: PendingTrace, target: Target, names: Names) -> None:
-        """Makes the program of ``pending``, which is described already, for another chip, and adds it."""
+        """Makes the program of ``pending``, a described trace, for another chip, and adds it."""
         try:
             self._add_prepared(pending, prepare_for_target(pending, target, names))
         except OutOfMemory as error:
@@ -216,12 +209,12 @@ class CompilationBuilder:
     def compilation(
         self, snapshot: Snapshot | None = None, is_function: bool = False, **about: Any
     ) -> Compilation:
-        """All programs.
+        """Builds the compilation of all programs.
 
         Arguments:
           snapshot: the graph, if it was taken before.
-          is_function: whether the results of the last are what a function returns.
-          about: what a :class:`Compilation` knows besides.
+          is_function: whether the results of the last program are the return value of a function.
+          about: further arguments of :class:`Compilation`.
         """
         graph = snapshot if snapshot is not None else self.snapshot()
         traces = []
@@ -238,19 +231,15 @@ def compile_tensors(
     target: Target | None = None,
     as_jit: bool = False,
 ) -> Compilation:
-    """Compiles what ``tensors`` (or pytrees of them) need, or all that is pending of this thread, and runs
-    nothing.
+    """Compiles what ``tensors`` (or pytrees of them) need, or all pending work of this thread. Runs nothing.
 
     Arguments:
-      namespace: the user's variables, whose names the inspector shows.
-      ahead: read what XLA writes down while it still compiles, which slows it a little; else when it is asked
-        for.
-      target: compile for this one, and leave the caches alone.
-      as_jit: compile what ``jax.jit`` of a function that returns ``tensors`` compiles, and leave the caches
-        alone.
+      namespace: the user's variables; the inspector shows their names.
+      ahead: read XLA's dump while it still compiles, which slows it a little; otherwise on demand.
+      target: compile for this target, bypassing the caches.
+      as_jit: compile what ``jax.jit`` of a function that returns ``tensors`` compiles, bypassing the caches.
 
-    Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it
-    was.
+    Raises JAX's error if a program cannot be lowered or compiled; the pending graph is then unchanged.
     """
     waiting, names = execution.waiting(tensors), names_of(namespace)
     if not as_jit:
@@ -271,11 +260,11 @@ def compile_pending_traces(
     tensors: Sequence[Any] | None = None,
     **about: Any,
 ) -> Compilation:
-    """As :func:`compile_tensors`, of the traces ``waiting``.
+    """Like :func:`compile_tensors`, for the traces ``waiting``.
 
     Arguments:
-      tensors: what the user asked for; None if nobody knows.
-      about: what a :class:`Compilation` knows besides.
+      tensors: the tensors that the user asked for; None if unknown.
+      about: further arguments of :class:`Compilation`.
     """
     if target is not None:
         target = target.for_inputs([value for pending in waiting for value in pending.originals()], names)
@@ -294,9 +283,9 @@ def compile_pending_traces(
 
 
 def dumping_passes(ahead: bool = True) -> Any:
-    """A context manager: XLA writes down how it compiles the body's programs.
+    """Context manager: XLA dumps how it compiles the body's programs.
 
     Arguments:
-      ahead: read that while XLA still compiles.
+      ahead: read the dump while XLA still compiles.
     """
     return record_dumps(DumpReader) if ahead else record_dumps()

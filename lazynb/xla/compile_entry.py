@@ -1,4 +1,4 @@
-"""``lazynb.compile``, and which compilation was the last."""
+"""``lazynb.compile``, and the record of the last compilation."""
 
 from __future__ import annotations
 
@@ -24,42 +24,41 @@ def compile(
     without: Any = None,
     **kwargs: Any,
 ) -> Compilation:
-    """Compiles the operations that tensors (or pytrees of them) need, or a function for its arguments. Runs
-    nothing.
+    """Compiles the operations that tensors or pytrees need, or a function for its arguments. Runs nothing.
 
     Without arguments, compiles all pending operations of this thread.
 
     Arguments:
       what: tensors; or a function and its arguments, which may be arrays or, where only the type is known,
-        ``jax.ShapeDtypeStruct``. The function, jitted or not, is recorded operation by operation; it may need
-        no value. Or a stage of ``jax.jit``: what ``lower`` or ``trace`` gave is compiled as it is; of what
-        ``compile`` gave, what is left in it is shown.
-      target: a chip to compile for that need not be there, and how many: ``v5e``, ``v5e:4x4``, ``h100:8``;
-        ``lazynb targets`` lists them. ``cpu``, and None, are this machine.
-      mesh: axes and sizes of a mesh of all the target's devices: ``"data=4,model=4"``, or a dictionary.
-        Without it the mesh that the arrays lie on, if it has as many devices; else the program runs on one of
-        them.
-      shard: how inputs lie on the mesh, by the user's name or that of the function's parameter:
-        ``"x=data,."``, a dictionary, for a whole tree :func:`shard_like`, or a list of these. Others lie as
-        the user's arrays do on axes of the same names, else whole on each device.
-      as_jit: compile what ``jax.jit`` of the function compiles, or of one that returns the tensors: these
-        alone are results, arrays and numbers from outside are arguments, numbers in the code are constants.
-        Nothing runs that program; it is there to be looked at. A stage of ``jax.jit`` is that already.
-      flags: options of XLA's to compile it with, ``{"xla_cpu_enable_fast_math": True}`` or
-        ``["xla_cpu_enable_fast_math=true"]``. Nothing runs that program either.
-      without: the same with code of XLA's own in place of a library's, such as ``"YNNPACK"``.
-      kwargs: the function's.
+        ``jax.ShapeDtypeStruct``; or a stage of ``jax.jit``. A function, jitted or not, is recorded operation
+        by operation and must not need a value. The result of ``lower`` or ``trace`` is compiled as it is; a
+        ``compile`` result is shown as far as its HLO goes.
+      target: a chip to compile for, which need not be present, and how many: ``v5e``, ``v5e:4x4``,
+        ``h100:8``; ``lazynb targets`` lists them. ``cpu`` and None are this machine.
+      mesh: axes and sizes of a mesh of all the target's devices: ``"data=4,model=4"``, or a dictionary. By
+        default it is the mesh of the arrays if that has as many devices, else one device.
+      shard: sharding of inputs on the mesh, by the user's name or the function's parameter: ``"x=data,."``, a
+        dictionary, :func:`shard_like` for a whole tree, or a list of these. Other inputs keep the sharding of
+        the user's arrays if the mesh has the same axes, and are otherwise replicated.
+      as_jit: compile what ``jax.jit`` of the function compiles, or of a function that returns the tensors:
+        only these are results, arrays and numbers from outside are arguments, numbers in the code are
+        constants. The program is for inspection and never run. A stage of ``jax.jit`` has this form already.
+      flags: XLA options for the compilation, ``{"xla_cpu_enable_fast_math": True}`` or
+        ``["xla_cpu_enable_fast_math=true"]``. The program is for inspection and never run.
+      without: names of libraries, such as ``"YNNPACK"``, which XLA replaces by its own code. The program is
+        for inspection and never run.
+      kwargs: keyword arguments of the function.
 
     Returns:
       A :class:`Compilation`: ``clusters``, ``fates``, ``boundaries``, ``hlo``, ``cache_event``. A later run
-      uses its programs.
+        uses its programs.
 
     Raises:
-      Exception: JAX's error if the program cannot be lowered or compiled; the pending graph is as before.
+      Exception: JAX's error if the program cannot be lowered or compiled; the pending graph is unchanged.
       TraceBreakError: the function needs a value.
-      ValueError: there is no such target, the mesh does not fit, or no input is called as ``shard`` says.
-      LazynbError: the target's compiler is not installed, refused the program, or ended; there is no such
-        function of ``jax.jit``; XLA refuses a flag, or one is for a target.
+      ValueError: the target does not exist, the mesh does not fit, or no input has a name in ``shard``.
+      LazynbError: the target's compiler is not installed, refused the program, or crashed; the code is not
+        one ``jax.jit`` function; XLA refuses a flag, or flags are given with a target.
     """
     __tracebackhide__ = True
     chosen = parse_target(target)
@@ -79,16 +78,16 @@ def compile(
         else:
             made = compile_tensors(what, user_namespace(), target=chosen, as_jit=as_jit)
         return set_last_compilation(compile_with_flags(made, asked))
-    except TraceBreakError:  # which of the user's lines
+    except TraceBreakError:  # keeps the traceback, which shows the user's line
         raise
-    except LazynbError as error:  # of the target, of a flag: its message says it all
+    except LazynbError as error:  # about the target or a flag: the message is sufficient
         raise error.with_traceback(None) from None
 
 
 def _compile_stage_alone(
     what: tuple[Any, ...], target: Any, mesh: Any, shard: Any, kwargs: Any
 ) -> Compilation:
-    """The compilation of a stage of ``jax.jit``, which takes no arguments."""
+    """Compiles a stage of ``jax.jit``, which takes no arguments."""
     __tracebackhide__ = True
     beside = [*what[1:], *kwargs.values(), *filter(None, (target, mesh, shard))]
     if beside:
@@ -103,11 +102,11 @@ _last: list[Compilation] = []
 
 
 def set_last_compilation(compilation: Compilation) -> Compilation:
-    """Notes that this is the newest one; returns it."""
+    """Records the newest compilation and returns it."""
     _last[:] = [compilation]
     return compilation
 
 
 def last_compilation() -> Compilation | None:
-    """The newest compilation that was asked for, or None."""
+    """The newest compilation that the user requested, or None."""
     return _last[0] if _last else None

@@ -1,5 +1,5 @@
-"""The compiled program as XLA left it: clusters, fates, boundaries, passes. Everything is worked out when it
-is asked for."""
+"""One compiled program: clusters, fates, boundaries, passes, costs, memory; each is computed on first
+access."""
 
 from __future__ import annotations
 
@@ -44,26 +44,21 @@ from lazynb.xla.program_origins import (
 )
 from lazynb.xla.targets.target_executable import TargetExecutable
 
-_PASSES_TO_INLINE_CALLS = 3  # passes: one of the first resolves calls
-_MAX_COUNTED_INSTRUCTIONS = (
-    20_000  # instructions of all modules of a program whose kernels are counted pass by pass
-)
-_MAX_RECOMPILED_INSTRUCTIONS = (
-    500  # instructions of a program that is compiled once more without being asked for
-)
+_PASSES_TO_INLINE_CALLS = 3  # one of the first three passes inlines calls
+_MAX_COUNTED_INSTRUCTIONS = 20_000  # of all modules of a program whose kernels are counted per pass
+_MAX_RECOMPILED_INSTRUCTIONS = 500  # of a program that is recompiled without a request
 
 
 class CompiledProgram:
     """One compiled program of a pending graph.
 
     Attributes:
-      operations: recorded operations in it, with those inside of others; dead ones are left out.
-      cache_event: ``hit``, ``compiled``, ``disk`` (compiled in an earlier process), or ``given`` (somebody
-        gave it compiled).
-      compile_seconds: seconds of lowering and compiling or loading; 0 for a hit.
-      origins: nodes of the graph behind its marks, inputs and results.
-      is_function: whether its results are what a function returns.
-      measured: what the last :meth:`profile` measured.
+      operations: number of recorded operations in it, with those inside of others; dead ones are left out.
+      cache_event: ``hit``, ``compiled``, ``disk`` (compiled in an earlier process), ``given`` (by the user).
+      compile_seconds: seconds of lowering, and of compiling or loading; 0 for a hit.
+      origins: nodes of the graph for its marks, inputs and results.
+      is_function: whether its results are the return value of a function.
+      measured: the last :meth:`profile`.
     """
 
     def __init__(
@@ -83,15 +78,15 @@ class CompiledProgram:
         self.measured: Profile | None = None
         self._fates: dict[int, Fate] | None = None
         self._fates_complete = False
-        self._compile_times: tuple[Dump | None, CompileTimes] | None = None  # as of which dump
-        self._nodes_of: tuple[dict[int, Fate], dict[str, list[int]]] | None = None  # as of which fates
+        self._compile_times: tuple[Dump | None, CompileTimes] | None = None  # for this dump
+        self._nodes_of: tuple[dict[int, Fate], dict[str, list[int]]] | None = None  # for these fates
         self.operations = len(origins.operations)
         self.cache_event = executable.origin if is_new else "hit"
         self.compile_seconds = executable.compile_seconds if is_new else 0.0
 
     @property
     def platform(self) -> str:
-        """What it is compiled for, as JAX names it: ``cpu``, ``cuda``, ``tpu``."""
+        """The platform, as JAX names it: ``cpu``, ``cuda``, ``tpu``."""
         return self._executable.platform
 
     @property
@@ -106,19 +101,15 @@ class CompiledProgram:
 
     @property
     def numbers(self) -> int:
-        """How many of Python's numbers are inputs."""
+        """Number of Python scalars among the inputs."""
         return self._executable.numbers
 
     def lowered(self) -> jax.stages.Lowered | None:
-        """JAX's stage before the compilation; None for a program from a file."""
+        """JAX's stage before compilation; None for a program from a file."""
         return self._executable.lowered()
 
     def arguments(self) -> list[Any]:
-        """The values of the program's arguments: the user's arrays, and numbers, as XLA is given them.
-
-        Raises:
-          InputsGone: one is no longer there.
-        """
+        """The argument values as XLA receives them. Raises InputsGone if one no longer exists."""
         return list(self._executable._packing.arguments(self._inputs.own_values()))
 
     @cached_property
@@ -126,17 +117,16 @@ class CompiledProgram:
         """The optimised HLO; empty if the backend gives none."""
         try:
             return self.compiled.as_text() or ""
-        except Exception:  # each backend has its own error for "no HLO"
+        except Exception:  # each backend raises another error for "no HLO"
             return ""
 
     @cached_property
     def module(self) -> Module | None:
-        """The optimised module; None if the backend gives no HLO."""
         return parse(self.text) if self.text else None
 
     @cached_property
     def _contents_read_early(self) -> DumpContents | None:
-        """What was read while XLA compiled; None if nothing was, or if it is not this very program."""
+        """The dump as read while XLA compiled; None if it was not read, or belongs to another program."""
         reading = self._executable.dump.reading if self._executable.dump is not None else None
         if not isinstance(reading, DumpReader):
             return None
@@ -147,25 +137,22 @@ class CompiledProgram:
 
     @cached_property
     def stablehlo(self) -> str:
-        """The program as JAX lowered it; operation number k of the trace stands under the scope ``n{k}``."""
+        """The program as JAX lowered it; the scope ``n{k}`` marks operation k of the trace."""
         return self._executable.stablehlo()
 
     @cached_property
     def clusters(self) -> list[Cluster]:
-        """What it runs, in order; empty if the backend gives no HLO."""
+        """The clusters in execution order; empty if the backend gives no HLO."""
         if self._contents_read_early is not None:
             return self._contents_read_early.clusters
         return find_clusters(self.module) if self.module is not None else []
 
-    # ---- what XLA wrote down -------------------------------------------------------------------------------
+    # ---- XLA's dump ----------------------------------------------------------------------------------------
 
     @property
     def dump(self) -> Dump:
-        """What XLA wrote while it compiled. Compiles once more if that was not written down then.
-
-        Raises:
-          DumpUnavailable: there is no place to write to.
-        """
+        """XLA's dump. Compiles again if there is none. Raises DumpUnavailable if there is no place to write
+        it."""
         dump = self._executable.dump
         if dump is None or not dump.exists:
             dump = Dump(self._executable.elsewhere)
@@ -177,7 +164,7 @@ class CompiledProgram:
 
     @property
     def has_dump(self) -> bool:
-        """Whether the passes are at hand without compiling again."""
+        """Whether the passes are available without compiling again."""
         return "written" in vars(self) or self._has_files
 
     @property
@@ -187,20 +174,16 @@ class CompiledProgram:
     def with_executable(
         self, executable: InspectableProgram, origins: ProgramOrigins | None = None
     ) -> CompiledProgram:
-        """The same trace as ``executable`` compiles it.
+        """The same trace, compiled by ``executable``.
 
         Arguments:
-          origins: those of its operations and results that it has; by default all.
+          origins: of the operations and results in ``executable``; by default all.
         """
         own, snapshot, inputs = origins or self.origins, self._snapshot, self._inputs
         return CompiledProgram(executable, True, own, snapshot, inputs, self.is_function)
 
     def ensure_dump(self) -> None:
-        """Compiles once more if XLA did not write its passes and live ranges down, or if that is gone.
-
-        Raises:
-          DumpUnavailable: there is no place to write to.
-        """
+        """Compiles again if there is no dump of passes and live ranges. May raise DumpUnavailable."""
         if self.cache_event == "given" or self._has_files:
             return
         if not self.has_dump or "memory" not in vars(self):
@@ -208,7 +191,10 @@ class CompiledProgram:
             vars(self).pop("memory", None)
 
     def ensure_dump_if_small(self) -> bool:
-        """Compiles a small program once more if XLA's passes are not at hand; whether they are now."""
+        """Compiles a small program once more if the passes are not available.
+
+        Returns: whether they are available now.
+        """
         if self.cache_event == "given" or self.has_dump:
             return self.has_dump
         if self.module is not None and len(self.module.by_name) <= _MAX_RECOMPILED_INSTRUCTIONS:
@@ -218,35 +204,27 @@ class CompiledProgram:
 
     @cached_property
     def written(self) -> DumpContents:
-        """What the dump says. Compiles once more if nothing was written down.
-
-        Raises:
-          DumpUnavailable: there is no place to write to.
-        """
+        """The contents of the dump. Compiles again if there is none. May raise DumpUnavailable."""
         reading = self.dump.reading
         return reading.result() if isinstance(reading, DumpReader) else read_dump(self.dump)
 
     @property
     def before(self) -> str:
-        """HLO before the first pass; empty if XLA wrote none. Compiles once more if nothing was written
-        down."""
+        """HLO before the first pass; empty if XLA dumped none. Compiles once more if there is no dump."""
         return self.written.before
 
     @property
     def passes(self) -> Sequence[Pass]:
-        """The passes that changed the module, in order. Compiles once more if they were not written down.
-
-        Raises:
-          DumpUnavailable: there is no place to write to.
-        """
+        """The passes that changed the module. Compiles again if there is no dump. May raise
+        DumpUnavailable."""
         return self.written.passes
 
     @cached_property
     def formation(self) -> KernelFormation:
-        """How its kernels came about. Compiles once more if the passes were not written down.
+        """The history of its kernels through the passes. Compiles once more if there is no dump.
 
         Raises:
-          DumpUnavailable: there is no place to write to.
+          DumpUnavailable: see :attr:`dump`.
           ValueError: the passes cannot be followed.
         """
         history = self.written.history_ending_in(self.module) if self.module is not None else None
@@ -256,8 +234,8 @@ class CompiledProgram:
 
     @property
     def kernel_counts(self) -> list[int] | None:
-        """How many kernels would run before the first pass and after each; None if that is not at hand, or
-        would take long."""
+        """Number of kernels that would run before the first pass and after each; None if there is no dump, or
+        if counting would take long."""
         history = (
             self.written.history_ending_in(self.module) if self.has_dump and self.module is not None else None
         )
@@ -270,21 +248,21 @@ class CompiledProgram:
 
     @property
     def compile_times(self) -> CompileTimes:
-        """What compiling it took, as far as that is known without compiling again."""
+        """Compile times, as far as they are known without compiling again."""
         dump = self._executable.dump
         if self._compile_times is None or self._compile_times[0] is not dump:
             self._compile_times = dump, compile_times(self._executable, self.cache_event)
         return self._compile_times[1]
 
-    # ---- what became of the operations ---------------------------------------------------------------------
+    # ---- Fates of the operations ---------------------------------------------------------------------------
 
     @property
     def fates(self) -> dict[int, Fate]:
         """The fate of each operation in the program, by its node in the graph.
 
-        An operation that is not in the optimised module is followed through the passes. If those were not
-        written down (the program came from a cache), a small program is compiled once more for it; of a large
-        one the operation is ``lost`` until somebody asks for ``passes``.
+        An operation that is missing from the optimised module is followed through the passes. If these were
+        not dumped (the program came from a cache), a small program is compiled once more. In a large program
+        the operation is ``lost`` until ``passes`` is read.
         """
         complete = self.has_dump
         if self._fates is None or complete > self._fates_complete:
@@ -294,7 +272,7 @@ class CompiledProgram:
     def _find_fates(self) -> dict[int, Fate]:
         nodes = self.origins.operations
         if self.module is None:
-            unknown = Fate("lost", "this backend gives no HLO, so nobody can tell")
+            unknown = Fate("lost", "this backend gives no HLO, so its fate is unknown")
             return dict.fromkeys(nodes.values(), unknown)
         if self.cache_event == "given":
             by_mark = fates_in_place(nodes, self.module, self.clusters)
@@ -313,7 +291,7 @@ class CompiledProgram:
         return fates
 
     def _of_gradient(self, node: int) -> str:
-        """What is said of an operation that belongs to a gradient."""
+        """The addition to the text of a fate if the operation belongs to a gradient."""
         gradient = self._snapshot.nodes[node].gradient
         if gradient is None:
             return ""
@@ -327,12 +305,11 @@ class CompiledProgram:
 
     @cached_property
     def _operation_graph(self) -> OperationGraph:
-        """Which operation of the program reads which, by their marks."""
+        """The operations and the operands of each, by their marks."""
         return operation_graph(self.origins, self._snapshot, self._executable._packing)
 
     def nodes_of_instruction(self, instruction: Instruction) -> list[int]:
-        """Nodes that an instruction of the optimised module was made from: by its mark, else by what it
-        stands for."""
+        """Nodes behind an instruction of the optimised module: by the pass history, else by its mark."""
         nodes = self.origins.operations
         if self._lineage is not None and (marks := self._lineage.get(instruction.name)):
             return sorted(nodes[mark] for mark in marks if mark in nodes)
@@ -340,7 +317,7 @@ class CompiledProgram:
 
     @property
     def _lineage(self) -> Marks | None:
-        """What the passes say of each instruction; None as long as they are not at hand."""
+        """The marks behind each instruction, by the pass history; None without a dump."""
         return self._written_lineage if self.has_dump and self.module is not None else None
 
     @cached_property
@@ -350,7 +327,7 @@ class CompiledProgram:
         return history.lineage if history is not None else None
 
     def nodes_of(self, cluster: Cluster) -> list[int]:
-        """Nodes that ``cluster`` computes, or a part of them, as their fates say."""
+        """Nodes that ``cluster`` computes in full or in part, according to their fates."""
         fates = self.fates
         if self._nodes_of is None or self._nodes_of[0] is not fates:
             nodes: dict[str, list[int]] = {}
@@ -360,11 +337,11 @@ class CompiledProgram:
             self._nodes_of = fates, nodes
         return list(self._nodes_of[1].get(cluster.name, ()))
 
-    # ---- what they cost ------------------------------------------------------------------------------------
+    # ---- Costs ---------------------------------------------------------------------------------------------
 
     @cached_property
     def costs(self) -> dict[str, Cost]:
-        """What one execution of each cluster costs by XLA's own analysis, by the cluster's name."""
+        """Cost of one execution of each cluster by XLA's own analysis, by the cluster's name."""
         if self._contents_read_early is not None and self._contents_read_early.costs is not None:
             return self._contents_read_early.costs
         if self.module is None:
@@ -374,33 +351,32 @@ class CompiledProgram:
 
     @cached_property
     def estimates(self) -> dict[str, Estimate]:
-        """How long one execution of a cluster takes by the chip's own compiler, by the cluster's name; only
-        TPUs' says it, of fusions."""
+        """The compiler's own estimate for one execution of a cluster, by the cluster's name. Only the TPU
+        compiler gives one, for fusions."""
         if self.module is None:
             return {}
         return estimates(self.module, [cluster.name for cluster in self.clusters])
 
     def code(self, cluster: Cluster) -> KernelCode:
-        """What the compiler made of ``cluster``, as far as it wrote that down when it compiled."""
+        """The code of ``cluster``, as far as the compiler dumped it."""
         assert self.module is not None
         return kernel_code(self.module, cluster, self.platform, self.dump if self.has_dump else None)
 
     @cached_property
     def bounds(self) -> dict[str, RooflineBound]:
-        """By cluster, what one execution takes at least by the published figures of the chip that it was
-        compiled for; empty for this machine."""
+        """By cluster, the lower bound for one execution by the target chip's figures; empty for this
+        machine."""
         if self.module is None or not isinstance(self._executable, TargetExecutable):
             return {}
         return bounds_of(self.module, self.clusters, self.costs, self._executable.target.chip)
 
     @property
     def total(self) -> TotalCost:
-        """What one run of the program costs."""
         return program_total(self.module, self.costs) if self.module is not None else ZERO_COST
 
     @cached_property
     def memory(self) -> ProgramMemory:
-        """Live ranges and totals; the totals alone if XLA wrote nothing down when it compiled."""
+        """Live ranges and totals; only the totals if there is no dump."""
         stats = memory_stats(self.compiled)
         if not self._has_files:
             return parse_memory("", "", stats)
@@ -415,13 +391,13 @@ class CompiledProgram:
         return value_names(self.module, self._snapshot, self._executable._packing.taken, self.origins)
 
     def inputs_of_parameter(self, name: str) -> list[int]:
-        """The input nodes that a parameter of the program stands for; empty if ``name`` is none."""
+        """The input nodes of a parameter of the program; empty if ``name`` is not a parameter."""
         if self.module is None:
             return []
         return nodes_of_parameter(self.module, name, self._executable._packing.taken, self.origins)
 
     def scalar_of_parameter(self, name: str) -> bool | int | float | None:
-        """The number of Python's that a parameter of the program stands for; None if for none, or several."""
+        """The Python scalar behind a parameter of the program; None if it holds none, or several."""
         nodes = self.inputs_of_parameter(name)
         numbers = [number for number, node in self.origins.inputs.items() if [node] == nodes]
         if len(numbers) != 1 or not isinstance(self._inputs, Inputs):
@@ -433,10 +409,10 @@ class CompiledProgram:
         return number if isinstance(number, bool | int | float) else None
 
     def profile(self, runs: int = 5) -> Profile:
-        """Runs the program on its inputs and measures each kernel. Inputs that are gone are made up.
+        """Runs the program and measures each kernel. Synthetic inputs replace those that no longer exist.
 
         Raises:
-          InputsGone: an input is gone and cannot be made up.
+          InputsGone: an input no longer exists and cannot be replaced.
           ProfilerBusy: another profile is being taken.
         """
         values, donated = self._inputs.values(), set(self._executable.donated)
@@ -451,15 +427,15 @@ class CompiledProgram:
 
     @property
     def times(self) -> dict[str, Timing]:
-        """By cluster, the time of one run of the program that it took; empty before :meth:`profile`."""
+        """By cluster, its time in one run of the program; empty before :meth:`profile`."""
         if self.measured is None or not self.measured.programs:
             return {}
         names = {cluster.name for cluster in self.clusters}
-        # Copies of donated inputs are programs too.
+        # The copies of donated inputs are programs too.
         own = max(self.measured.programs, key=lambda program: len(names & program.timings.keys()))
         return {name: timing for name, timing in own.timings.items() if name in names}
 
-    # ---- why the clusters are what they are ----------------------------------------------------------------
+    # ---- Boundaries between clusters -----------------------------------------------------------------------
 
     def variables(self, result: int) -> tuple[str, ...]:
         """The user's names for result number ``result`` of the program."""
@@ -469,14 +445,14 @@ class CompiledProgram:
 
     @cached_property
     def edges(self) -> dict[tuple[str, str], ClusterEdge]:
-        """The pairs of clusters of which one reads what the other writes, by their names."""
+        """The pairs (producer, consumer) of clusters with an array between them, by their names."""
         assert self.module is not None
         edges = find_edges(self.module, self.clusters, self.variables)
         return {(edge.producer.name, edge.consumer.name): edge for edge in edges}
 
     @cached_property
     def rules(self) -> BackendRules:
-        """The rules of the backend that it was compiled for, as far as lazynb knows them."""
+        """The fusion rules of its backend, as far as lazynb implements them."""
         assert self.module is not None
         rules = rules_of(self.platform, self.module)
         rules.is_function = self.is_function
@@ -486,7 +462,7 @@ class CompiledProgram:
 
     @cached_property
     def boundaries(self) -> list[Boundary]:
-        """The arrays between clusters, each with the reason why it is not fused away. See :meth:`ask`."""
+        """The arrays between clusters, each with the reason why XLA did not fuse the two. See :meth:`ask`."""
         if self.module is None:
             return []
         found = find_boundaries(self.rules, self.clusters, self.variables, list(self.edges.values()))
@@ -496,18 +472,14 @@ class CompiledProgram:
         return [self._with_compiler_words(boundary, words) for boundary in found]
 
     def ask(self) -> list[Boundary]:
-        """Compiles once more with XLA's fusion decisions logged; the boundaries then have the compiler's
-        words.
-
-        Raises:
-          DumpUnavailable: there is no place to write to.
-        """
+        """Compiles again with XLA's fusion decisions logged, for boundaries with the compiler's words. May
+        raise DumpUnavailable."""
         if self.module is None:
             return []
         dump = Dump()
         compiled = self._executable.compile_again(options=dump.options(decisions=True))
         if _kernel_kinds(parse(compiled.as_text())) != _kernel_kinds(self.module):
-            return self.boundaries  # XLA made another program of it: its reasons would be that one's
+            return self.boundaries  # XLA compiled another program this time, so its reasons do not apply
         decisions = last_refusals(
             in_optimised_names(read_decisions(dump), read_passes(dump), self.module, self.clusters)
         )
@@ -515,11 +487,12 @@ class CompiledProgram:
         return self.boundaries
 
     def verify(self, boundary: Boundary) -> Boundary:
-        """``boundary`` with what compiling again without its cause showed; it replaces the one in
-        ``boundaries``.
+        """Compiles again without the cause of ``boundary``, and replaces it in ``boundaries``.
+
+        Returns: the boundary with the verdict.
 
         Raises:
-          NotTestable: there is no experiment for its reason, or not for this program.
+          NotTestable: no experiment exists for its reason, or for this program.
         """
         if not boundary.consumer:
             raise NotTestable("this array is written because the program returns it: nothing is to be tested")
@@ -535,7 +508,7 @@ class CompiledProgram:
         return verified
 
     def _unfused_text(self) -> str:
-        """The module as XLA got it, with its calls resolved; empty if nobody wrote that down."""
+        """The module before XLA's passes, with its calls inlined; empty if there is no dump."""
         if not self.has_dump or not self.before:
             return ""
         for text in (self.before, *(each.after for each in self.passes[:_PASSES_TO_INLINE_CALLS])):
@@ -544,7 +517,7 @@ class CompiledProgram:
         return ""
 
     def _with_compiler_words(self, boundary: Boundary, decisions: Mapping[tuple[str, str], str]) -> Boundary:
-        """``boundary`` with the compiler's reason, if there is one. What an experiment showed stays."""
+        """``boundary`` with the compiler's reason, if there is one. An experiment's verdict stays."""
         pair = boundary.producer, boundary.consumer
         if pair not in decisions:
             return boundary
@@ -554,10 +527,9 @@ class CompiledProgram:
 
 
 def _structure(module: Module) -> dict[str, tuple[str, str, tuple[str, ...]]]:
-    """A module without what is printed in any order (``backend_config``)."""
+    """A module without ``backend_config``, which has no fixed print order."""
     return {each.name: (each.opcode, each.shape, each.operands) for each in module}
 
 
 def _kernel_kinds(module: Module) -> list[tuple[str, str]]:
-    """The names and kinds of a module's clusters."""
     return [(cluster.name, cluster.kind) for cluster in find_clusters(module)]

@@ -1,4 +1,5 @@
-"""Code: what the compiler made of one kernel, from HLO to machine code, as far as it wrote that down."""
+"""Readers of XLA's dump: the code of one kernel from HLO to machine code, and ``DumpReader``, which reads the
+passes in a thread while XLA still compiles."""
 
 from __future__ import annotations
 
@@ -20,15 +21,15 @@ from lazynb.xla.hlo.passes import Pass, first_module_text, read_passes
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KernelCode:
-    """What the compiler made of a kernel. Each text is empty where there is none.
+    """The code of a kernel. Each text is empty if the compiler dumped none.
 
     Attributes:
       hlo: its instruction and the computations that it calls, without metadata.
-      facts: what is known of how it runs, in pairs: ``("grid", "2048 × 1 × 1")``.
+      facts: launch parameters and plan as pairs: ``("grid", "2048 × 1 × 1")``.
       language: of ``assembly``.
-      assembly: for the machine: PTX on a GPU.
-      llvm: LLVM IR, as optimised.
-      note: what is missing, and why.
+      assembly: assembly code: PTX on a GPU.
+      llvm: optimised LLVM IR.
+      note: the missing parts, and why they are missing.
     """
 
     hlo: str
@@ -43,7 +44,7 @@ def kernel_code(module: Module, cluster: Cluster, platform: str, dump: Dump | No
     """The code of ``cluster``.
 
     Arguments:
-      dump: what the compiler wrote down; None if that is gone.
+      dump: the compiler's dump; None if it no longer exists.
     """
     instruction = module.by_name[cluster.name]
     hlo = _hlo(module, instruction)
@@ -80,7 +81,7 @@ def _hlo(module: Module, instruction: Instruction) -> str:
 
 
 def _without_backend_config(line: str) -> str:
-    """A line without the plan of the backend, which is told in facts."""
+    """A line without ``backend_config``; ``KernelCode.facts`` has its contents."""
     return line.partition(", backend_config=")[0]
 
 
@@ -101,9 +102,7 @@ def _gpu(hlo: str, cluster: Cluster, dump: Dump) -> KernelCode:
     launch = launches.get(number)
     if launch is None:
         as_ = f" (it runs as {kind})" if kind else ""
-        return KernelCode(
-            hlo, note=f"XLA:GPU launches no kernel of its own making for it{as_}: only HLO is known."
-        )
+        return KernelCode(hlo, note=f"XLA:GPU generates no kernel for it{as_}: only HLO is known.")
     kernel, grid, threads, shared = launch
     facts = (
         ("kernel", kernel),
@@ -124,7 +123,7 @@ def _dimensions(sizes: str) -> str:
 
 
 def _file_containing(dump: Dump, pattern: str, sign: str) -> str:
-    """The first file that has ``sign`` in it: what defines a kernel."""
+    """The text of the first file that contains ``sign``, the definition of a kernel."""
     for path in dump.files(pattern):
         text = path.read_text(encoding="utf-8", errors="replace")
         if sign in text:
@@ -143,7 +142,7 @@ _BOUNDS = {
 
 
 def _tpu_facts(instruction: Instruction) -> list[tuple[str, str]]:
-    """What XLA:TPU wrote beside a kernel: estimate, windows, the memory on the chip that it works in."""
+    """XLA:TPU's plan for a kernel: cycle estimate, windows, scoped on-chip memory."""
     config = _config(instruction)
     windows: Mapping[str, Any] = config.get("window_config", {})
     facts = []
@@ -161,7 +160,7 @@ def _tpu_facts(instruction: Instruction) -> list[tuple[str, str]]:
 
 
 def _config(instruction: Instruction) -> dict[str, Any]:
-    """The ``backend_config`` of an instruction; empty if it has none that is JSON."""
+    """The ``backend_config`` of an instruction; empty if it is not JSON."""
     _, found, text = instruction.text.partition(", backend_config=")
     if not found or not text.startswith("{"):
         return {}
@@ -172,25 +171,25 @@ def _config(instruction: Instruction) -> dict[str, Any]:
     return config if isinstance(config, dict) else {}
 
 
-# ---- The reader of what XLA writes down, which reads while XLA still compiles -----------------------------
-# Its passes over HLO take about a quarter of a compilation; making machine code of the result is the rest, in
-# which Python only waits. What the passes did is worked out then, so that an inspector costs little beside
-# the compilation.
+# ---- Reading the dump while XLA compiles -------------------------------------------------------------------
+# XLA's HLO passes take about a quarter of a compilation. Generating machine code is the rest, during which
+# Python only waits. The passes are analysed in that time, so that the inspector adds little to the compile
+# time.
 
-_INTERVAL = 0.002  # seconds between looks
+_INTERVAL = 0.002  # seconds between polls
 
 
 @dataclasses.dataclass(frozen=True)
 class DumpContents:
-    """What a dump says.
+    """The contents of a dump.
 
     Attributes:
-      before: HLO before the first pass; empty if XLA wrote none.
+      before: HLO before the first pass; empty if XLA dumped none.
       passes: those that changed the module.
-      optimised: the module after the last; None if XLA wrote none.
-      history: the program's way through the passes; None if it cannot be followed.
+      optimised: the module after the last pass; None if XLA dumped none.
+      history: the instructions through all passes; None if they cannot be followed.
       clusters: of the optimised module.
-      costs: of the clusters, by name; None if it was not worked out.
+      costs: of the clusters, by name; None if they were not computed.
     """
 
     before: str
@@ -201,28 +200,28 @@ class DumpContents:
     costs: dict[str, Cost] | None = None
 
     def history_ending_in(self, module: Module) -> PassHistory | None:
-        """The history that ends in ``module``, the optimised module as JAX prints it: newer releases print
-        parts of results in another way than they dump them."""
+        """The history up to ``module``, the optimised module as JAX prints it. Newer JAX releases print parts
+        of results in another way than they dump them."""
         if self.history is None or self.history.last.by_name.keys() == module.by_name.keys():
             return self.history
         return _history(self.before, self.passes, module)
 
 
 def read_dump(dump: Dump) -> DumpContents:
-    """Reads a dump; what cannot be read is absent."""
+    """Reads a dump; unreadable parts are left empty."""
     try:
         before, passes, text = (
             first_module_text(dump),
             read_passes(dump),
             dump.text("*after_optimizations.txt"),
         )
-    except OSError:  # the directory vanished meanwhile
+    except OSError:  # the directory was deleted meanwhile
         return DumpContents("", [], None, None)
     try:
         optimised = parse(text)
         clusters = find_clusters(optimised)
         costs = None
-        if not dump.elsewhere:  # XLA's analysis of another chip's HLO may end the process
+        if not dump.elsewhere:  # XLA's analysis of another chip's HLO may crash the process
             costs = kernel_costs(optimised, [cluster.name for cluster in clusters])
     except ValueError:
         return DumpContents(before, passes, None, None)
@@ -235,7 +234,7 @@ def _history(before: str, passes: Sequence[Pass], optimised: Module) -> PassHist
     history = PassHistory(before, passes, optimised)
     try:
         history.lineage  # noqa: B018
-    except ValueError:  # a file was cut off
+    except ValueError:  # a truncated file
         return None
     return history
 
@@ -252,8 +251,8 @@ class DumpReader:
         self._thread.start()
 
     def _wait_and_read(self) -> None:
-        """Waits until the passes are done or the compilation is over (it may have failed), and reads."""
-        with contextlib.suppress(OSError):  # the directory may vanish meanwhile
+        """Waits for the end of the passes or of the compilation (which may have failed), and reads."""
+        with contextlib.suppress(OSError):  # the directory may be deleted meanwhile
             while not self._dump.files("*after_optimizations-*.txt") and not self._done.wait(_INTERVAL):
                 pass
             if self._dump.files("*after_optimizations.txt"):
@@ -261,21 +260,21 @@ class DumpReader:
                 self._read = read_dump(self._dump)
 
     def result(self) -> DumpContents:
-        """What the dump says. To be asked when the compilation is over."""
+        """The contents of the dump. Call it after the compilation."""
         self._done.set()
         self._thread.join()
         sizes = _sizes(self._dump)
-        was_partial = bool(sizes) and sizes != self._sizes  # a file was read before all of it was written
+        was_partial = bool(sizes) and sizes != self._sizes  # a file was read before it was complete
         if self._read is None or was_partial:
             self._sizes, self._read = sizes, read_dump(self._dump)
         return self._read
 
 
 def _sizes(dump: Dump) -> dict[str, int]:
-    """Bytes of each file that :func:`read` reads."""
+    """Size in bytes of each file that :func:`read_dump` reads."""
     sizes = {}
     for file in dump.files("*.txt"):
         if "after_optimizations-" not in file.name:
-            with contextlib.suppress(OSError):  # it vanished
+            with contextlib.suppress(OSError):  # it was deleted
                 sizes[file.name] = file.stat().st_size
     return sizes

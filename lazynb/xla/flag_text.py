@@ -1,4 +1,4 @@
-"""XLA's flags as text: how they are written, and those of the whole process (``XLA_FLAGS``)."""
+"""XLA flags as text: formatting, parsing, and those of the process (``XLA_FLAGS``)."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from typing import Any
 
 
 def format_flags(flags: Mapping[str, Any]) -> str:
-    """The flags as they are written."""
+    """The flags as text, ``name=value``, separated by spaces."""
     return " ".join(f"{name}={value}" for name, value in flag_strings(flags).items())
 
 
 def flag_strings(flags: Mapping[str, Any]) -> dict[str, str]:
-    """By name, the values as they are written."""
+    """The values as text, by name."""
     return {name: str(each).lower() if isinstance(each, bool) else str(each) for name, each in flags.items()}
 
 
 _DUMP_PREFIX = "xla_dump"
-"""Flags that say which files XLA writes begin so. They change no program, and name folders of the user's."""
+"""Prefix of the flags for dump files. They change no program and contain the user's folder names."""
 
 
 @functools.cache
 def process_flags() -> Mapping[str, str]:
-    """By name, as written. XLA reads them once, when it is first used; so they are read here once, with the
-    first compilation."""
+    """The flags in ``XLA_FLAGS``, as text by name. XLA reads them once, at its first use; they are read here
+    once, at the first compilation."""
     return parse_xla_flags(os.environ.get("XLA_FLAGS", ""))
 
 
 def split_flags(text: str) -> list[str]:
-    """Flags with spaces in between; a value with spaces has quotes."""
+    """Splits flags at spaces; a value with spaces is quoted."""
     try:
         return shlex.split(text)
-    except ValueError:  # a quote that does not end
+    except ValueError:  # an unclosed quote
         return text.split()
 
 
 def parse_xla_flags(text: str) -> dict[str, str]:
-    """What XLA takes ``text`` for: flags with spaces in between, or the file that holds them. A flag without
-    a value is true, and the last one of a name counts."""
+    """Parses ``XLA_FLAGS`` as XLA does: flags separated by spaces, or the name of a file that contains them.
+    A flag without a value is true; the last one of a name wins."""
     if text.strip() and not text.strip().startswith("-"):
         with contextlib.suppress(OSError, UnicodeDecodeError):
             text = Path(text.strip()).read_text()

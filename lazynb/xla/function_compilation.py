@@ -1,4 +1,4 @@
-"""A function compiled for some arguments, of which types are enough. Nothing is run."""
+"""Compiles a function for arguments given as arrays or types, without running it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from lazynb.xla.targets.target_chip import Target
 
 
 def is_function(obj: Any) -> bool:
-    """Whether ``obj`` is to be called. A callable that holds pending tensors (a model) is a container of
-    these; what ``jax.jit`` compiled is a program already."""
+    """Whether ``obj`` is to be called. A callable that holds pending tensors (a model) counts as a container
+    of tensors; a stage of ``jax.jit`` is already a program."""
     return (
         callable(obj)
         and not is_jax_stage(obj)
@@ -44,18 +44,16 @@ def compile_function(
     target: Target | None = None,
     as_jit: bool = False,
 ) -> Compilation:
-    """Compiles what ``function(*args, **kwargs)`` computes, and runs nothing.
+    """Compiles what ``function(*args, **kwargs)`` computes. Runs nothing.
 
-    A function that is jitted is recorded operation by operation, as one that is not.
+    A jitted function is recorded operation by operation, like any other.
 
     Arguments:
-      args, kwargs: arrays or types (``jax.ShapeDtypeStruct``), in any pytrees, and whatever else the function
-        takes.
-      namespace: the user's variables; the function's parameters come before them.
-      target: compile for this one.
-      as_jit: compile what ``jax.jit(function)`` compiles, rather than what lazynb runs: numbers among the
-        arguments are arguments, those in the function are constants, and so are the arrays that it closes
-        over.
+      args, kwargs: arrays or types (``jax.ShapeDtypeStruct``) in any pytrees, and any other arguments.
+      namespace: the user's variables; the function's parameter names have precedence.
+      target: compile for this target.
+      as_jit: compile what ``jax.jit(function)`` compiles, instead of what lazynb runs: numbers among the
+        arguments are arguments; numbers in the function and arrays that it closes over are constants.
 
     Raises:
       TraceBreakError: the function needs a value.
@@ -71,7 +69,7 @@ def compile_function(
     with forbid_runs():
         try:
             result = _called(called, args, kwargs)
-            gc.collect()  # what only a cycle of references holds is no result
+            gc.collect()  # a tensor held only by a reference cycle is not a result
             waiting = call.given.put_into(pending_dependencies(tensors_in([result])))
             if as_jit:
                 jitted = _jitted(call, waiting, result, names)
@@ -83,12 +81,12 @@ def compile_function(
 
 
 class _Call:
-    """One call for types.
+    """One call of a function with types in the place of arrays.
 
     Attributes:
-      given: the arguments that have a type only.
-      arguments: ids of what the function gets for arrays, in the order of the call.
-      target: what is compiled for.
+      given: the arguments that have only a type.
+      arguments: ids of the arrays passed to the function, in the order of the call.
+      target: the target of the compilation.
     """
 
     def __init__(self, target: Target | None, as_jit: bool):
@@ -96,10 +94,10 @@ class _Call:
         self.arguments: list[int] = []
         self.target = target
         self._as_jit = as_jit
-        self._types: list[tuple[Any, Any]] = []  # arguments with the types that stand for them
+        self._types: list[tuple[Any, Any]] = []  # (argument, the type that replaces it)
 
     def with_types(self, args: Any, kwargs: Any, static: Collection[int | str]) -> tuple[Any, Any]:
-        """The arguments, of which arrays have their types alone.
+        """The arguments with arrays replaced by their types.
 
         Arguments:
           static: positions and names of arguments that keep their values.
@@ -116,17 +114,17 @@ class _Call:
         return jax.tree.map(self._argument, tree)
 
     def _argument(self, leaf: Any) -> Any:
-        """What the function gets: a type, a pending tensor and a NumPy array become tensors without a value;
-        for a target, an array that is spread over devices too; as under ``jax.jit``, a number too."""
+        """The object passed to the function. Types, pending tensors and NumPy arrays become tensors without a
+        value; so do sharded arrays for a target, and numbers as under ``jax.jit``."""
         type_ = _type(leaf, self.target)
         if type_ is None and self._as_jit and isinstance(leaf, bool | int | float | complex | np.generic):
             aval = jc.typeof(leaf)
             type_ = jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
         if type_ is None:
-            held = leaf._value if isinstance(leaf, LazyTensor) else leaf  # the operations take the array
+            held = leaf._value if isinstance(leaf, LazyTensor) else leaf  # the operations read the array
             self.arguments.append(id(held))
             return leaf
-        if self.target is None:  # a sharding is the target's
+        if self.target is None:  # shardings apply only on a target
             type_ = jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type)
         tensor = self.given.tensor(type_)
         self.arguments.append(id(tensor))
@@ -137,7 +135,6 @@ class _Call:
 def _jitted(
     call: _Call, waiting: Sequence[PendingTrace], result: Any, names: Mapping[int, tuple[str, ...]]
 ) -> Compilation:
-    """What ``jax.jit`` compiles of a function that was recorded."""
     gathering = CompilationBuilder()
     for pending in waiting:
         gathering.describe(pending, names)
@@ -148,7 +145,7 @@ def _jitted(
 
 
 def _not_taken_over(function: Callable[..., Any]) -> list[str]:
-    """That the user's ``jax.jit`` compiles another program than ``jax.jit(function)`` alone."""
+    """Notes that the user's ``jax.jit`` options make another program than ``jax.jit(function)``."""
     options = jc.jit_options(function)
     if not options:
         return []
@@ -160,14 +157,14 @@ def _not_taken_over(function: Callable[..., Any]) -> list[str]:
 
 
 def _unjitted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that ``jax.jit`` was given, if ``function`` came from it."""
+    """The function inside ``jax.jit``, if ``function`` is jitted."""
     while isinstance(function, JITTED):
         function = function.__wrapped__
     return function
 
 
 def _type(leaf: Any, target: Target | None) -> jax.ShapeDtypeStruct | None:
-    """The type of an argument that is given without a value; None for one that keeps its value."""
+    """The type of an argument without a value; None for one that keeps its value."""
     if isinstance(leaf, jax.ShapeDtypeStruct):
         return leaf
     if isinstance(leaf, LazyTensor) and leaf._pending is not None:
@@ -198,11 +195,11 @@ def _names(
     namespace: Mapping[str, Any],
     given: AbstractArguments,
 ) -> dict[int, tuple[str, ...]]:
-    """The names of arrays and types, the function's parameters first."""
+    """The names of arrays and types, with the function's parameters first."""
     known = names_of(namespace)
     try:
         arguments = inspect.signature(function).bind(*args, **kwargs).arguments
-    except (TypeError, ValueError):  # no signature, or the call says what is wrong
+    except (TypeError, ValueError):  # no signature, or the call itself raises the error
         arguments = {}
     for identity, names in names_of(arguments).items():
         known[identity] = tuple(dict.fromkeys([*names, *known.get(identity, ())]))

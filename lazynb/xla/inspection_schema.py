@@ -1,8 +1,8 @@
 """The messages between the kernel and the inspector's front end, version 1.
 
-``scripts/front_end_data.py`` makes ``extension/src/model/data.ts`` from this module: docstrings and the
-comments beside the fields become its comments. Unknown figures are None. Node ids index
-``Inspection.nodes``, and cluster ids index ``Inspection.clusters``.
+``scripts/front_end_data.py`` generates ``extension/src/model/data.ts`` from this module: docstrings and the
+comments beside the fields become its comments. Unknown figures are None. Node ids index ``Inspection.nodes``,
+and cluster ids index ``Inspection.clusters``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Label = Literal[
     "absent in the first pass",
     "not known",
 ]
-"""How something about a compiled program is known."""
+"""How a statement about a compiled program is known."""
 
 FateKind = Literal[
     "own kernel", "fused", "library", "transfer", "folded", "merged", "cancelled", "dead", "lost"
@@ -30,13 +30,12 @@ HloStage = Literal["before", "after"]
 
 
 class Group(TypedDict):
-    """Nodes that are drawn as one box until it is opened; ``parts`` are node ids and groups, two or more.
+    """Nodes drawn as one box until it is opened; ``parts`` are node ids and groups, two or more.
 
-    ``rule`` says what put them together: ``call``, ``loop`` (turns of the user's), ``turns`` (some of them),
-    ``scope``, ``line``, ``cell``, ``chunk``, ``inputs``, or ``dead`` for the operations that a stored drawing
-    leaves out. A loop opens to its first turn, and a group of the others. ``inside`` says in brief what the
-    group holds, ``where`` the lines on which that was written; both are empty for a turn, since its loop says
-    so.
+    ``rule`` says why they are grouped: ``call``, ``loop`` (the iterations of a user's loop), ``turns`` (some
+    of them), ``scope``, ``line``, ``cell``, ``chunk``, ``inputs``, or ``dead`` for the operations that a
+    stored drawing leaves out. A loop opens to its first iteration and a group of the others. ``inside``
+    describes the contents in short, ``where`` the lines of code; both are empty for an iteration.
     """
 
     id: int
@@ -48,11 +47,11 @@ class Group(TypedDict):
 
 
 class Source(TypedDict):
-    """A cell or a part of a file, as written."""
+    """A cell or a part of a file, as source text."""
 
     file: str
     cell: int | None
-    first: int  # number of the first of `lines`
+    first: int  # line number of the first of `lines`
     lines: list[str]
 
 
@@ -67,7 +66,7 @@ class Place(TypedDict):
 
 
 class LineReference(TypedDict):
-    """A line of the user's code, whether or not it recorded anything."""
+    """A line of the user's code, with or without recorded operations."""
 
     label: str
     line: int
@@ -84,11 +83,11 @@ class Node(TypedDict):
     kind: Literal["input", "op"]
     name: str
     primitive: str
-    operands: list[tuple[int, int]]  # (node, which of its results)
+    operands: list[tuple[int, int]]  # (node, number of its result)
     avals: list[str]
     place: Place | None
-    callers: list[Place]  # the other lines it stands on: of calls that it is inside of, of a gradient
-    call: int | None  # operations of one call of a function share the number
+    callers: list[Place]  # other lines of it: of enclosing calls, of a gradient
+    call: int | None  # same number for all operations of one call of a function
     scope: str
     names: list[str]  # the user's variables
     value: str | None
@@ -108,11 +107,11 @@ Fate = TypedDict(
         "label": Label,
     },
 )
-"""What became of one operation."""
+"""What XLA made of one operation."""
 
 
 class Coverage(TypedDict):
-    """followed + inferred + lost = operations."""
+    """Counts of operations: followed + inferred + lost = operations."""
 
     operations: int
     followed: int
@@ -124,7 +123,7 @@ class HloLine(TypedDict):
     """A line of a module."""
 
     text: str
-    name: str  # '' if the line is no instruction
+    name: str  # '' if the line is not an instruction
     nodes: list[int]
     cluster: int | None
     computation: str
@@ -133,7 +132,7 @@ class HloLine(TypedDict):
 class Stage(TypedDict):
     """A module's text without metadata."""
 
-    text: str | None  # None: too long for the message, to be asked for
+    text: str | None  # None: too long for the message; send a StageRequest
     lines: list[HloLine]
 
 
@@ -149,7 +148,7 @@ class Change(TypedDict):
 
 
 class PassInfo(TypedDict):
-    """A pass that changed the module. The numbers of instructions are None until they are counted."""
+    """A pass that changed the module. The counts of instructions are None until they are computed."""
 
     index: int
     pipeline: str
@@ -158,98 +157,98 @@ class PassInfo(TypedDict):
     removed: int | None
     rewritten: int | None
     fused: int | None
-    changes: list[Change] | None  # None: to be asked for
-    seconds: float | None  # by XLA's profiler, less what writing the module's text took (inferred)
+    changes: list[Change] | None  # None: send a PassRequest
+    seconds: float | None  # by XLA's profiler, minus the time of dumping the module (inferred)
 
 
 class PassTime(TypedDict):
-    """What all runs of the passes of one name took."""
+    """All runs of the passes of one name."""
 
-    name: str  # '' for the passes that are not listed
+    name: str  # '' for the sum of unlisted passes
     runs: int
     changed: int  # runs that changed the module
-    seconds: float  # less what writing the module's text took (inferred), as far as that is known
+    seconds: float  # minus the time of dumping the module (inferred), as far as known
 
 
 class LineTime(TypedDict):
-    """What one line gave the compiler to do."""
+    """The compiler's work for one line."""
 
     place: Place | None
     operations: int
     before: int | None  # HLO instructions
     after: int
     compiled: int  # kernels
-    lowering: float | None  # seconds of MLIR for these kernels
-    seconds: float | None  # of XLA, inferred
+    lowering: float | None  # seconds of MLIR lowering for these kernels
+    seconds: float | None  # seconds of XLA, inferred
 
 
 class CompileTimes(TypedDict):
-    """Seconds that compiling took. What nobody timed is null."""
+    """Compile times in seconds. Figures without a timing are null."""
 
     lowering: float | None
     compiling: float | None
     loading: float | None
     xla: float | None  # the part of `compiling` that XLA timed
-    stages: list[tuple[str, float]]  # they add up to `xla`
-    passes: list[PassTime]  # the longest first
-    others: PassTime | None  # the passes that are not listed
+    stages: list[tuple[str, float]]  # their sum is `xla`
+    passes: list[PassTime]  # longest first
+    others: PassTime | None  # the sum of unlisted passes
     checking: float | None
-    writing: float | None  # the modules' text, for the inspector: inferred
+    writing: float | None  # dumping the modules for the inspector; inferred
     kernels: int
-    lines: list[LineTime]  # the longest first
-    lines_left: int  # not listed
+    lines: list[LineTime]  # longest first
+    lines_left: int  # number of unlisted lines
     inferred: str  # how the seconds of the lines are known, '' if they have none
     source: str
-    why_not: str  # why XLA timed nothing, '' if it did
+    why_not: str  # why there is no timing by XLA, '' if there is
 
 
 class BoxState(TypedDict):
-    """What a box is from a stage on."""
+    """The state of a box from one stage on."""
 
     stage: int  # 0 before the first pass, 1 after it
     name: str
     opcode: str
-    kernel: str  # name of the instruction that would run it
+    kernel: str  # name of the kernel instruction that would run it
     nodes: list[int]
 
 
 class FormedBox(TypedDict):
-    """An instruction through the passes."""
+    """An instruction followed through the passes."""
 
     shape: str
     stands: list[BoxState]
-    end: int | None  # the first stage at which it is no more
+    end: int | None  # the first stage without it
     source: int | None  # the box that it was copied from
-    into: int | None  # the box that is read in its place since it ended
+    into: int | None  # the box that replaces it from then on
 
 
 class FormationStep(TypedDict):
-    """What a pass did to the boxes; of the first stage, what was there."""
+    """The changes of a pass to the boxes; for the first stage, the initial counts."""
 
-    kernels: int  # that would run after it
-    together: int  # boxes that were alone
+    kernels: int  # kernels that would run after it
+    together: int  # boxes fused together that were alone before
     apart: int
     copied: int
     added: int
-    merged: int  # with another box
+    merged: int  # merged with another box
     removed: int
     rewritten: int
 
 
 class EliminatedOperation(TypedDict):
-    """An operation of which nothing is left."""
+    """An operation that left no instruction."""
 
     node: int
-    stage: int  # the first without it; 0: nothing of it ever was an instruction that computes
+    stage: int  # the first without it; 0: it never was an instruction that computes
     text: str
 
 
 class Formation(TypedDict):
-    """How the kernels of a program came about."""
+    """The history of a program's kernels through the passes."""
 
     boxes: list[FormedBox]
     links: list[tuple[int, int, int, int]]  # (box, box that reads it, from stage, until before stage)
-    steps: list[FormationStep]  # one a stage: one more than passes
+    steps: list[FormationStep]  # one per stage: one more than passes
     gone: list[EliminatedOperation]
 
 
@@ -259,8 +258,8 @@ class Hlo(TypedDict):
     before: Stage
     after: Stage
     passes: list[PassInfo]
-    kernels: list[int]  # that would run before the first pass and after each; empty: not counted
-    formation: Formation | None  # None: to be asked for
+    kernels: list[int]  # counts before the first pass and after each; empty: not counted
+    formation: Formation | None  # None: send a FormationRequest
 
 
 class Buffer(TypedDict):
@@ -272,19 +271,19 @@ class Buffer(TypedDict):
     end: int
     kind: Literal["argument", "output", "temp", "constant"]
     allocation: int
-    offset: int  # in the allocation
+    offset: int  # bytes from the start of the allocation
     shares: list[str]  # other values in the same memory
     donated: bool
     variables: list[str]  # the user's names for an argument or a result
-    shape: str  # with its layout, '' if it is not known
-    space: str  # '' for the device's own memory, else 'VMEM', 'SMEM', ...
-    padding: float | None  # how many times its elements' size it takes
+    shape: str  # with its layout, '' if unknown
+    space: str  # '' for device memory (HBM, RAM), else 'VMEM', 'SMEM', ...
+    padding: float | None  # its bytes divided by the bytes of its elements
     nodes: list[int]
     cluster: int | None
 
 
 class MemorySpace(TypedDict):
-    """Another memory than the device's own, and what a program takes in it."""
+    """Use of a memory space other than device memory."""
 
     name: str
     bytes: int
@@ -294,15 +293,15 @@ class MemorySpace(TypedDict):
 class Memory(TypedDict):
     """Memory of a program."""
 
-    allocated_bytes: int | None  # what a run takes
-    peak_bytes: int | None  # the most of `in_use`
+    allocated_bytes: int | None  # total of a run
+    peak_bytes: int | None  # maximum of `in_use`
     argument_bytes: int | None
     output_bytes: int | None
     temp_bytes: int | None
     alias_bytes: int | None
-    constant_bytes: int | None  # part of the executable, in no other figure
-    in_use: list[int]  # bytes at each step and after the last, what lies in the same place once
-    steps: list[str]  # the instruction at each time
+    constant_bytes: int | None  # part of the executable, not in the other figures
+    in_use: list[int]  # bytes at each step and after the last; shared memory counts once
+    steps: list[str]  # the instruction at each step
     peak_step: int | None
     buffers: list[Buffer]
     elsewhere: list[MemorySpace]
@@ -317,8 +316,8 @@ class Program(TypedDict):
     cache: str
     compile_seconds: float
     backend: str
-    devices: int  # on which it runs, each with its part; costs and memory are those of one
-    runs: int  # before the inspector's own: at trace breaks of the cell
+    devices: int  # it runs on these as an SPMD program; costs and memory are per device
+    runs: int  # runs at trace breaks of the cell, without the inspector's own
     hlo: Hlo
     memory: Memory | None
     total: Total | None
@@ -334,11 +333,11 @@ class WrittenLine(TypedDict):
 
 
 class EarlierCell(TypedDict):
-    """What an earlier cell had left pending, and was compiled with the cell; not counted anywhere else."""
+    """Pending work of an earlier cell, compiled with this cell; not counted anywhere else."""
 
-    cell: int | None  # None: not known
+    cell: int | None  # None: unknown
     operations: int
-    kernels: int | None  # None: the backend does not tell
+    kernels: int | None  # None: the backend gives no HLO
     lines: list[WrittenLine]
 
 
@@ -346,7 +345,7 @@ Value = TypedDict(
     "Value",
     {
         "from": int | None,  # cluster that writes it
-        "node": int | None,  # input node that it is
+        "node": int | None,  # its input node
         "name": str,
         "shape": str,
         "bytes": int,
@@ -356,29 +355,29 @@ Value = TypedDict(
 
 
 class Cost(TypedDict):
-    """What one execution costs, by XLA's analysis."""
+    """Cost of one execution, by XLA's analysis."""
 
     flops: float | None
     transcendentals: float | None
     bytes: float | None
     source: str
-    executions: int | None  # in one run of the program; None: not known
+    executions: int | None  # in one run of the program; None: unknown
 
 
 class Bounds(TypedDict):
-    """A figure that lies between two; it is known if they are one."""
+    """Bounds of a figure, which is exact if they are equal."""
 
     low: float
     high: float | None  # None: no bound
 
 
 class Total(TypedDict):
-    """What one run of a program costs: each kernel as often as it runs."""
+    """Cost of one run of a program, where each kernel counts as often as it runs."""
 
     flops: Bounds
     transcendentals: Bounds
     bytes: Bounds
-    unknown: list[str]  # why a figure may not be known
+    unknown: list[str]  # why a figure may be unknown
 
 
 class Time(TypedDict):
@@ -392,58 +391,58 @@ class Time(TypedDict):
 
 
 class LowerBound(TypedDict):
-    """What one execution of a kernel takes at least, by the chip's published figures."""
+    """Lower bound for one execution of a kernel, by the chip's published figures."""
 
     seconds: float
     limit: Literal["memory", "arithmetic"]
-    moved: int  # bytes to and from the chip's own memory
-    matrix: float | None  # operations of products of matrices and convolutions
-    peak: float  # operations a second: the rate of the type that it multiplies, else the highest
+    moved: int  # bytes to and from device memory
+    matrix: float | None  # operations of matrix products and convolutions
+    peak: float  # operations per second for the dtype that it multiplies, else the highest rate
 
 
 class Code(TypedDict):
-    """What the compiler made of a kernel. Each text is '' where there is none."""
+    """The code of a kernel. Each text is '' if the compiler dumped none."""
 
     hlo: str
     facts: list[tuple[str, str]]  # ('grid', '2048 × 1 × 1')
     language: str  # of `assembly`: 'PTX'
     assembly: str
     llvm: str
-    note: str  # what is missing, and why
+    note: str  # the missing parts, and why they are missing
 
 
 class Cluster(TypedDict):
-    """A kernel, a loop around kernels (`control`), or a value on its way to another memory (`transfer`)."""
+    """A kernel, a loop around kernels (`control`), or a move to another memory (`transfer`)."""
 
     id: int
-    label: str  # 'c3'; 'c3.0' for the first that the loop c3 runs
+    label: str  # 'c3'; 'c3.0' for the first inside the loop c3
     program: int
     name: str
     opcode: str
     kind: ClusterKind
-    library: str  # "YNNPACK", "oneDNN", "LAPACK", '' if it is none
+    library: str  # "YNNPACK", "oneDNN", "LAPACK", '' for none
     root: str
-    inside: int | None  # cluster of the loop that it runs in
-    turns: int | None  # of a loop, each time it runs; None: not known, or no loop
+    inside: int | None  # cluster of the enclosing loop
+    turns: int | None  # iterations of a loop each time it runs; None: unknown, or not a loop
     nodes: list[int]
     instructions: list[str]
-    duplicated: list[int]  # nodes that are also computed in another cluster
+    duplicated: list[int]  # nodes that another cluster computes too
     inputs: list[Value]
     outputs: list[Value]
     input_bytes: int
     output_bytes: int
     passes: list[str]
-    place: Place | None  # the line that most of it was written on
+    place: Place | None  # the line with most of its operations
     cost: Cost | None
     time: Time | None  # None: not measured
-    at_least: LowerBound | None  # None: not for another chip
-    cycles: int | None  # the compiler's own estimate of one execution
-    code: Code | None  # None: to be asked for
-    colour: int  # its look: the colour in the palette, and each time that is used up the next pattern
+    at_least: LowerBound | None  # None: this machine
+    cycles: int | None  # the compiler's own estimate for one execution
+    code: Code | None  # None: send a CodeRequest
+    colour: int  # index of its colour in the palette; each further round of the palette has another pattern
 
 
 class Boundary(TypedDict):
-    """An array between two clusters and why it is not fused away."""
+    """An array between two clusters, and why XLA did not fuse the two."""
 
     id: int
     producer: int
@@ -452,17 +451,17 @@ class Boundary(TypedDict):
     bytes: int
     value: str  # the instruction whose value is written
     code: str  # "kept-alive", "several-users", ...
-    text: str  # the reason, a sentence in the user's words
-    hint: str  # what to change, may be ''
+    text: str  # the reason, a sentence with the user's names
+    hint: str  # a suggested change, may be ''
     label: Label
-    said: str  # the compiler's own words, '' if it was not asked
-    variables: list[str]  # the user's, that keep the value alive
-    verify: str | None  # an experiment that can be run
-    verdict: str  # what the experiment showed, '' before
+    said: str  # the compiler's own words, '' without an AskRequest
+    variables: list[str]  # the user's variables that keep the value alive
+    verify: str | None  # name of an experiment that can be run
+    verdict: str  # result of the experiment, '' before it
 
 
 class Finding(TypedDict):
-    """What stands out, in a sentence."""
+    """A notable property of the program, as a sentence."""
 
     kind: Literal["boundary", "library", "again", "held", "padding"]
     text: str
@@ -470,9 +469,9 @@ class Finding(TypedDict):
     label: Label
     clusters: list[int]
     nodes: list[int]
-    boundary: int | None  # the boundary that it is about
-    variables: list[str]  # the user's, that keep the value
-    verdict: str  # what an experiment showed, '' before
+    boundary: int | None  # the boundary concerned
+    variables: list[str]  # the user's variables that keep the value
+    verdict: str  # result of an experiment, '' before it
 
 
 class Machine(TypedDict):
@@ -481,63 +480,63 @@ class Machine(TypedDict):
     flops: float | None
     bandwidth: float | None
     text: str
-    cache: int | None  # bytes of the largest processor cache; None: not known
+    cache: int | None  # bytes of the largest processor cache; None: unknown
 
 
 class Chip(TypedDict):
-    """What is published of the chip that it was compiled for; of one device."""
+    """Published figures of one device of the target chip."""
 
     title: str
     devices: int
     memory: int
     bandwidth: float
-    peaks: list[tuple[str, float]]  # operations a second by type of element, the highest first
+    peaks: list[tuple[str, float]]  # operations per second by element type, highest first
     text: str
 
 
 class Table(TypedDict):
-    """Rows of text; `text` says it in one line."""
+    """Rows of text; `text` is a one-line summary."""
 
     columns: list[str]
     rows: list[list[str]]
-    nodes: list[list[int]]  # that each row is about; empty where rows are about none
-    places: list[LineReference | None]  # of each row; empty where rows have none
+    nodes: list[list[int]]  # nodes of each row; empty if the rows have none
+    places: list[LineReference | None]  # line of each row; empty if the rows have none
     text: str
 
 
 class CalledFrom(TypedDict):
-    """Who called the function in which a line breaks the trace."""
+    """The calls of the function in which a line breaks the trace."""
 
-    places: list[LineReference]  # the nearest first; empty: nobody
+    places: list[LineReference]  # innermost first; empty: no caller
     count: int
     seconds: float
 
 
 class BrokenLine(TypedDict):
-    """The steps that ended in a trace break of one kind at one line. Parts are seconds of recording,
+    """The steps that ended in a trace break of one kind at one line. ``parts`` are seconds of recording,
     compiling, running, waiting, and of Python, which is the rest."""
 
     code: str  # 'LNB103'
     kind: str
-    asked: bool  # it was asked for as such
+    asked: bool  # whether the user requested it explicitly
     text: str  # what Python needed
     hint: str
     place: LineReference
-    library: str  # the place in a library that asked, '' if the line itself did
+    library: str  # the library code that needed the value, '' for the line itself
     count: int
     operations: int
     compiles: int
-    seconds: float  # until Python could go on, all together
-    parts: list[float]  # of the steps, all together
-    median: float  # of a step
+    seconds: float  # total until Python could continue
+    parts: list[float]  # totals over the steps
+    median: float  # per step
     first: float
-    steps: list[list[float]]  # the first of them
+    steps: list[list[float]]  # the first steps
     callers: list[CalledFrom]
-    gone: int | None  # the run since which it has not come again
+    gone: int | None  # the run since which it has not occurred
 
 
 class Fixed(TypedDict):
-    """A trace break that has not come again since a run of its cell."""
+    """A trace break that has not occurred since a run of its cell."""
 
     code: str
     kind: str
@@ -546,45 +545,45 @@ class Fixed(TypedDict):
 
 
 class Timeline(TypedDict):
-    """Where the time of a cell or session went, step by step; the parts are those of `BrokenLine`."""
+    """The time of a cell or session, step by step; ``parts`` as in `BrokenLine`."""
 
     name: str  # 'This cell', 'Session'
     title: str  # 'cell 4', '3 runs of cells'
-    seconds: float  # that went by: `parts` adds up to it
+    seconds: float  # elapsed time, the sum of `parts`
     parts: list[float]
-    after: float  # what went by after the last break
-    strip: list[list[float]]  # the parts of equal stretches of the time
-    rows: list[BrokenLine]  # the one with most time first
+    after: float  # elapsed after the last break
+    strip: list[list[float]]  # `parts` for equal intervals of the time
+    rows: list[BrokenLine]  # most time first
     fixed: list[Fixed]
-    notes: list[str]  # what is not in it
+    notes: list[str]  # what it leaves out
 
 
 class BreakHelp(TypedDict):
-    """What a kind of trace break is."""
+    """Explanation of a kind of trace break."""
 
     code: str
     kind: str
     text: str
     hint: str
-    programs: list[tuple[str, str]]  # title and text: one that has it, and the same without it
+    programs: list[tuple[str, str]]  # (title, text): a program with it, and the same without it
 
 
 class Timelines(TypedDict):
-    """Timelines, and what their kinds of trace break are."""
+    """Timelines, and explanations of their trace breaks."""
 
     of: list[Timeline]
     help: list[BreakHelp]
 
 
 class Layout(TypedDict):
-    """A way in which values lie on the devices of a program."""
+    """A sharding of values on the devices of a program."""
 
     text: str  # "f32[64,256] as P('data') over data=2 × model=4: 32×256 on each of 8 devices; copies: 4"
-    cells: list[list[tuple[str, str]]]  # the devices of each part, and its colour; empty: too many parts
+    cells: list[list[tuple[str, str]]]  # (devices, colour) of each tile; empty: too many tiles
 
 
 class ValueLayout(TypedDict):
-    """How a value lies."""
+    """The sharding of a value."""
 
     node: int
     result: int
@@ -592,63 +591,61 @@ class ValueLayout(TypedDict):
 
 
 class Resharding(TypedDict):
-    """An operation whose result lies otherwise than what it reads, or for which XLA moves what it reads."""
+    """An operation whose result has another sharding than its operands, or for which XLA moves operands."""
 
     node: int
     text: str  # "P('data') → P('model'): all-to-all on data (rule inferred, row 1 of Collectives)"
-    sent: bool  # false: each device has its part already
+    sent: bool  # false: each device has its tile already
 
 
 class JitCounterpart(TypedDict):
-    """The program that `jax.jit` of the same code would run, which the inspector can be switched to."""
+    """The program that `jax.jit` of the same code would run. The inspector can switch to it."""
 
-    own: str  # the figures of the program that the inspection shows: '5 kernels, 26 KiB through memory'
-    figures: str  # of the other; '' before it is compiled
-    why: str  # why there is no other; '' if there is one, or may be
-    inspection: Inspection | None  # None: to be asked for
+    own: str  # figures of the program in this inspection: '5 kernels, 26 KiB through memory'
+    figures: str  # figures of the other program; '' before it is compiled
+    why: str  # why there is no other program; '' if there is one, or may be
+    inspection: Inspection | None  # None: send an OtherRequest
 
 
 class Inspection(TypedDict):
-    """All of a compilation."""
+    """The whole inspection of a compilation."""
 
     version: Literal[1]
     title: str
-    live: bool  # a kernel answers requests; false in saved files
+    live: bool  # whether a kernel answers requests; false in saved files
     ran: bool
-    target: str  # what it was compiled for, such as 'TPU v5e'; '' for this machine
-    form: (
-        str  # compiled as `jax.jit` of the code would be: what is a result, an argument, a constant; else ''
-    )
-    instead: str  # where there is no program: what to do, in a sentence; '' if nobody knows
-    other: JitCounterpart | None  # None: there is one program alone
+    target: str  # the target, such as 'TPU v5e'; '' for this machine
+    form: str  # results, arguments and constants, if compiled as `jax.jit` of the code would be; else ''
+    instead: str  # what to do if there is no program, a sentence; '' if unknown
+    other: JitCounterpart | None  # None: there is only one program
     chip: Chip | None  # None: this machine
-    cell: int | None  # that recorded the operations; None if it is not known, or not one
+    cell: int | None  # the cell that recorded the operations; None if unknown or not a single cell
     earlier: list[EarlierCell]
-    apart: str  # what `earlier` is, in a phrase; '' if there is nothing
+    apart: str  # a phrase on `earlier`; '' if it is empty
     sources: list[Source]
     nodes: list[Node]  # in trace order: operands have smaller ids
-    groups: list[int | Group]  # what the graph shows: node ids, and groups that open
+    groups: list[int | Group]  # contents of the graph: node ids, and groups that open
     fates: list[Fate]
     coverage: Coverage
     programs: list[Program]
-    clusters: list[Cluster]  # of all programs, in the order in which they run
+    clusters: list[Cluster]  # of all programs, in execution order
     boundaries: list[Boundary]
-    findings: list[Finding]  # at most three, the most bytes first
+    findings: list[Finding]  # at most three, most bytes first
     collectives: Table
-    shardings: Table  # how values lie on several devices
+    shardings: Table  # shardings of values on several devices
     layouts: list[Layout]
-    tiles: list[ValueLayout]  # of the values of which it is known
+    tiles: list[ValueLayout]  # of the values with a known sharding
     reshardings: list[Resharding]
     machine: Machine | None
     cache: Table
     breaks: Table
     timelines: Timelines
     notes: list[str]  # plain sentences: what is missing, and why
-    reading: bool  # what XLA did is still read: there is what was recorded and nothing else
+    reading: bool  # true: XLA's dump is still being read, and only the recorded graph is here
 
 
 class RecordedGraph(TypedDict):
-    """What of a compilation is known before what XLA did is read: keys of ``Inspection``."""
+    """The part of a compilation that is known before XLA's dump is read: keys of ``Inspection``."""
 
     version: Literal[1]
     reading: bool  # true
@@ -659,7 +656,7 @@ class RecordedGraph(TypedDict):
 
 
 class SameLine(TypedDict):
-    """A line of one of two compilations that are compared, and the same one of the other."""
+    """A line that two compared compilations have in common."""
 
     before: int  # index of its source
     before_line: int
@@ -671,15 +668,15 @@ class Compared(TypedDict):
     """Two compilations side by side."""
 
     version: Literal[1]
-    names: list[str]  # what the user calls the two, and the flags that only one has
+    names: list[str]  # the user's names of the two, with the flags that only one has
     before: Inspection
     now: Inspection
-    nodes: list[tuple[int, int]]  # operations that correspond
+    nodes: list[tuple[int, int]]  # pairs of corresponding operations
     lines: list[SameLine]
 
 
 class PassRequest(TypedDict):
-    """For the changes of a pass."""
+    """Requests the changes of a pass."""
 
     type: Literal["pass"]
     program: int
@@ -687,14 +684,14 @@ class PassRequest(TypedDict):
 
 
 class FormationRequest(TypedDict):
-    """For how the kernels came about."""
+    """Requests the history of the kernels through the passes."""
 
     type: Literal["formation"]
     program: int
 
 
 class StageRequest(TypedDict):
-    """For a module's text."""
+    """Requests a module's text."""
 
     type: Literal["stage"]
     program: int
@@ -702,40 +699,40 @@ class StageRequest(TypedDict):
 
 
 class AskRequest(TypedDict):
-    """For the compiler's own words about its boundaries."""
+    """Requests the compiler's own reasons for the boundaries."""
 
     type: Literal["ask"]
 
 
 class VerifyRequest(TypedDict):
-    """For an experiment with a boundary."""
+    """Requests an experiment with a boundary."""
 
     type: Literal["verify"]
     boundary: int
 
 
 class WithoutRequest(TypedDict):
-    """For the program beside the one that it would be if nobody held these variables."""
+    """Requests a comparison with the program that results if these variables do not exist."""
 
     type: Literal["without"]
     variables: list[str]
 
 
 class ProfileRequest(TypedDict):
-    """For the times of the kernels."""
+    """Requests measured times of the kernels."""
 
     type: Literal["profile"]
 
 
 class CodeRequest(TypedDict):
-    """For what the compiler made of a kernel."""
+    """Requests the code of a kernel."""
 
     type: Literal["code"]
     cluster: int
 
 
 class OtherRequest(TypedDict):
-    """For the other program, which is compiled and not run."""
+    """Requests the other program, which is compiled and not run."""
 
     type: Literal["other"]
 
@@ -751,8 +748,8 @@ Request = (
     | CodeRequest
     | OtherRequest
 )
-"""What the front end asks. It sends an `id` with each request, and the answer carries the same; what it asks
-about the other program has `of: "other"`."""
+"""A request of the front end. It carries an `id`, which the answer repeats; `of: "other"` selects the other
+program."""
 
 
 class PassAnswer(TypedDict):
@@ -765,7 +762,7 @@ class PassAnswer(TypedDict):
 
 
 class FormationAnswer(TypedDict):
-    """How the kernels came about, and the passes, which may not have been at hand."""
+    """The history of the kernels, and the passes, which may have been unavailable before."""
 
     type: Literal["formation"]
     program: int
@@ -783,7 +780,7 @@ class StageAnswer(TypedDict):
 
 
 class BoundariesAnswer(TypedDict):
-    """All boundaries, with what the compiler said."""
+    """All boundaries, with the compiler's reasons."""
 
     type: Literal["boundaries"]
     boundaries: list[Boundary]
@@ -791,7 +788,7 @@ class BoundariesAnswer(TypedDict):
 
 
 class BoundaryAnswer(TypedDict):
-    """A boundary, with what the experiment showed."""
+    """A boundary, with the result of the experiment."""
 
     type: Literal["boundary"]
     boundary: Boundary
@@ -799,7 +796,7 @@ class BoundaryAnswer(TypedDict):
 
 
 class WithoutAnswer(TypedDict):
-    """Both programs, and what is now known of the first."""
+    """Both programs, and the updated findings of the first."""
 
     type: Literal["without"]
     compared: Compared
@@ -814,7 +811,7 @@ class ClusterTime(TypedDict):
 
 
 class TimesAnswer(TypedDict):
-    """What was measured."""
+    """The measured times."""
 
     type: Literal["times"]
     clusters: list[ClusterTime]
@@ -822,7 +819,7 @@ class TimesAnswer(TypedDict):
 
 
 class CodeAnswer(TypedDict):
-    """What the compiler made of a kernel."""
+    """The code of a kernel."""
 
     type: Literal["code"]
     cluster: int
@@ -837,7 +834,7 @@ class OtherAnswer(TypedDict):
 
 
 class ErrorAnswer(TypedDict):
-    """What went wrong."""
+    """An error message."""
 
     type: Literal["error"]
     message: str
@@ -855,4 +852,4 @@ Answer = (
     | OtherAnswer
     | ErrorAnswer
 )
-"""What the kernel answers."""
+"""An answer of the kernel."""

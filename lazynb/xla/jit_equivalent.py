@@ -1,7 +1,7 @@
-"""The program that ``jax.jit`` of the user's code would compile, made of what lazynb recorded of it.
+"""The program that ``jax.jit`` of the user's code would compile, built from lazynb's recording.
 
-Under ``jax.jit`` only what a function returns is a result. Arrays from outside are its arguments; a number is
-a constant, and so is an array that the code itself makes.
+Under ``jax.jit`` only the return values of a function are results. Arrays from outside are arguments; numbers
+and arrays that the code itself creates are constants. ``Counterpart`` pairs this program with lazynb's.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from lazynb.xla.targets.target_executable import TargetExecutable
 
 
 class NotOneFunction(LazynbError):
-    """Some code could not be one jitted function; the message says why."""
+    """The code cannot be one jitted function; the message says why."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ReturnedLeaf:
-    """A leaf of what a function returns.
+    """A leaf of the return value of a function.
 
     Attributes:
-      value: in the graph; None for what no operation read or gave.
-      given: what comes from outside then: a number, or an array's type.
+      value: its value in the graph; None if no operation reads or computes it.
+      given: in that case the number or the array's type.
     """
 
     value: Value | None
@@ -58,11 +58,8 @@ class ReturnedLeaf:
 
 
 def leaves_of(value: Any) -> list[Any]:
-    """The arrays and numbers of what a function returns.
-
-    Raises:
-      NotOneFunction: there are none, or there is something else.
-    """
+    """The leaves of a return value. Raises NotOneFunction if there are none, or one is not an array or
+    number."""
     leaves = jax.tree.leaves(value)
     for leaf in leaves:
         if not isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
@@ -76,17 +73,17 @@ def leaves_of(value: Any) -> list[Any]:
 
 
 class JitProgram:
-    """What ``jax.jit`` would compile of code that was recorded.
+    """The program that ``jax.jit`` would compile from recorded code.
 
     Arguments:
-      sources: what was recorded, at least one.
+      sources: the recorded traces, at least one.
       snapshot: the graph of ``sources``.
       returned: the leaves that the function returns.
-      is_constant: whether an array that the operations take is made by the code itself.
-      first: values that are the first arguments, in their order.
+      is_constant: whether the code itself creates an array that the operations read.
+      first: values of the leading arguments, in their order.
 
     Attributes:
-      snapshot: the graph, with the function's results.
+      snapshot: the graph, in which only the function's results are outputs.
 
     Raises:
       NotOneFunction: JAX's configuration changes within the code.
@@ -117,14 +114,13 @@ class JitProgram:
         self.snapshot = self._graph()
 
     def _add_passthrough_input(self, given: Any, inputs: dict[Value, RecordedInput]) -> Value:
-        """A result that comes from outside; it becomes an input in the graph."""
+        """Adds a result that comes from outside as an input of the graph."""
         node = _new_input_node(len(self._nodes), given)
         self._nodes.append(node)
         inputs[node.id, 0] = external_input(given)
         return node.id, 0
 
     def _graph(self) -> Snapshot:
-        """The graph, in which only the results are wanted."""
         wanted = {node for node, _ in self._wanted}
         needed = {node for node, _ in self._arguments}
         needed.update(node for each in self._operations for node in each.made.nodes.values())
@@ -134,13 +130,13 @@ class JitProgram:
         return Snapshot(tuple(nodes))
 
     def compile(self, target: Target | None = None) -> Compilation:
-        """The program, compiled beside every cache of lazynb's. Runs nothing.
+        """Compiles the program, bypassing all caches of lazynb. Runs nothing.
 
         Arguments:
           target: compile for this chip.
 
-        Raises JAX's error if it cannot be lowered or compiled; for a target as
-        :meth:`TargetExecutable.compile` does.
+        Raises JAX's error if it cannot be lowered or compiled; for a target, like
+        :meth:`TargetExecutable.compile`.
         """
         path = _OperationPath(self._root)
         for value, taken in zip(self._arguments, self._taken, strict=True):
@@ -161,7 +157,6 @@ class JitProgram:
         return Compilation([trace], self.snapshot, target=target, form=self._signature())
 
     def _place_on_target(self, target: Target) -> tuple[Target, list[Any]]:
-        """The target with its mesh, and how the inputs lie on it."""
         values, names = [], {}
         for (node, _), taken in zip(self._arguments, self._taken, strict=True):
             held = taken.held()
@@ -188,11 +183,11 @@ class JitProgram:
 
 
 class _OperationPath:
-    """Some operations as one path in no trie, the inputs first.
+    """Operations as one path outside any trie, inputs first.
 
     Attributes:
-      end: of the path.
-      slots: by value.
+      end: the last state of the path.
+      slots: slot by value.
       made: the nodes of each operation, by the number of the step.
     """
 
@@ -202,12 +197,10 @@ class _OperationPath:
         self.made: dict[int, OperationNodes] = {}
 
     def take(self, value: Value, step: State) -> None:
-        """Appends an input."""
         self.slots[value] = self.end.slots
         self.end = detached_step(self.end, step, step.key, ())
 
     def append(self, applied: RecordedOperation) -> None:
-        """Appends an operation."""
         step, operands = applied.step, tuple([self.slots[value] for value in applied.operands])
         assert step.operation is not None
         given = enumerate(applied.results, self.end.slots)
@@ -219,14 +212,14 @@ class _OperationPath:
 def _external_values(
     operations: Sequence[RecordedOperation], wanted: Sequence[Value], first: Sequence[Value]
 ) -> list[Value]:
-    """What ``operations`` and results take from outside: those of ``first``, then as they are read."""
+    """The external values that ``operations`` and results read: those in ``first``, then in reading order."""
     made = {value for applied in operations for value in applied.results}
     used = [value for value in dict.fromkeys([*values_read(operations), *wanted]) if value not in made]
     return list(dict.fromkeys([*[value for value in first if value in used], *used]))
 
 
 def _constants(taken: Sequence[RecordedInput], is_constant: Callable[[Any], bool]) -> dict[int, Any]:
-    """By number of the input, the values that are written into the program."""
+    """By number of the input, the constants of the program."""
     constants = {}
     for number, one in enumerate(taken):
         value = one.held()
@@ -253,14 +246,14 @@ def _new_input_node(number: int, given: Any) -> Node:
     )
 
 
-# ---- The results of one program that another writes to memory though they are no results of it ------------
+# ---- Results that another program writes to memory ---------------------------------------------------------
 
 
 def extra_outputs(one: Compilation, other: Compilation, values: Collection[Value]) -> set[Value]:
-    """Those of ``values``, results of ``one``, that a kernel of ``other`` writes for another kernel.
+    """The ``values``, results of ``one``, that a kernel of ``other`` writes for another kernel.
 
-    The two are of one graph. An array is among them only if both compute it by the same operations from the
-    same inputs; what XLA computes another way in each is left out.
+    Both compilations are of one graph. An array counts only if both compute it by the same operations from
+    the same inputs; arrays that XLA computes in different ways are left out.
     """
     numbers = ValueNumbering()
     handed_on: set[int] = set()
@@ -277,7 +270,7 @@ def extra_outputs(one: Compilation, other: Compilation, values: Collection[Value
 
 
 def _input_identity(compilation: Compilation, trace: CompiledProgram) -> Callable[[str], Hashable | None]:
-    """Which inputs of the graph a parameter stands for, or the number that it is."""
+    """Identifies a parameter by its input nodes in the graph, or by its number."""
 
     def behind(name: str) -> Hashable | None:
         number = trace.scalar_of_parameter(name)
@@ -290,18 +283,18 @@ def _input_identity(compilation: Compilation, trace: CompiledProgram) -> Callabl
     return behind
 
 
-# ---- The other of the two programs of some code: lazynb's, and that of ``jax.jit`` ------------------------
+# ---- The counterpart program -------------------------------------------------------------------------------
 
 
 class Counterpart:
-    """The other program, which may be compiled when it is first asked for. That runs nothing.
+    """The counterpart of a program (lazynb's or that of ``jax.jit``), compiled on first use. Runs nothing.
 
     Arguments:
-      make: compiles it; None if it is there already, or cannot be.
+      make: compiles it; None if it is compiled already, or cannot be.
 
     Attributes:
-      compilation: the other program; None before it is compiled.
-      why: why there is none; empty if there is one, or may be.
+      compilation: the counterpart; None before it is compiled.
+      why: the reason why there is none; empty if there is one, or may be.
     """
 
     def __init__(
@@ -316,7 +309,8 @@ class Counterpart:
         self.why = why
 
     def compile(self) -> Compilation | None:
-        """The other program; None if there is none, and then :attr:`why` says why.
+        """Compiles the counterpart on the first call. Returns None if there is none, with the reason in
+        ``why``.
 
         Raises what JAX raises for a program that cannot be lowered or compiled.
         """
@@ -329,20 +323,20 @@ class Counterpart:
         return self.compilation
 
 
-# ---- What is a constant under ``jax.jit`` of code that has run by the time somebody asks ------------------
+# ---- Constants kept for a later compilation ----------------------------------------------------------------
 
 INPUT_GONE = (
     "an array that it took is gone by now, and lazynb keeps no large arrays alive: %%compile --as-jit "
     "compiles both programs at once"
 )
-_MAX_KEPT_BYTES = 1 << 20  # bytes of constants that are kept alive
+_MAX_KEPT_BYTES = 1 << 20  # bytes
 
 
 class KeptConstants:
-    """The arrays among some inputs that the code itself made.
+    """The arrays among the inputs that the code itself created.
 
     Arguments:
-      is_constant: whether an input is such an array, asked once for each, when its trace is pending.
+      is_constant: whether an input is such an array; called once for each while its trace is pending.
     """
 
     def __init__(self, is_constant: Callable[[Any], bool]):
@@ -351,7 +345,7 @@ class KeptConstants:
         self._bytes = 0
 
     def getter(self, value: Any) -> Callable[[], Any]:
-        """What gives an input while it exists; a small constant exists as long as this."""
+        """A function that returns an input while it exists. It keeps a small constant alive."""
         held: Callable[[], Any] = weak_getter(value)
         if isinstance(value, jax.Array) and not isinstance(value, LazyTensor) and self._is_constant(value):
             self._bytes += value.nbytes
@@ -361,11 +355,7 @@ class KeptConstants:
         return held
 
     def values(self) -> dict[int, Any]:
-        """The constants, by id.
-
-        Raises:
-          NotOneFunction: one is gone.
-        """
+        """The constants, by id. Raises NotOneFunction if one no longer exists."""
         values = [held() for held in self._held]
         if any(value is None or value.is_deleted() for value in values):
             raise NotOneFunction(INPUT_GONE)

@@ -1,4 +1,4 @@
-"""A program compiled again without some of its results: what a value costs that only a name keeps."""
+"""Recompiles a program without some results, to measure the cost of values that only a name keeps alive."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class ResultsNotRemovable(LazynbError):
 
 
 class PartialExecutable(OptionsExecutable):
-    """The program of another executable for some of its results alone. No input is donated; it is never run.
+    """Another executable's program, restricted to some of its results. It donates no input and is never run.
 
     Arguments:
-      original: compiled already.
-      wanted: those of its slots that are computed.
+      original: a compiled executable.
+      wanted: the slots to compute.
     """
 
     def __init__(self, original: Executable, wanted: tuple[int, ...]):
@@ -41,11 +41,9 @@ class PartialExecutable(OptionsExecutable):
 def without_results(
     trace: CompiledProgram, snapshot: Snapshot, names: Collection[str]
 ) -> CompiledProgram | None:
-    """``trace`` as if nobody held ``names``, compiled beside every cache; None if it gives none of them.
-
-    Raises:
-      NotReducible: nothing else is a result, or the program was not recorded here.
-    """
+    """Compiles ``trace`` as if no variable ``names`` existed, bypassing all caches; None if no result has
+    these names. Raises ResultsNotRemovable if nothing else is a result, or the program was not recorded for
+    this machine."""
     origins = trace.origins
     gone = [set(names).intersection(result_names(snapshot, origins, k)) for k in range(len(origins.results))]
     if not any(gone):
@@ -53,7 +51,7 @@ def without_results(
     executable = trace._executable
     if not isinstance(executable, Executable) or executable.elsewhere:
         raise ResultsNotRemovable(
-            "a program is compiled without a value where it was recorded, for this machine"
+            "only a program that was recorded here, for this machine, can be compiled without a value"
         )
     kept = [number for number, each in enumerate(gone) if not each]
     if not kept:
@@ -71,13 +69,12 @@ def without_results(
 
 
 def _needed(origins: ProgramOrigins, executable: Executable) -> dict[tuple[int, ...], int]:
-    """The operations that the results need."""
     steps = {step.depth - 1 for step in needed_steps(executable.state.path(), executable.wanted)}
     return {mark: node for mark, node in origins.operations.items() if mark[0] in steps}
 
 
 def pruned_snapshot(snapshot: Snapshot, traces: Sequence[CompiledProgram]) -> Snapshot:
-    """The graph in which only what ``traces`` give is wanted, and what they compute needed."""
+    """The graph in which only results of ``traces`` are outputs, and only their operations are not dead."""
     wanted = {node for trace in traces for node, _ in trace.origins.results}
     needed = {node for trace in traces for node in trace.origins.operations.values()}
     nodes = []
@@ -89,5 +86,5 @@ def pruned_snapshot(snapshot: Snapshot, traces: Sequence[CompiledProgram]) -> Sn
 
 
 def kernel_bytes_written(traces: Sequence[CompiledProgram]) -> int:
-    """Bytes that the kernels of programs write, each kernel once."""
+    """Bytes that the kernels write in total, where each kernel counts once."""
     return sum(cluster.output_bytes for trace in traces for cluster in trace.clusters if cluster.is_kernel)

@@ -1,8 +1,9 @@
-"""Findings about values that a program writes because a name of the user's still holds them.
+"""Findings of a compiled program, ranked by bytes: repeated computation, memory traffic between kernels,
+values that only a variable name keeps alive, and tile padding.
 
-Under ``jax.jit`` a value between is no result. lazynb's program gives all that names can reach. A value is
-told here if other operations of the program read it, nobody asked for it, and without its name no kernel
-would have to write it: none reads it from memory for another reason.
+lazynb's program returns every value that a name can reach, whereas under ``jax.jit`` intermediate values are
+not results. ``held_value_findings`` reports a value if other operations of the program read it, the user did
+not request it otherwise, and no kernel has another reason to read it from memory.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from lazynb.xla.hlo.shapes import element_count
 from lazynb.xla.hlo.value_numbering import ValueNumbering
 from lazynb.xla.program_origins import result_names
 
-# ---- Findings about operations that several kernels compute -----------------------------------------------
+# ---- Operations that several kernels compute ---------------------------------------------------------------
 
 _COMPUTING = frozenset[str]().union(
     *(opcodes_of(kind) for kind in (OpcodeKind.ELEMENTWISE, OpcodeKind.COMBINATION, OpcodeKind.PRODUCT))
@@ -34,15 +35,11 @@ _PARTS = opcodes_of(Trait.READS_PART)
 
 
 def recomputation_findings(trace: CompiledProgram, snapshot: Snapshot, number: int) -> Iterator[Finding]:
-    """One for each set of kernels that compute the same, in no order. What runs in a loop is not looked at.
-
-    Arguments:
-      number: of the program.
-    """
+    """Yields one finding for each set of kernels that compute the same operations. Skips loop bodies."""
     assert trace.module is not None
     home = {name: cluster.name for cluster in trace.clusters for name in cluster.instructions}
     order = {cluster.name: place for place, cluster in enumerate(trace.clusters)}
-    copies: dict[int, dict[str, Instruction]] = {}  # by expression, the first that each kernel has
+    copies: dict[int, dict[str, Instruction]] = {}  # by expression and kernel, the first instruction
     for instruction, value in ValueNumbering().of(trace.module, lambda name: name).computed():
         kernel = home.get(instruction.name)
         if (
@@ -87,7 +84,7 @@ def _recomputation_finding(
 
 
 def _needs_all_elements(module: Module, instruction: Instruction) -> bool:
-    """Whether all elements are needed: one kernel may compute a half, and another the rest."""
+    """Whether all elements are needed; otherwise one kernel may compute a half, and another the rest."""
     if instruction.computation == module.entry:
         return True
     computation = module.computations[instruction.computation]
@@ -102,18 +99,14 @@ def _needs_all_elements(module: Module, instruction: Instruction) -> bool:
     return True
 
 
-# ---- Findings about arrays that one kernel writes and others read -----------------------------------------
+# ---- Arrays that one kernel writes and others read ---------------------------------------------------------
 
 LIBRARY = frozenset({"library-consumer", "library-shared", "library-producer"})
-"""Reasons that a call of a library is."""
+"""Boundary codes that stem from a library call."""
 
 
 def traffic_findings(trace: CompiledProgram, snapshot: Snapshot, number: int) -> Iterator[Finding]:
-    """One for each array and reason, in no order.
-
-    Arguments:
-      number: of the program.
-    """
+    """Yields one finding for each array and reason."""
     assert trace.module is not None
     moved = {cluster.name for cluster in trace.clusters if cluster.kind == "transfer"}
     groups: dict[tuple[str, str, str], list[Boundary]] = {}
@@ -128,10 +121,11 @@ def traffic_findings(trace: CompiledProgram, snapshot: Snapshot, number: int) ->
 def _traffic_finding(
     trace: CompiledProgram, snapshot: Snapshot, number: int, group: Sequence[Boundary], times: int | None
 ) -> Finding:
-    """
+    """Builds the finding for the boundaries of one array with one reason.
+
     Arguments:
-      group: the boundaries of one array with one reason.
-      times: how often it is written; None if nobody knows.
+      group: these boundaries.
+      times: how often the array is written; None if unknown.
     """
     first = max(group, key=lambda boundary: boundary.bytes)
     edges = [trace.edges[boundary.producer, boundary.consumer] for boundary in group]
@@ -158,7 +152,6 @@ def _nodes(trace: CompiledProgram, instructions: Sequence[Instruction]) -> list[
 
 
 def _route_phrase(written: Sequence[int], read: Sequence[int], snapshot: Snapshot) -> str:
-    """``'from cell 3, line 2 to cell 3, line 5'``"""
     own = {snapshot.nodes[node].place for node in written}
     other = [node for node in read if snapshot.nodes[node].place not in own]
     source, target = lines_phrase(snapshot, written), lines_phrase(snapshot, other)
@@ -173,11 +166,11 @@ def _route_phrase(written: Sequence[int], read: Sequence[int], snapshot: Snapsho
 Value = tuple[int, int]
 Readers = Mapping[Value, set[int]]
 MeasuredSavings = Mapping[frozenset[str], int]
-"""By names, how many bytes less the kernels write without them: what recompiling showed."""
+"""By variable names, the bytes that recompiling without them saves the kernels from writing."""
 
 
 class _ResultArray(NamedTuple):
-    """What a program writes for one or more of its results."""
+    """The array that a program writes for one or more of its results."""
 
     values: list[Value]
     names: list[str]
@@ -191,13 +184,12 @@ def held_value_findings(
     asked: Collection[Value],
     spared: MeasuredSavings,
 ) -> Iterator[Finding]:
-    """One finding about all such values of a program, or none.
+    """Yields at most one finding about all values that only names keep alive.
 
     Arguments:
-      number: of the program.
-      reads: see :func:`readers_of`.
-      asked: values that the user asked for, beside holding them.
-      spared: what was tried.
+      reads: see :func:`node_readers`.
+      asked: values that the user asked for, other than by a name.
+      spared: savings that recompiling measured.
     """
     assert trace.module is not None
     entry = trace.module.computations[trace.module.entry]
@@ -213,7 +205,7 @@ def held_value_findings(
         producer = writer(entry, array)
         if producer not in kernels or not between.issuperset(made.values) or not _are_identifiers(made.names):
             continue
-        # whoever reads it from memory does so only because it is written there for a name anyway
+        # each reader reads it from memory only because it is written there for a name anyway
         if all(codes.get((producer, reader)) == trace.rules.held for reader in readers.get(array, ())):
             found[array] = made
     largest = sorted(found, key=lambda array: -entry.instructions[array].bytes)
@@ -234,7 +226,7 @@ def _held_value_finding(
     less, label, verdict = spared.get(frozenset(names)), INFERRED, ""
     if less is not None:
         if less < taken:
-            return  # it was tried, and is written all the same
+            return  # recompiling showed that it is written all the same
         label = VERIFIED
         verdict = f"Compiled again without: kernels write {size(less)} less."
     yield Finding(
@@ -264,7 +256,6 @@ def _sentence(names: Sequence[str], taken: int, spares: str) -> str:
 
 
 def node_readers(snapshot: Snapshot) -> Readers:
-    """By value, the operations that read it."""
     readers: dict[Value, set[int]] = {}
     for node in snapshot.nodes:
         if node.kind == "op" and not node.dead:
@@ -274,7 +265,7 @@ def node_readers(snapshot: Snapshot) -> Readers:
 
 
 def _result_arrays(trace: CompiledProgram, snapshot: Snapshot, entry: Computation) -> dict[str, _ResultArray]:
-    """The results of a program by the array that is written for each; equal ones may be one array."""
+    """The results of a program by the array that is written for each; equal results may share one array."""
     root = entry.root
     parts = root.operands if root.opcode == "tuple" else (root.name,)
     written: dict[str, _ResultArray] = {}
@@ -288,7 +279,7 @@ def _result_arrays(trace: CompiledProgram, snapshot: Snapshot, entry: Computatio
 
 
 def _readers(trace: CompiledProgram, entry: Computation) -> dict[str, set[str]]:
-    """By array, the clusters of the program itself that read it."""
+    """By array, the clusters of the entry computation that read it."""
     readers: dict[str, set[str]] = {}
     for cluster in trace.clusters:
         if not cluster.inside:
@@ -299,21 +290,17 @@ def _readers(trace: CompiledProgram, entry: Computation) -> dict[str, set[str]]:
 
 
 def _are_identifiers(names: Sequence[str]) -> bool:
-    """Whether ``del`` takes them all away, and they are the user's."""
+    """Whether all are variables of the user, which ``del`` removes."""
     return all(name.isidentifier() for name in names)
 
 
-# ---- Findings about arrays that take more memory than their elements, to fill up tiles --------------------
+# ---- Tile padding ------------------------------------------------------------------------------------------
 
 _MIN_PADDING_RATIO = 1.1
 
 
 def padding_findings(trace: CompiledProgram, snapshot: Snapshot, number: int) -> Iterator[Finding]:
-    """One finding about the array that loses most, or none.
-
-    Arguments:
-      number: of the program.
-    """
+    """Yields at most one finding, about the array with the most padding."""
     wasted = {buffer.name: padding_bytes(buffer) for buffer in trace.memory.buffers if not buffer.space}
     worst = max(trace.memory.buffers, key=lambda buffer: wasted.get(buffer.name, 0), default=None)
     if worst is None or wasted.get(worst.name, 0) < MIN_BYTES:
@@ -339,14 +326,14 @@ def padding_findings(trace: CompiledProgram, snapshot: Snapshot, number: int) ->
 
 
 def padding_bytes(buffer: Buffer) -> int:
-    """The bytes of a value that are no elements; 0 of one that is hardly padded, or nobody knows."""
+    """The padding bytes of a value; 0 if it is hardly padded, or if the padding is unknown."""
     times = buffer.padding
     return (
         round(buffer.bytes - buffer.bytes / times) if times is not None and times >= _MIN_PADDING_RATIO else 0
     )
 
 
-# ---- All findings of a compilation, ranked ----------------------------------------------------------------
+# ---- All findings, ranked ----------------------------------------------------------------------------------
 
 
 def ranked_findings(
@@ -356,13 +343,13 @@ def ranked_findings(
     runs: Sequence[int],
     spared: MeasuredSavings,
 ) -> list[Finding]:
-    """What is worth a sentence, the most bytes first. A value that a name alone keeps is told once: not as a
-    boundary too.
+    """All findings of a compilation, the most bytes first. A value that only a name keeps is reported once,
+    not also as a boundary.
 
     Arguments:
-      asked: values that the user asked for; None if nobody knows what was.
-      runs: how often each program ran at trace breaks, which ask for values too.
-      spared: see :func:`lazynb.xla.program_findings.held_value_findings`.
+      asked: values that the user asked for; None if unknown.
+      runs: how often each program ran at trace breaks, which also request values.
+      spared: see :func:`held_value_findings`.
     """
     findings: list[Finding] = []
     reads = node_readers(snapshot)
@@ -383,7 +370,7 @@ def ranked_findings(
 
 
 def _without_duplicates(findings: Iterable[Finding], kept: Sequence[Finding]) -> Iterator[Finding]:
-    """Those that are not boundaries of the arrays that names alone keep."""
+    """Drops boundaries of arrays that ``kept`` reports already."""
     told = {kernel for finding in kept for kernel in finding.kernels}
     for finding in findings:
         if finding.kind != "boundary" or finding.kernels[0] not in told or not finding.variables:
@@ -391,13 +378,12 @@ def _without_duplicates(findings: Iterable[Finding], kept: Sequence[Finding]) ->
 
 
 def _traffic(trace: CompiledProgram) -> int:
-    """Bytes that kernels read and write."""
     kernels = [cluster for cluster in trace.clusters if cluster.is_kernel]
     return sum(cluster.input_bytes + cluster.output_bytes for cluster in kernels)
 
 
 def headline_findings(findings: Iterable[Finding], most: int = 3) -> list[Finding]:
-    """What stands in a headline: the first of each kind, at most three."""
+    """The findings for a headline: the first of each kind, at most ``most``."""
     first: dict[str, Finding] = {}
     for finding in findings:
         first.setdefault(finding.kind, finding)

@@ -1,4 +1,5 @@
-"""The inputs of a program for a later run, without keeping them alive: what is gone by then is made up."""
+"""The interface of an inspectable program, and its inputs for a later run. Inputs are held by weak
+references; those that no longer exist are replaced by synthetic ones."""
 
 from __future__ import annotations
 
@@ -16,11 +17,12 @@ from lazynb.recording.pending_trace import PendingTrace
 from lazynb.running.compiler_dump import Dump
 from lazynb.running.jaxpr_program import ArgumentPacking
 
-# ---- What an inspection asks of a program: of one that was recorded, and of one that somebody gave --------
+# ---- The interface of a program ----------------------------------------------------------------------------
 
 
 class InspectableProgram(Protocol):
-    """See :class:`lazynb.running.trace_executable.Executable`."""
+    """What an inspection needs of a program, recorded or external. See
+    :class:`lazynb.running.trace_executable.Executable`."""
 
     operations: int
     origin: str
@@ -33,11 +35,11 @@ class InspectableProgram(Protocol):
 
     @property
     def _packing(self) -> ArgumentPacking:
-        """How its inputs become its arguments."""
+        """How inputs are packed into arguments."""
 
     @property
     def numbers(self) -> int:
-        """How many of Python's numbers are inputs."""
+        """Number of Python scalars among the inputs."""
 
     @property
     def result_types(self) -> Sequence[Any]:
@@ -45,21 +47,21 @@ class InspectableProgram(Protocol):
 
     @property
     def wanted(self) -> tuple[int, ...]:
-        """Slots that it computes."""
+        """The slots that it computes."""
 
     @property
     def state(self) -> Any:
-        """The end of the trace."""
+        """The last state of the trace."""
 
     @property
     def platform(self) -> str:
-        """The platform that it is compiled for, as JAX names it."""
+        """The platform of the compilation, as JAX names it."""
 
     def stablehlo(self) -> str:
         """The program as JAX lowers it."""
 
     def lowered(self) -> jax.stages.Lowered | None:
-        """JAX's stage before the compilation; None if there was none: the program comes from a file."""
+        """JAX's stage before compilation; None for a program from a file."""
 
     def compile_again(
         self,
@@ -68,40 +70,40 @@ class InspectableProgram(Protocol):
         copies: dict[int, int] | None = None,
         options: dict[str, Any] | None = None,
     ) -> Any:
-        """JAX's compiled object of the program, compiled again."""
+        """Compiles the program again; returns JAX's compiled object."""
 
     def compile_hlo(self, text: str) -> str:
-        """The optimised HLO of a module of HLO."""
+        """Compiles an HLO module; returns the optimised HLO."""
 
     def cost_figures(self, texts: Sequence[str]) -> list[jc.Figures]:
-        """What XLA says that parts of the program cost."""
+        """XLA's cost analysis of HLO modules, one for each text."""
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The results for ``inputs``."""
 
 
 class InputsGone(LazynbError):
-    """What a program takes is no longer there, so it cannot be run again."""
+    """An input of a program no longer exists, so the program cannot be run again."""
 
 
 class RunInputs(Protocol):
     """The inputs of a program, for a run."""
 
     def own_values(self) -> list[Any]:
-        """The user's own."""
+        """The user's own arrays or scalars."""
 
     def values(self) -> list[Any]:
-        """One for each."""
+        """One value for each input, synthetic where needed."""
 
 
 class Inputs:
     """The inputs of one program.
 
     Arguments:
-      inputs: the type of each, and what gives its value while that exists.
+      inputs: the type of each, and a function that returns its value while that exists.
 
     Attributes:
-      made_up: how many inputs of the last :meth:`values` were made up.
+      made_up: number of synthetic inputs in the last :meth:`values`.
     """
 
     def __init__(self, inputs: Sequence[tuple[Any, Callable[[], Any]]]):
@@ -110,7 +112,7 @@ class Inputs:
 
     @classmethod
     def of(cls, pending: PendingTrace, numbers: Sequence[int]) -> Inputs:
-        """Those inputs of a trace that a program takes, by their numbers, in the program's order."""
+        """The inputs of a trace that a program reads, by their numbers, in the program's order."""
         steps = [state for state in pending.state.path() if state.operation is None]
         return cls([(steps[number].avals[0], weak_getter(pending.inputs[number])) for number in numbers])
 
@@ -118,11 +120,8 @@ class Inputs:
         return self._inputs[number]
 
     def own_values(self) -> list[Any]:
-        """The user's own array (or a host scalar) for each input.
-
-        Raises:
-          InputsGone: one is gone, or is still pending.
-        """
+        """The user's own arrays and host scalars. Raises InputsGone if one no longer exists, or is still
+        pending."""
         values = [_available_array(held()) for _, held in self._inputs]
         gone = [aval.str_short() for (aval, _), value in zip(self._inputs, values) if value is None]
         if gone:
@@ -134,28 +133,24 @@ class Inputs:
         return values
 
     def values(self) -> list[Any]:
-        """An array (or a host scalar) for each input: the user's own while it exists, else one of the same
-        type: normal random numbers, zeros for integers.
-
-        Raises:
-          InputsGone: an input is gone and cannot be made up.
-        """
+        """An array (or a host scalar) for each input: the user's own while it exists, else a synthetic one.
+        Raises InputsGone if an input no longer exists and cannot be replaced."""
         values = [(aval, _available_array(held())) for aval, held in self._inputs]
         self.made_up = sum(value is None for _, value in values)
         return [synthetic_array(aval) if value is None else value for aval, value in values]
 
 
 def weak_getter(value: Any) -> Any:
-    """A function that gives ``value`` while it exists. It does not keep an array alive."""
+    """A function that returns ``value`` while it exists. It holds arrays by weak reference."""
     if isinstance(value, (LazyTensor, jax.Array)):
         return weakref.ref(value)
-    if isinstance(value, jax.ShapeDtypeStruct):  # there never was one
+    if isinstance(value, jax.ShapeDtypeStruct):  # a type has no value
         return lambda: None
     return lambda: value
 
 
 def _available_array(value: Any) -> Any | None:
-    """The array behind ``value``; returns None if it is gone, deleted or still pending."""
+    """The array behind ``value``; None if it no longer exists, is deleted or still pending."""
     if isinstance(value, LazyTensor):
         value = value._value
     if isinstance(value, jax.Array) and value.is_deleted():
@@ -164,11 +159,8 @@ def _available_array(value: Any) -> Any | None:
 
 
 def synthetic_array(aval: Any) -> Any:
-    """An array of type ``aval``: normal random numbers, zeros for integers.
-
-    Raises:
-      InputsGone: it would be a random key.
-    """
+    """An array of random normal numbers, or zeros for integers. Raises InputsGone if the type is a random
+    key."""
     with jc.set_current_trace(jc.eval_trace):
         if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
             raise InputsGone(
@@ -182,6 +174,6 @@ def synthetic_array(aval: Any) -> Any:
 
 
 def copy_of_array(value: Any) -> Any:
-    """A copy of an array that a run may consume."""
+    """A copy of an array, for a run that may donate it."""
     with jc.set_current_trace(jc.eval_trace):
         return value.copy() if isinstance(value, jax.Array) else value

@@ -1,4 +1,5 @@
-"""The graph of a program's recorded operations, by their marks: which reads which, and which are results."""
+"""The graph nodes behind a program's marks, arguments and results; the graph of its operations by mark; and
+the user's names of its arguments and results."""
 
 from __future__ import annotations
 
@@ -18,21 +19,21 @@ from lazynb.xla.hlo.clusters import tuple_leaves
 from lazynb.xla.hlo.module import Computation, Instruction, Mark, Module
 from lazynb.xla.hlo.shapes import tuple_parts
 
-# ---- The origins of a compiled program: the nodes of the graph behind its marks, arguments and results ----
+# ---- Origins of a compiled program -------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProgramOrigins:
-    """What a program was made from, as node numbers of a snapshot.
+    """The node numbers of a snapshot behind the parts of a program.
 
     Attributes:
-      operations: node by mark: the number of a step in the program's own trace, and of what is inside of a
-        step its position there.
+      operations: node by mark. A mark is the number of a step in the program's own trace, followed by the
+        position inside that step for nested operations.
       inputs: node by number of the program's input.
       results: for each result of the program, its node and the number of the node's result.
-      loops: marks of the loops and branches whose inside is among the operations.
-      constants: marks of calls of functions that give constants, which are the call's own.
-      carried: by mark of an operation in loops, those of them that give it its values.
+      loops: marks of the loops and branches with nested operations in ``operations``.
+      constants: marks of calls of functions that return constants; these belong to the call itself.
+      carried: by mark of an operation in loops, the marks of the loops that pass it its values.
     """
 
     operations: dict[Mark, int]
@@ -48,8 +49,7 @@ def origins_of_binding(
 ) -> ProgramOrigins:
     """The origins of the program in ``binding``, which computes ``wanted`` of ``pending``.
 
-    A program knows nothing of operations that nobody wanted: it counts its steps without them
-    (``Trie.copy``).
+    A program numbers its steps without the dead operations (``Trie.copy``).
     """
     steps = needed_steps(pending.state.path(), wanted)
     _, moved = pending.trie.copy(pending.root, steps)
@@ -70,7 +70,7 @@ def origins_of_binding(
 def program_origins(
     made: Mapping[int, OperationNodes], inputs: dict[int, int], results: tuple[tuple[int, int], ...]
 ) -> ProgramOrigins:
-    """The origins of a program of which ``made`` has the nodes of each step, by the step's number."""
+    """The origins of a program; ``made`` has the nodes of each step, by the step's number."""
     operations: dict[Mark, int] = {}
     loops: set[Mark] = set()
     constants: set[Mark] = set()
@@ -88,22 +88,22 @@ _ARGUMENT = re.compile(r"args\[(\d+)\]")
 
 
 def argument_number(scope: str) -> int | None:
-    """Which argument of the program a parameter with this scope stands for; returns None if for none."""
+    """The program's argument number of a parameter with this scope; None if it has none."""
     match = _ARGUMENT.match(scope)
     return int(match[1]) if match else None
 
 
 @dataclasses.dataclass(frozen=True)
 class OperationGraph:
-    """The recorded operations of a program.
+    """The graph of the recorded operations of a program.
 
     Attributes:
-      operands: by mark, those of the operations that it reads; inputs of the program are left out.
-      arguments: by mark, the numbers of the program's arguments that enter it, as the bits of an integer.
+      operands: by mark, the operations that it reads, without inputs of the program.
+      arguments: by mark, the numbers of the program's arguments on which it depends, as a bit mask.
       results: for each result of the program the mark of its operation; None if it is an input.
-      loops: by mark of an operation in a loop, that of the outermost loop: there, an operation may read what
-        a later one gave in the turn before.
-      constants: operations that are the constants of a function.
+      loops: by mark of an operation in a loop, the mark of the outermost loop. In a loop, an operation may
+        read a later one's result of the previous iteration.
+      constants: operations that are constants of a function.
     """
 
     operands: Mapping[Mark, Sequence[Mark]]
@@ -113,20 +113,20 @@ class OperationGraph:
     constants: Container[Mark] = frozenset()
 
     def without_arguments(self) -> frozenset[Mark]:
-        """The marks of operations that no argument of the program enters."""
+        """The marks of operations that depend on no argument of the program."""
         return frozenset(mark for mark, entering in self.arguments.items() if not entering)
 
     def shares(self, arguments: int, mark: Mark) -> bool:
-        """Whether one of ``arguments`` enters an operation, if there is one, as far as that is known."""
+        """Whether an operation depends on one of ``arguments``; true if there are none, or if unknown."""
         return not arguments or bool(arguments & self.arguments.get(mark, arguments))
 
     def has_all_arguments(self, arguments: int, mark: Mark) -> bool:
-        """Whether all of ``arguments`` enter an operation, as far as that is known."""
+        """Whether an operation depends on all of ``arguments``; true if unknown."""
         return not arguments & ~self.arguments.get(mark, arguments)
 
     def depends_on(self, later: Mark, earlier: Mark, through: Container[Mark] | None = None) -> bool:
-        """Whether the operation ``later`` reads what ``earlier`` gives, at once or through others: any, or
-        only those in ``through``."""
+        """Whether ``later`` depends on ``earlier``, directly or through operations (in ``through``, if
+        given)."""
         waiting, seen = [later], {later}
         begin = self.loops.get(earlier, earlier)
         while waiting:
@@ -140,7 +140,7 @@ class OperationGraph:
         return False
 
     def before(self, mark: Mark) -> set[Mark]:
-        """The operations that one reads, at once or through others."""
+        """The operations on which ``mark`` depends, directly or indirectly."""
         waiting, seen = [mark], set[Mark]()
         while waiting:
             new = [one for one in self.operands.get(waiting.pop(), ()) if one not in seen]
@@ -149,12 +149,12 @@ class OperationGraph:
         return seen
 
     def related(self, one: Mark, other: Mark) -> bool:
-        """Whether the two are the same, or one reads what the other gives."""
+        """Whether the two are the same, or one depends on the other."""
         return one == other or self.depends_on(one, other) or self.depends_on(other, one)
 
     def nearest(self, marks: Sequence[Mark], mark: Mark) -> list[Mark]:
-        """Those of ``marks`` that read ``mark``, but none that reads another of them; if none reads it, those
-        that it reads, in the same way. In a loop operations may read each other, and themselves."""
+        """The nearest of ``marks`` that depend on ``mark``; if none does, the nearest on which it depends. In
+        a loop, operations may depend on each other and on themselves."""
         after = [other for other in marks if self.depends_on(other, mark)]
         if after:
             return [one for one in after if not any(self._strictly_depends_on(one, other) for other in after)]
@@ -162,15 +162,15 @@ class OperationGraph:
         return [one for one in before if not any(self._strictly_depends_on(other, one) for other in before)]
 
     def _strictly_depends_on(self, later: Mark, earlier: Mark) -> bool:
-        """Whether ``later`` reads what ``earlier`` gives, and not the other way round too."""
+        """Whether ``later`` depends on ``earlier``, and not the reverse."""
         return self.depends_on(later, earlier) and not self.depends_on(earlier, later)
 
 
 def operation_graph(origins: ProgramOrigins, snapshot: Snapshot, packing: ArgumentPacking) -> OperationGraph:
-    """The graph of the operations of a program.
+    """Builds the graph of the operations of a program.
 
     Arguments:
-      packing: which inputs are in which argument.
+      packing: the inputs in each argument.
     """
     nodes = origins.operations
     mark_of = {node: mark for mark, node in nodes.items()}
@@ -191,7 +191,7 @@ def operation_graph(origins: ProgramOrigins, snapshot: Snapshot, packing: Argume
 
 
 def _loops(origins: ProgramOrigins) -> dict[Mark, Mark]:
-    """By mark of an operation in a loop or branch, the outermost of these."""
+    """By mark of an operation in a loop or branch, the mark of the outermost one."""
     outermost = {}
     for mark in origins.operations:
         around = [mark[:end] for end in range(1, len(mark), 2) if mark[:end] in origins.loops]
@@ -200,18 +200,18 @@ def _loops(origins: ProgramOrigins) -> dict[Mark, Mark]:
     return outermost
 
 
-# ---- The user's names for the arguments and results of a program ------------------------------------------
+# ---- User names of arguments and results -------------------------------------------------------------------
 
 
 def nodes_of_parameter(
     module: Module, name: str, taken: Callable[[int], list[int]], origins: ProgramOrigins
 ) -> list[int]:
-    """The input nodes that a parameter of the program stands for: one array, or many scalars in one.
+    """The input nodes of a parameter of the program: one array, or many scalars packed into one.
 
-    The list is empty if ``name`` is no parameter.
+    The list is empty if ``name`` is not a parameter.
 
     Arguments:
-      taken: gives the numbers of the inputs that an argument of the program holds.
+      taken: returns the numbers of the inputs packed into an argument of the program.
     """
     instruction = module.by_name.get(name)
     if instruction is None or instruction.opcode != "parameter":
@@ -223,7 +223,7 @@ def nodes_of_parameter(
 
 
 def input_names(nodes: Sequence[Node]) -> tuple[str, ...]:
-    """What the user calls the input that ``nodes`` are; empty if nobody named it."""
+    """The user's names of the input ``nodes``; empty if unnamed."""
     if len(nodes) > 1:
         return (f"{len(nodes)} scalars",)
     names = [name for node in nodes for name in node.names or (node.value,)]
@@ -233,8 +233,8 @@ def input_names(nodes: Sequence[Node]) -> tuple[str, ...]:
 def value_names(
     module: Module, snapshot: Snapshot, taken: Callable[[int], list[int]], origins: ProgramOrigins
 ) -> dict[str, tuple[str, ...]]:
-    """The user's names of arguments and results, by XLA's name of the value (``while.6{1}`` is a part of what
-    ``while.6`` gives)."""
+    """The user's names of arguments and results, by XLA's name of the value (``while.6{1}`` is element 1 of
+    the result of ``while.6``)."""
     entry = module.computations[module.entry]
     names = {}
     for parameter in entry.parameters:
@@ -246,7 +246,7 @@ def value_names(
 
 
 def result_names(snapshot: Snapshot, origins: ProgramOrigins, result: int) -> tuple[str, ...]:
-    """The user's names for result number ``result`` of the program."""
+    """The user's names of result number ``result`` of the program."""
     node, number = origins.results[result]
     found = snapshot.nodes[node]
     return found.result_names[number] if found.result_names else found.names
@@ -267,7 +267,7 @@ def _result_value_names(module: Module) -> Iterator[str]:
 
 
 def _value_name(module: Module, computation: Computation, name: str) -> str:
-    """What XLA calls the value of an instruction: ``while.6{1}`` for a part."""
+    """XLA's name for the value of an instruction: ``while.6{1}`` for a tuple element."""
     instruction = computation.instructions[name]
     if instruction.opcode != "get-tuple-element":
         return _callee_value(module, instruction).name
@@ -276,7 +276,7 @@ def _value_name(module: Module, computation: Computation, name: str) -> str:
 
 
 def _callee_value(module: Module, instruction: Instruction) -> Instruction:
-    """The instruction whose value it is: a call has that of what it calls."""
+    """The instruction that computes the value, looking through calls."""
     while instruction.opcode == "call":
         instruction = module.computations[instruction.calls[0]].root
     return instruction

@@ -1,4 +1,4 @@
-"""Recorded operations by the nodes of their graph, whichever programs they became."""
+"""Recorded operations of several traces by graph node, independent of how they were split into programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Value = tuple[int, int]
 
 
 class RecordedInput(NamedTuple):
-    """An input: its step, its type with its sharding, and what gives its value while that exists."""
+    """An input: its step, its type with sharding, and a function that returns its value while that exists."""
 
     step: State
     type: Any
@@ -27,12 +27,12 @@ class RecordedInput(NamedTuple):
 
 
 class RecordedOperation(NamedTuple):
-    """An operation.
+    """A recorded operation.
 
     Attributes:
       made: its nodes.
-      operands: what it reads.
-      results: what it gives; None for what was there before (a jitted function may return its argument).
+      operands: the values that it reads.
+      results: the values that it computes; None for one that existed before (a returned argument).
     """
 
     step: State
@@ -42,7 +42,7 @@ class RecordedOperation(NamedTuple):
 
 
 class RecordedStep(NamedTuple):
-    """An input or an operation, with the values that it gives; an operation with its nodes."""
+    """An input or an operation, its values, and the nodes of an operation."""
 
     step: State
     values: tuple[Value, ...]
@@ -50,10 +50,10 @@ class RecordedStep(NamedTuple):
 
 
 class RecordedTrace(NamedTuple):
-    """Where operations are recorded.
+    """The operations of a recorded trace.
 
     Attributes:
-      root: under which configuration of JAX.
+      root: the JAX configuration of the trace.
       steps: in order.
       taken: the inputs, in order.
     """
@@ -64,10 +64,10 @@ class RecordedTrace(NamedTuple):
 
 
 class PendingSnapshot:
-    """A pending trace that is described, to be read when it may have run.
+    """A described pending trace, to be read later, when it may have run.
 
     Arguments:
-      holding: makes what gives the value of an input, while that exists.
+      holding: makes a function that returns the value of an input while that exists.
     """
 
     def __init__(self, pending: PendingTrace, holding: Callable[[Any], Callable[[], Any]]):
@@ -84,12 +84,11 @@ class PendingSnapshot:
         return RecordedTrace(self._root, steps, taken)
 
     def is_whole(self) -> bool:
-        """Whether all of its inputs are there still."""
+        """Whether all of its inputs still exist."""
         return all(held() is not None for _, held in self._inputs)
 
 
 def recorded_trace(pending: PendingTrace, description: SnapshotBuilder) -> RecordedTrace:
-    """All operations of a pending trace that is described."""
     return PendingSnapshot(pending, _strong_getter).source(description)
 
 
@@ -116,10 +115,10 @@ def _strong_getter(value: Any) -> Callable[[], Any]:
 
 
 class RecordedOperations:
-    """The operations and inputs of several sources, of which later ones read what earlier ones give.
+    """The operations and inputs of several sources; later sources may read results of earlier ones.
 
     Attributes:
-      root: under which configuration of JAX they were recorded; None if not all under one.
+      root: the JAX configuration of all of them; None if there are several.
       operations: in order.
       inputs: by value.
     """
@@ -131,8 +130,8 @@ class RecordedOperations:
             self.root = roots[0]  # type: ignore[assignment]
         self.operations: list[RecordedOperation] = []
         self.inputs: dict[Value, RecordedInput] = {}
-        self._same: dict[int, Value] = {}  # the first input that an array is, by its id
-        self._first: dict[Value, Value] = {}  # the same by the value of each input
+        self._same: dict[int, Value] = {}  # by id of an array, the first input with it
+        self._first: dict[Value, Value] = {}  # by value of each input, the first input with the same array
         self._values: set[Value] = set()
         for source in sources:
             self._add(source)
@@ -152,18 +151,18 @@ class RecordedOperations:
             slots.update(enumerate(given, step.first))
 
     def _take(self, value: Value, taken: RecordedInput) -> None:
-        """Notes an input: several sources may take one array."""
+        """Registers an input; several sources may read one array."""
         array = taken.held()
         if isinstance(array, jax.Array):
             self._first[value] = self._same.setdefault(id(array), value)
         self.inputs.setdefault(self.known(value), taken)
 
     def known(self, value: Value) -> Value:
-        """``value``, or the first of the inputs that are the same array."""
+        """``value``, or the first input with the same array."""
         return self._first.get(value, value)
 
     def needed(self, wanted: Iterable[Value]) -> list[RecordedOperation]:
-        """The operations that ``wanted`` depend on, in order."""
+        """The operations on which ``wanted`` depend, in order."""
         values, kept = set(wanted), []
         for applied in reversed(self.operations):
             if not values.isdisjoint(applied.results):
@@ -174,6 +173,6 @@ class RecordedOperations:
 
 
 def values_read(operations: Iterable[RecordedOperation]) -> Iterator[Value]:
-    """What ``operations`` read, in order."""
+    """The values that ``operations`` read, in order."""
     for applied in operations:
         yield from applied.operands

@@ -1,7 +1,7 @@
-"""The reproducer: a compilation as one Python file that needs JAX alone, for an issue of XLA's or JAX's.
+"""Writes a reproducer: a compilation as one Python file that needs JAX alone, for an issue of XLA or JAX.
 
-A file holds StableHLO, and not the jaxpr as JAX code: StableHLO is what XLA was given, and so what gives the
-same kernels again, whatever JAX's lowering does in another release.
+The file contains StableHLO rather than the jaxpr as JAX code. StableHLO is XLA's input, so it gives the same
+kernels again, independent of JAX's lowering in another release.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from lazynb.xla.targets.target_chip import Target
 
 
 class NotReproducible(LazynbError):
-    """There is no file that would compile this program again with JAX alone; the text says why."""
+    """No file can compile this program again with JAX alone; the message says why."""
 
 
 class ReproducerCase(NamedTuple):
-    """What a reproducer is written of.
+    """The contents of a reproducer.
 
     Attributes:
       traces: the programs.
       snapshot: their graph.
-      target: the chip that they are for; None for this machine.
-      question: what the reader of the file is asked.
-      flags: options of XLA's that they were compiled with.
+      target: the chip of the compilation; None for this machine.
+      question: the question to the reader of the file.
+      flags: XLA options of the compilation.
     """
 
     traces: Sequence[CompiledProgram]
@@ -54,14 +54,14 @@ class ReproducerCase(NamedTuple):
 
 
 def write_reproducer(case: ReproducerCase, path: str | os.PathLike[str], save_inputs: bool = False) -> Path:
-    """Writes the file, and beside it one with the inputs if these are large.
+    """Writes the file, and a second one with the inputs if these are large.
 
     Arguments:
-      save_inputs: put the values of the inputs in; without, a run makes up values of the same types.
+      save_inputs: include the values of the inputs; otherwise a run makes up values of the same types.
 
     Raises:
       NotReproducible: JAX alone cannot compile it.
-      InputsGone: an input is to be saved that is no longer there.
+      InputsGone: an input to be saved no longer exists.
       OSError: the file cannot be written.
     """
     _check(case)
@@ -76,8 +76,8 @@ def write_reproducer(case: ReproducerCase, path: str | os.PathLike[str], save_in
 def _check(case: ReproducerCase) -> None:
     if case.target is not None:
         raise NotReproducible(
-            f"this was compiled for {case.target.title}, by a compiler that JAX on another machine has only "
-            "with that chip: on it, lazynb.compile(...).reproducer() writes the file. Its StableHLO is "
+            f"this was compiled for {case.target.title}, and JAX has its compiler only on a machine with "
+            "that chip: lazynb.compile(...).reproducer() writes the file there. Its StableHLO is "
             "compilation.hlo.before"
         )
     if not case.traces:
@@ -88,7 +88,6 @@ _CALLBACK = re.compile(r"@xla_\w*python\w*_callback")
 
 
 def _program(trace: CompiledProgram, snapshot: Snapshot, saved: _SavedInputs) -> dict[str, Any]:
-    """What the file says of one program."""
     if not trace.stablehlo:
         raise NotReproducible(
             "this program was given compiled, and its StableHLO is not in it: "
@@ -135,14 +134,14 @@ def _kernel_summary(trace: CompiledProgram, cluster: Cluster, snapshot: Snapshot
     return f"{cluster.name}{inside}, {kind}: {' | '.join(lines) or 'of no line'}"
 
 
-# ---- the inputs --------------------------------------------------------------------------------------------
+# ---- Inputs ------------------------------------------------------------------------------------------------
 
 
 class _SavedInputs:
-    """The inputs of a file: in it while they are few, else in a file of NumPy's beside it.
+    """The saved inputs: small ones in the file itself, others in a NumPy file beside it.
 
     Arguments:
-      beside: that file.
+      beside: the path of the NumPy file.
       wanted: whether values are saved at all.
     """
 
@@ -150,13 +149,13 @@ class _SavedInputs:
         self.beside = beside
         self.arrays: dict[str, np.ndarray] = {}
         self._wanted = wanted
-        self._written = 0  # bytes in the file itself
+        self._written = 0  # characters in the file itself
 
     def arguments(
         self, trace: CompiledProgram, module: jc.StableHlo
     ) -> list[tuple[str, tuple[int, ...], Any]]:
-        """Dtype, shape and value of each argument of a program; a value is None, text, or the number of an
-        array beside."""
+        """Dtype, shape and value of each argument of a program. A value is None, base64 text, or the number
+        of an array in the NumPy file."""
         try:
             types = module.argument_types
         except (ValueError, KeyError) as error:
@@ -181,7 +180,6 @@ class _SavedInputs:
         return number
 
     def write(self) -> None:
-        """Writes the file beside, if there is anything for it."""
         if self.arrays:
             with open(self.beside, "wb") as file:
                 np.savez_compressed(file, **self.arrays)  # type: ignore[arg-type]
@@ -196,7 +194,7 @@ def _bytes(value: Any, dtype: str) -> bytes:
     return np.ascontiguousarray(np.asarray(value).astype(jax.numpy.dtype(dtype), copy=False)).tobytes()
 
 
-# ---- the text ----------------------------------------------------------------------------------------------
+# ---- Text of the file --------------------------------------------------------------------------------------
 
 _HEAD = '''"""{title}
 
@@ -212,7 +210,7 @@ Options: --hlo prints the optimised HLO; --run runs the program once, and says w
 
 def _text(case: ReproducerCase, programs: Sequence[dict[str, Any]], saved: _SavedInputs) -> str:
     asked = case.question or "What does XLA make of this program?"
-    question = asked.encode("utf-8", "replace").decode()  # half a surrogate pair cannot be written
+    question = asked.encode("utf-8", "replace").decode()  # an unpaired surrogate cannot be encoded
     seen = "\n".join(f"  {line}" for program in programs for line in program["seen"])
     head = _HEAD.format(title=_in_docstring(question), version=__version__, seen=_in_docstring(seen))
     constants, described = [], []
@@ -241,13 +239,14 @@ def _text(case: ReproducerCase, programs: Sequence[dict[str, Any]], saved: _Save
 
 
 def _in_docstring(text: str) -> str:
-    """Text as a docstring holds it. Source cannot hold a NUL, and a reader sees no control character."""
+    """Escapes text for a docstring: source code cannot contain a NUL, and control characters are
+    invisible."""
     escaped = text.replace("\\", "\\\\").replace('"""', "'''")
     return "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in escaped)
 
 
 class _VerbatimName(str):
-    """A name that stands in the data as it is."""
+    """A name printed without quotes in the data."""
 
     __slots__ = ()
 
@@ -256,7 +255,7 @@ class _VerbatimName(str):
 
 
 def _quoted(text: str) -> str:
-    """``text`` as Python writes it, line for line where that can be."""
+    """``text`` as a Python literal, line for line where possible."""
     if "'''" in text or "\r" in text or text.endswith(("'", "\\")):
         return repr(text)
     return f"r'''\n{text.rstrip()}\n'''"
@@ -282,16 +281,15 @@ _SETTINGS = {
     "jax_disable_most_optimizations": False,
     "jax_enable_remat_opt_pass": True,
 }
-"""JAX's settings that are compile options, with what JAX has by itself."""
+"""JAX settings that are compile options, with JAX's defaults."""
 
 
 def _changed_jax_settings(chip: str, devices: int) -> dict[str, Any]:
-    """The settings of JAX that the file has to make."""
     settings = {}
     for name, usual in _SETTINGS.items():
         try:
             value = jax.config.read(name)
-        except (AttributeError, KeyError):  # one of another release of JAX
+        except (AttributeError, KeyError):  # a setting of another JAX release
             continue
         if value != usual:
             settings[name] = value

@@ -1,7 +1,7 @@
-"""The code of a reproducer, which stands in each file as it stands here. It needs JAX, and nothing of lazynb.
+"""The code of a reproducer, copied verbatim into each file. It needs JAX, and nothing of lazynb.
 
-Everything is reached by public names: ``jax.extend.backend`` gives JAX's own compile options, and a device's
-client takes StableHLO as text.
+It uses public names only: ``jax.extend.backend`` gives JAX's own compile options, and a device's client
+accepts StableHLO as text.
 """
 
 import argparse
@@ -17,15 +17,15 @@ from typing import Any
 SAME, DIFFERENT, UNUSABLE = 0, 1, 2
 
 
-# ---- reading optimised HLO ---------------------------------------------------------------------------------
+# ---- Reading optimised HLO ---------------------------------------------------------------------------------
 
 
 def kernel_signatures(text: str, free: Collection[str], control: Collection[str]) -> list[str]:
-    """The kernels of an optimised module, each as ``opcode [fusion kind or target] shape``, in their order.
+    """The kernels of an optimised module, each as ``opcode [fusion kind or target] shape``, in order.
 
     Arguments:
       free: opcodes that run nothing.
-      control: opcodes that run what stands in other computations: loops, branches, calls.
+      control: opcodes that run other computations: loops, branches, calls.
     """
     computations, entry = _computations(text)
     kernels: list[str] = []
@@ -48,7 +48,7 @@ _CALLED = re.compile(
 
 
 def _computations(text: str) -> tuple[dict[str, list[tuple[str, str, str]]], str]:
-    """By name, the (shape, opcode, rest of the line) of each instruction; and the name of the entry."""
+    """By computation name, the (shape, opcode, rest of the line) of each instruction; and the entry."""
     computations: dict[str, list[tuple[str, str, str]]] = {}
     entry = name = ""
     for line in text.splitlines():
@@ -65,7 +65,7 @@ def _computations(text: str) -> tuple[dict[str, list[tuple[str, str, str]]], str
 
 
 def _shape(text: str) -> tuple[str, str]:
-    """The shape at the beginning of ``text``, a tuple's in parentheses, and what follows it."""
+    """Splits ``text`` into the shape at its beginning (a tuple in parentheses) and the rest."""
     depth = 0
     for at, letter in enumerate(text):
         depth += (letter in "({") - (letter in ")}")
@@ -74,16 +74,16 @@ def _shape(text: str) -> tuple[str, str]:
     return text, ""
 
 
-# ---- compiling ---------------------------------------------------------------------------------------------
+# ---- Compiling ---------------------------------------------------------------------------------------------
 
 
 def compile_program(program: Mapping[str, Any], flags: Mapping[str, Any]) -> Any:
-    """XLA's executable of a program, compiled with JAX's own options, as ``jax.jit`` compiles it."""
+    """Compiles a program with JAX's own options, as ``jax.jit`` does, to XLA's executable."""
     import jax
     import numpy as np
     from jax.extend.backend import get_compile_options
 
-    if "@lapack_" in program["stablehlo"]:  # JAX hands LAPACK's functions over when it first lowers one
+    if "@lapack_" in program["stablehlo"]:  # JAX registers LAPACK's functions when it first lowers one
         jax.jit(jax.numpy.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), "float32"))
     devices = jax.local_devices()[: program["devices"]]
     client = devices[0].client
@@ -94,7 +94,7 @@ def compile_program(program: Mapping[str, Any], flags: Mapping[str, Any]) -> Any
         backend=client,
         env_options_overrides=dict(flags),
     )
-    if len(devices) > 1:  # for which arguments and results the partitioner chooses the sharding
+    if len(devices) > 1:  # the partitioner chooses the sharding of these
         build = options.executable_build_options
         build.allow_spmd_sharding_propagation_to_parameters = program["free_arguments"]
         build.allow_spmd_sharding_propagation_to_output = program["free_results"]
@@ -102,7 +102,7 @@ def compile_program(program: Mapping[str, Any], flags: Mapping[str, Any]) -> Any
 
 
 def arguments_of(program: Mapping[str, Any], beside: Mapping[int, Any]) -> list[Any]:
-    """The arguments: those that were saved, else normal random numbers, and zeros for integers."""
+    """The arguments: saved values, else normal random numbers, and zeros for integers."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -124,20 +124,20 @@ def _unpacked(text: str) -> bytes:
     return zlib.decompress(base64.b64decode(text))
 
 
-# ---- the command -------------------------------------------------------------------------------------------
+# ---- Command -----------------------------------------------------------------------------------------------
 
 
 def main(case: Mapping[str, Any], words: Sequence[str]) -> int:
-    """Compiles the programs of ``case``, says what is found, and returns the exit status.
+    """Compiles the programs of ``case``, prints the findings, and returns the exit status.
 
-    That is 0 if the kernels are those that were seen, 1 if they differ, 2 if one cannot be compiled here.
+    That is 0 if the kernels are those that lazynb saw, 1 if they differ, 2 if one cannot be compiled here.
     """
     options = _parse_arguments(case, words)
     for name, value in case["environment"].items():
         os.environ.setdefault(name, value)
     import jax
 
-    jax.config.update("jax_enable_x64", True)  # so that 64-bit arguments keep their type
+    jax.config.update("jax_enable_x64", True)  # keeps the type of 64-bit arguments
     for name, value in case["settings"].items():
         jax.config.update(name, value)
     print(case["question"], end="\n\n")
@@ -172,7 +172,7 @@ def _parse_arguments(case: Mapping[str, Any], words: Sequence[str]) -> argparse.
 
 
 def _environment_differences(seen: Mapping[str, Any]) -> str:
-    """What is not as it was when the kernels were seen, as a clause; empty if all is."""
+    """Differences from the environment in which lazynb saw the kernels, as a clause; empty for none."""
     import jax
     import jaxlib
 
@@ -187,7 +187,7 @@ def _environment_differences(seen: Mapping[str, Any]) -> str:
 
 
 def _compare(kernels: Sequence[str], program: Mapping[str, Any], others: str) -> int:
-    """Prints the kernels, and whether they are those that were seen."""
+    """Prints the kernels, and whether they equal those that lazynb saw."""
     for kernel in kernels:
         print(f"  {kernel}")
     seen, now = collections.Counter(program["kernels"]), collections.Counter(kernels)

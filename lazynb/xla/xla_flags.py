@@ -1,4 +1,4 @@
-"""One program compiled with other options of XLA's, so that an experiment is one cell."""
+"""Recompiles one program with other XLA options, so that an experiment takes one cell."""
 
 from __future__ import annotations
 
@@ -19,24 +19,22 @@ from lazynb.xla.flag_text import format_flags, split_flags
 from lazynb.xla.fusion.boundaries import BACKENDS
 
 Flags = Mapping[str, Any]
-"""XLA's options by name."""
+"""XLA options by name."""
 
 
 class BadFlag(LazynbError):
-    """A flag that cannot be meant, or that XLA refuses; the message says why."""
+    """A malformed flag, or one that XLA refuses; the message says why."""
 
 
 def requested_flags(flags: Any, libraries: Any, *, is_here: bool = True) -> dict[str, str | bool]:
-    """What somebody asks for, as options for this machine's compiler: of two, the flag counts.
+    """The requested options for this machine's compiler; an explicit flag overrides one from ``libraries``.
+    Raises BadFlag if a flag is malformed, or the program is for another chip.
 
     Arguments:
-      flags: options by name, or texts such as ``xla_cpu_enable_fast_math=true``: a list, or one text with
-        spaces in between, as ``XLA_FLAGS`` has them. None for none.
-      libraries: names of libraries in whose place XLA uses code of its own; one text has commas.
-      is_here: whether it is for this machine.
-
-    Raises:
-      BadFlag: they cannot be meant, or are for another chip.
+      flags: options by name, or texts such as ``xla_cpu_enable_fast_math=true``: a list, or one text
+        separated by spaces, as in ``XLA_FLAGS``. None for none.
+      libraries: names of libraries that XLA replaces by its own code; one text may have commas.
+      is_here: whether the program is for this machine.
     """
     chosen = parse_flags(flags) if flags is not None else {}
     names = _libraries(libraries)
@@ -46,12 +44,8 @@ def requested_flags(flags: Any, libraries: Any, *, is_here: bool = True) -> dict
 
 
 def parse_flags(given: Mapping[str, Any] | Iterable[str] | str) -> dict[str, str | bool]:
-    """``["xla_cpu_enable_fast_math=true"]`` or ``{"xla_cpu_enable_fast_math": True}`` as options. Leading
-    dashes are XLA's own way to write them.
-
-    Raises:
-      BadFlag: one has no name or value.
-    """
+    """Parses ``["xla_cpu_enable_fast_math=true"]`` or ``{"xla_cpu_enable_fast_math": True}``. XLA's leading
+    dashes are allowed. Raises BadFlag if one has no name or value."""
     if isinstance(given, str):
         given = split_flags(given)
     if isinstance(given, Mapping):
@@ -73,7 +67,7 @@ def _parse_flag(text: Any) -> tuple[str, str | bool]:
 
 
 def _flag(name: Any, value: Any) -> tuple[str, str | bool]:
-    """A flag as XLA takes it: by its name, and true, false or a text, of which XLA makes a number."""
+    """A flag as XLA accepts it: its name, and true, false or a text, which XLA converts to a number."""
     bare = name.strip().lstrip("-") if isinstance(name, str) else ""
     if not bare.isidentifier():
         raise BadFlag(f"{name!r} is no name of a flag: write its name and value, such as {_EXAMPLE}")
@@ -93,28 +87,25 @@ def _libraries(given: Any) -> list[str]:
 
 
 def flags_without_libraries(libraries: Sequence[str], platform: str) -> dict[str, str | bool]:
-    """The options with which XLA uses code of its own instead of ``libraries``.
-
-    Raises:
-      BadFlag: lazynb knows of no such options on ``platform``.
-    """
+    """The options that make XLA use its own code instead of ``libraries``. Raises BadFlag if lazynb has no
+    such options for ``platform``."""
     rules = BACKENDS.get(platform)
     known = rules.without_library if rules is not None else {}
     by_name = {name.lower(): options for name, options in known.items()}
     flags: dict[str, str | bool] = {}
     for library in libraries:
         if library.lower() not in by_name:
-            there = f"lazynb knows it of {join_words(list(known))}" if known else "of none that lazynb knows"
+            there = f"lazynb supports only {join_words(list(known))}" if known else "lazynb supports none"
             raise BadFlag(
-                f"on {platform} XLA has no code of its own to put in place of {library or 'nothing'}: {there}"
+                f"on {platform} XLA cannot replace {library or 'an empty name'} by its own code: {there}"
             )
         flags.update(by_name[library.lower()])
     return flags
 
 
 def flags_phrase(flags: Flags) -> str:
-    """The flags in a phrase: ``without YNNPACK (xla_...=), with xla_cpu_enable_fast_math=true``; empty for
-    none."""
+    """The flags as a phrase: ``without YNNPACK (xla_...=), with xla_cpu_enable_fast_math=true``; may be
+    empty."""
     left, phrases = dict(flags), []
     known = {name: each for rules in BACKENDS.values() for name, each in rules.without_library.items()}
     for library, options in known.items():
@@ -127,11 +118,8 @@ def flags_phrase(flags: Flags) -> str:
 
 
 def compile_with_flags(compilation: Compilation, flags: Flags) -> Compilation:
-    """The programs of ``compilation``, compiled with ``flags`` to be looked at. Nothing runs them.
-
-    Raises:
-      BadFlag: XLA refuses a flag; or a program was given compiled, or is for another chip.
-    """
+    """Recompiles the programs of ``compilation`` with ``flags``, for inspection. Runs nothing. Raises BadFlag
+    if XLA refuses a flag; or a program was given compiled, or is for another chip."""
     if not (flags and compilation.traces):
         return compilation
     traces = [_recompile(trace, flags) for trace in compilation.traces]
@@ -155,12 +143,12 @@ def compile_with_flags(compilation: Compilation, flags: Flags) -> Compilation:
 
 
 def _idle_pass_notes(compilation: Compilation, flags: Flags) -> Iterator[str]:
-    """That a pass does not run in this program anyway. XLA takes any name, and says nothing."""
+    """Notes that a disabled pass does not run on this program anyway: XLA accepts any pass name silently."""
     names = [name.strip() for name in str(flags.get(_DISABLED, "")).split(",") if name.strip()]
     if not names:
         return
     timed = [times.passes for times in compilation.compile_times]
-    if not all(timed):  # not known of one of the programs
+    if not all(timed):  # unknown for one of the programs
         return
     ran = {step.name for passes in timed for step in passes}
     for name in dict.fromkeys(names):
@@ -175,7 +163,7 @@ def _recompile(trace: CompiledProgram, flags: Flags) -> CompiledProgram:
     original = trace._executable
     if not isinstance(original, Executable):
         raise BadFlag(
-            "flags go with a program that was recorded, and this one was given: JAX takes them for it, "
+            "flags apply only to a recorded program, and this one was given: pass them to JAX, "
             "jax.jit(f).lower(...).compile(compiler_options={...})"
         )
     if original.elsewhere:
@@ -186,7 +174,7 @@ def _recompile(trace: CompiledProgram, flags: Flags) -> CompiledProgram:
     except jax.errors.JaxRuntimeError as error:
         why = str(error).strip().partition("\n")[0].removeprefix("INVALID_ARGUMENT: ").rstrip(".")
         raise BadFlag(f"XLA does not compile with {format_flags(flags)}: {why}{_refusal_hint(why)}") from None
-    except TypeError:  # an option of JAX's, which makes no number of a text
+    except TypeError:  # JAX handles this option itself, and converts no text to a number
         raise BadFlag(
             f"XLA does not compile with {format_flags(flags)}: one has a value of another type"
         ) from None
@@ -194,7 +182,7 @@ def _recompile(trace: CompiledProgram, flags: Flags) -> CompiledProgram:
 
 
 def _refusal_hint(why: str) -> str:
-    """How to write what XLA refused."""
+    """A hint on how to write what XLA refused."""
     if "not a valid bool value" in why:
         return ": write true or false"
     listed = "XLA_FLAGS=--help before a program that uses JAX lists the flags of this XLA"

@@ -92,7 +92,7 @@ def test_what_an_optimised_module_lacks_is_noted(tmp_path, monkeypatch, capsys):
     write_file(tmp_path, "unknown.hlo", text)
     main(["inspect", "unknown.hlo"])
     shown = capsys.readouterr().out
-    assert "does not tell for which chip" in shown and "rule inferred" not in shown
+    assert "does not say for which chip" in shown and "rule inferred" not in shown
 
 
 EIGHT = NAMELESS.replace("module {", "module attributes {mhlo.num_partitions = 8 : i32} {")

@@ -79,8 +79,8 @@ def test_quoted_flag_values_are_parsed_as_in_xla_flags():
         ({"xla_a": [1]}, None, "is no value for xla_a"),
         (None, 3, "without takes names of libraries, such as 'YNNPACK', not 3"),
         (None, ["YNNPACK", 3], "without takes names of libraries"),
-        (None, "cuDNN", "in place of cuDNN: lazynb knows it of YNNPACK"),
-        (None, "YNNPACK,", "in place of nothing: lazynb knows it of YNNPACK"),
+        (None, "cuDNN", "cannot replace cuDNN by its own code: lazynb supports only YNNPACK"),
+        (None, "YNNPACK,", "cannot replace an empty name by its own code: lazynb supports only YNNPACK"),
     ],
 )
 def test_malformed_flags_are_refused_in_one_line(flags, without, words):
@@ -243,7 +243,7 @@ def test_a_file_in_the_old_format_has_unknown_flags(tmp_path):
         assert read_inspections(tmp_path / f"{old}.json").flags is None
         data["inspections"][0]["flags"] = None
     diff = lazynb.diff(tmp_path / "old.json", unfused())
-    assert repr(diff).splitlines()[0].endswith("; with which old.json was compiled is not known.")
+    assert repr(diff).splitlines()[0].endswith("; the flags of old.json are not known.")
 
 
 def test_a_precompiled_program_has_unknown_flags():

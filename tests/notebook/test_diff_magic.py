@@ -115,7 +115,7 @@ def test_a_flag_leaves_the_program_that_runs_alone(held):
         ("--flag xla_cpu_nonsense=1", "No such compile option: 'xla_cpu_nonsense'"),
         ("--flag xla_cpu_enable_fast_math", "write its name and value"),
         ("--flag xla_cpu_enable_fast_math=perhaps", "is not a valid bool value"),
-        ("--without cuDNN", "lazynb knows it of YNNPACK"),
+        ("--without cuDNN", "lazynb supports only YNNPACK"),
         ("--flag xla_cpu_enable_fast_math=true --for v5e", "without --for and --as-jit"),
         ("--without YNNPACK --as-jit", "without --for and --as-jit"),
         ("--against nobody", "there is no variable nobody: %%compile nobody fills it"),

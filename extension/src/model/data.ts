@@ -5,7 +5,7 @@
  * Made from lazynb/xla/inspection_schema.py by scripts/front_end_data.py: change it there, run the script.
  */
 
-/** How something about a compiled program is known. */
+/** How a statement about a compiled program is known. */
 export type Label =
   "compiler said" | "rule inferred" | "verified by recompiling" | "lazynb decided" | "absent in the first pass" | "not known";
 
@@ -16,10 +16,10 @@ export type ClusterKind = "loop" | "input" | "output" | "custom" | "library" | "
 export type HloStage = "before" | "after";
 
 /**
- * Nodes that are drawn as one box until it is opened; `parts` are node ids and groups, two or more. `rule` says what put them
- * together: `call`, `loop` (turns of the user's), `turns` (some of them), `scope`, `line`, `cell`, `chunk`, `inputs`, or `dead`
- * for the operations that a stored drawing leaves out. A loop opens to its first turn, and a group of the others. `inside` says
- * in brief what the group holds, `where` the lines on which that was written; both are empty for a turn, since its loop says so.
+ * Nodes drawn as one box until it is opened; `parts` are node ids and groups, two or more. `rule` says why they are grouped:
+ * `call`, `loop` (the iterations of a user's loop), `turns` (some of them), `scope`, `line`, `cell`, `chunk`, `inputs`, or `dead`
+ * for the operations that a stored drawing leaves out. A loop opens to its first iteration and a group of the others. `inside`
+ * describes the contents in short, `where` the lines of code; both are empty for an iteration.
  */
 export interface Group {
   id: number;
@@ -30,11 +30,11 @@ export interface Group {
   parts: (number | Group)[];
 }
 
-/** A cell or a part of a file, as written. */
+/** A cell or a part of a file, as source text. */
 export interface Source {
   file: string;
   cell: number | null;
-  /** Number of the first of `lines`. */
+  /** Line number of the first of `lines`. */
   first: number;
   lines: string[];
 }
@@ -49,7 +49,7 @@ export interface Place {
   source: number | null;
 }
 
-/** A line of the user's code, whether or not it recorded anything. */
+/** A line of the user's code, with or without recorded operations. */
 export interface LineReference {
   label: string;
   line: number;
@@ -67,13 +67,13 @@ export interface Node {
   kind: "input" | "op";
   name: string;
   primitive: string;
-  /** (node, which of its results) */
+  /** (node, number of its result) */
   operands: [number, number][];
   avals: string[];
   place: Place | null;
-  /** The other lines it stands on: of calls that it is inside of, of a gradient. */
+  /** Other lines of it: of enclosing calls, of a gradient. */
   callers: Place[];
-  /** Operations of one call of a function share the number. */
+  /** Same number for all operations of one call of a function. */
   call: number | null;
   scope: string;
   /** The user's variables. */
@@ -83,7 +83,7 @@ export interface Node {
   dead: boolean;
 }
 
-/** What became of one operation. */
+/** What XLA made of one operation. */
 export interface Fate {
   node: number;
   kind: FateKind;
@@ -96,7 +96,7 @@ export interface Fate {
   label: Label;
 }
 
-/** followed + inferred + lost = operations. */
+/** Counts of operations: followed + inferred + lost = operations. */
 export interface Coverage {
   operations: number;
   followed: number;
@@ -107,7 +107,7 @@ export interface Coverage {
 /** A line of a module. */
 export interface HloLine {
   text: string;
-  /** '' if the line is no instruction */
+  /** '' if the line is not an instruction */
   name: string;
   nodes: number[];
   cluster: number | null;
@@ -116,7 +116,7 @@ export interface HloLine {
 
 /** A module's text without metadata. */
 export interface Stage {
-  /** Null: too long for the message, to be asked for. */
+  /** Null: too long for the message; send a StageRequest. */
   text: string | null;
   lines: HloLine[];
 }
@@ -133,7 +133,7 @@ export interface Change {
   into: string;
 }
 
-/** A pass that changed the module. The numbers of instructions are null until they are counted. */
+/** A pass that changed the module. The counts of instructions are null until they are computed. */
 export interface PassInfo {
   index: number;
   pipeline: string;
@@ -142,24 +142,24 @@ export interface PassInfo {
   removed: number | null;
   rewritten: number | null;
   fused: number | null;
-  /** Null: to be asked for. */
+  /** Null: send a PassRequest. */
   changes: Change[] | null;
-  /** By XLA's profiler, less what writing the module's text took (inferred). */
+  /** By XLA's profiler, minus the time of dumping the module (inferred). */
   seconds: number | null;
 }
 
-/** What all runs of the passes of one name took. */
+/** All runs of the passes of one name. */
 export interface PassTime {
-  /** '' for the passes that are not listed */
+  /** '' for the sum of unlisted passes */
   name: string;
   runs: number;
   /** Runs that changed the module. */
   changed: number;
-  /** Less what writing the module's text took (inferred), as far as that is known. */
+  /** Minus the time of dumping the module (inferred), as far as known. */
   seconds: number;
 }
 
-/** What one line gave the compiler to do. */
+/** The compiler's work for one line. */
 export interface LineTime {
   place: Place | null;
   operations: number;
@@ -168,92 +168,92 @@ export interface LineTime {
   after: number;
   /** Kernels. */
   compiled: number;
-  /** Seconds of MLIR for these kernels. */
+  /** Seconds of MLIR lowering for these kernels. */
   lowering: number | null;
-  /** Of XLA, inferred. */
+  /** Seconds of XLA, inferred. */
   seconds: number | null;
 }
 
-/** Seconds that compiling took. What nobody timed is null. */
+/** Compile times in seconds. Figures without a timing are null. */
 export interface CompileTimes {
   lowering: number | null;
   compiling: number | null;
   loading: number | null;
   /** The part of `compiling` that XLA timed. */
   xla: number | null;
-  /** They add up to `xla`. */
+  /** Their sum is `xla`. */
   stages: [string, number][];
-  /** The longest first. */
+  /** Longest first. */
   passes: PassTime[];
-  /** The passes that are not listed. */
+  /** The sum of unlisted passes. */
   others: PassTime | null;
   checking: number | null;
-  /** The modules' text, for the inspector: inferred. */
+  /** Dumping the modules for the inspector; inferred. */
   writing: number | null;
   kernels: number;
-  /** The longest first. */
+  /** Longest first. */
   lines: LineTime[];
-  /** Not listed. */
+  /** Number of unlisted lines. */
   lines_left: number;
   /** How the seconds of the lines are known, '' if they have none. */
   inferred: string;
   source: string;
-  /** Why XLA timed nothing, '' if it did. */
+  /** Why there is no timing by XLA, '' if there is. */
   why_not: string;
 }
 
-/** What a box is from a stage on. */
+/** The state of a box from one stage on. */
 export interface BoxState {
   /** 0 before the first pass, 1 after it */
   stage: number;
   name: string;
   opcode: string;
-  /** Name of the instruction that would run it. */
+  /** Name of the kernel instruction that would run it. */
   kernel: string;
   nodes: number[];
 }
 
-/** An instruction through the passes. */
+/** An instruction followed through the passes. */
 export interface FormedBox {
   shape: string;
   stands: BoxState[];
-  /** The first stage at which it is no more. */
+  /** The first stage without it. */
   end: number | null;
   /** The box that it was copied from. */
   source: number | null;
-  /** The box that is read in its place since it ended. */
+  /** The box that replaces it from then on. */
   into: number | null;
 }
 
-/** What a pass did to the boxes; of the first stage, what was there. */
+/** The changes of a pass to the boxes; for the first stage, the initial counts. */
 export interface FormationStep {
-  /** That would run after it. */
+  /** Kernels that would run after it. */
   kernels: number;
-  /** Boxes that were alone. */
+  /** Boxes fused together that were alone before. */
   together: number;
   apart: number;
   copied: number;
   added: number;
-  /** With another box. */
+  /** Merged with another box. */
   merged: number;
   removed: number;
   rewritten: number;
 }
 
-/** An operation of which nothing is left. */
+/** An operation that left no instruction. */
 export interface EliminatedOperation {
   node: number;
-  /** The first without it; 0: nothing of it ever was an instruction that computes. */
+  /** The first without it; 0: it never was an instruction that computes. */
   stage: number;
   text: string;
 }
 
-/** How the kernels of a program came about. */
+/** The history of a program's kernels through the passes. */
 export interface Formation {
   boxes: FormedBox[];
   /** (box, box that reads it, from stage, until before stage) */
   links: [number, number, number, number][];
-  /** One a stage: one more than passes. */
+  /** One per stage: one more than passes. */
   steps: FormationStep[];
   gone: EliminatedOperation[];
 }
@@ -263,9 +263,9 @@ export interface Hlo {
   before: Stage;
   after: Stage;
   passes: PassInfo[];
-  /** That would run before the first pass and after each; empty: not counted. */
+  /** Counts before the first pass and after each; empty: not counted. */
   kernels: number[];
-  /** Null: to be asked for. */
+  /** Null: send a FormationRequest. */
   formation: Formation | null;
 }
 
@@ -277,24 +277,24 @@ export interface Buffer {
   end: number;
   kind: "argument" | "output" | "temp" | "constant";
   allocation: number;
-  /** In the allocation. */
+  /** Bytes from the start of the allocation. */
   offset: number;
   /** Other values in the same memory. */
   shares: string[];
   donated: boolean;
   /** The user's names for an argument or a result. */
   variables: string[];
-  /** With its layout, '' if it is not known. */
+  /** With its layout, '' if unknown. */
   shape: string;
-  /** '' for the device's own memory, else 'VMEM', 'SMEM', ... */
+  /** '' for device memory (HBM, RAM), else 'VMEM', 'SMEM', ... */
   space: string;
-  /** How many times its elements' size it takes. */
+  /** Its bytes divided by the bytes of its elements. */
   padding: number | null;
   nodes: number[];
   cluster: number | null;
 }
 
-/** Another memory than the device's own, and what a program takes in it. */
+/** Use of a memory space other than device memory. */
 export interface MemorySpace {
   name: string;
   bytes: number;
@@ -303,19 +303,19 @@ export interface MemorySpace {
 
 /** Memory of a program. */
 export interface Memory {
-  /** What a run takes. */
+  /** Total of a run. */
   allocated_bytes: number | null;
-  /** The most of `in_use`. */
+  /** Maximum of `in_use`. */
   peak_bytes: number | null;
   argument_bytes: number | null;
   output_bytes: number | null;
   temp_bytes: number | null;
   alias_bytes: number | null;
-  /** Part of the executable, in no other figure. */
+  /** Part of the executable, not in the other figures. */
   constant_bytes: number | null;
-  /** Bytes at each step and after the last, what lies in the same place once. */
+  /** Bytes at each step and after the last; shared memory counts once. */
   in_use: number[];
-  /** The instruction at each time. */
+  /** The instruction at each step. */
   steps: string[];
   peak_step: number | null;
   buffers: Buffer[];
@@ -330,9 +330,9 @@ export interface Program {
   cache: string;
   compile_seconds: number;
   backend: string;
-  /** On which it runs, each with its part; costs and memory are those of one. */
+  /** It runs on these as an SPMD program; costs and memory are per device. */
   devices: number;
-  /** Before the inspector's own: at trace breaks of the cell. */
+  /** Runs at trace breaks of the cell, without the inspector's own. */
   runs: number;
   hlo: Hlo;
   memory: Memory | null;
@@ -347,12 +347,12 @@ export interface WrittenLine {
   operations: number;
 }
 
-/** What an earlier cell had left pending, and was compiled with the cell; not counted anywhere else. */
+/** Pending work of an earlier cell, compiled with this cell; not counted anywhere else. */
 export interface EarlierCell {
-  /** Null: not known. */
+  /** Null: unknown. */
   cell: number | null;
   operations: number;
-  /** Null: the backend does not tell. */
+  /** Null: the backend gives no HLO. */
   kernels: number | null;
   lines: WrittenLine[];
 }
@@ -361,36 +361,36 @@ export interface EarlierCell {
 export interface Value {
   /** Cluster that writes it. */
   from: number | null;
-  /** Input node that it is. */
+  /** Its input node. */
   node: number | null;
   name: string;
   shape: string;
   bytes: number;
 }
 
-/** What one execution costs, by XLA's analysis. */
+/** Cost of one execution, by XLA's analysis. */
 export interface Cost {
   flops: number | null;
   transcendentals: number | null;
   bytes: number | null;
   source: string;
-  /** In one run of the program; null: not known. */
+  /** In one run of the program; null: unknown. */
   executions: number | null;
 }
 
-/** A figure that lies between two; it is known if they are one. */
+/** Bounds of a figure, which is exact if they are equal. */
 export interface Bounds {
   low: number;
   /** Null: no bound. */
   high: number | null;
 }
 
-/** What one run of a program costs: each kernel as often as it runs. */
+/** Cost of one run of a program, where each kernel counts as often as it runs. */
 export interface Total {
   flops: Bounds;
   transcendentals: Bounds;
   bytes: Bounds;
-  /** Why a figure may not be known. */
+  /** Why a figure may be unknown. */
   unknown: string[];
 }
 
@@ -404,19 +404,19 @@ export interface Time {
   calls: number;
 }
 
-/** What one execution of a kernel takes at least, by the chip's published figures. */
+/** Lower bound for one execution of a kernel, by the chip's published figures. */
 export interface LowerBound {
   seconds: number;
   limit: "memory" | "arithmetic";
-  /** Bytes to and from the chip's own memory. */
+  /** Bytes to and from device memory. */
   moved: number;
-  /** Operations of products of matrices and convolutions. */
+  /** Operations of matrix products and convolutions. */
   matrix: number | null;
-  /** Operations a second: the rate of the type that it multiplies, else the highest. */
+  /** Operations per second for the dtype that it multiplies, else the highest rate. */
   peak: number;
 }
 
-/** What the compiler made of a kernel. Each text is '' where there is none. */
+/** The code of a kernel. Each text is '' if the compiler dumped none. */
 export interface Code {
   hlo: string;
   /** ('grid', '2048 × 1 × 1') */
@@ -425,51 +425,51 @@ export interface Code {
   language: string;
   assembly: string;
   llvm: string;
-  /** What is missing, and why. */
+  /** The missing parts, and why they are missing. */
   note: string;
 }
 
-/** A kernel, a loop around kernels (`control`), or a value on its way to another memory (`transfer`). */
+/** A kernel, a loop around kernels (`control`), or a move to another memory (`transfer`). */
 export interface Cluster {
   id: number;
-  /** 'c3'; 'c3.0' for the first that the loop c3 runs */
+  /** 'c3'; 'c3.0' for the first inside the loop c3 */
   label: string;
   program: number;
   name: string;
   opcode: string;
   kind: ClusterKind;
-  /** "YNNPACK", "oneDNN", "LAPACK", '' if it is none */
+  /** "YNNPACK", "oneDNN", "LAPACK", '' for none */
   library: string;
   root: string;
-  /** Cluster of the loop that it runs in. */
+  /** Cluster of the enclosing loop. */
   inside: number | null;
-  /** Of a loop, each time it runs; null: not known, or no loop. */
+  /** Iterations of a loop each time it runs; null: unknown, or not a loop. */
   turns: number | null;
   nodes: number[];
   instructions: string[];
-  /** Nodes that are also computed in another cluster. */
+  /** Nodes that another cluster computes too. */
   duplicated: number[];
   inputs: Value[];
   outputs: Value[];
   input_bytes: number;
   output_bytes: number;
   passes: string[];
-  /** The line that most of it was written on. */
+  /** The line with most of its operations. */
   place: Place | null;
   cost: Cost | null;
   /** Null: not measured. */
   time: Time | null;
-  /** Null: not for another chip. */
+  /** Null: this machine. */
   at_least: LowerBound | null;
-  /** The compiler's own estimate of one execution. */
+  /** The compiler's own estimate for one execution. */
   cycles: number | null;
-  /** Null: to be asked for. */
+  /** Null: send a CodeRequest. */
   code: Code | null;
-  /** Its look: the colour in the palette, and each time that is used up the next pattern. */
+  /** Index of its colour in the palette; each further round of the palette has another pattern. */
   colour: number;
 }
 
-/** An array between two clusters and why it is not fused away. */
+/** An array between two clusters, and why XLA did not fuse the two. */
 export interface Boundary {
   id: number;
   producer: number;
@@ -481,22 +481,22 @@ export interface Boundary {
   value: string;
   /** "kept-alive", "several-users", ... */
   code: string;
-  /** The reason, a sentence in the user's words. */
+  /** The reason, a sentence with the user's names. */
   text: string;
-  /** What to change, may be ''. */
+  /** A suggested change, may be ''. */
   hint: string;
   label: Label;
-  /** The compiler's own words, '' if it was not asked. */
+  /** The compiler's own words, '' without an AskRequest. */
   said: string;
-  /** The user's, that keep the value alive. */
+  /** The user's variables that keep the value alive. */
   variables: string[];
-  /** An experiment that can be run. */
+  /** Name of an experiment that can be run. */
   verify: string | null;
-  /** What the experiment showed, '' before. */
+  /** Result of the experiment, '' before it. */
   verdict: string;
 }
 
-/** What stands out, in a sentence. */
+/** A notable property of the program, as a sentence. */
 export interface Finding {
   kind: "boundary" | "library" | "again" | "held" | "padding";
   text: string;
@@ -504,11 +504,11 @@ export interface Finding {
   label: Label;
   clusters: number[];
   nodes: number[];
-  /** The boundary that it is about. */
+  /** The boundary concerned. */
   boundary: number | null;
-  /** The user's, that keep the value. */
+  /** The user's variables that keep the value. */
   variables: string[];
-  /** What an experiment showed, '' before. */
+  /** Result of an experiment, '' before it. */
   verdict: string;
 }
 
@@ -517,74 +517,74 @@ export interface Machine {
   flops: number | null;
   bandwidth: number | null;
   text: string;
-  /** Bytes of the largest processor cache; null: not known. */
+  /** Bytes of the largest processor cache; null: unknown. */
   cache: number | null;
 }
 
-/** What is published of the chip that it was compiled for; of one device. */
+/** Published figures of one device of the target chip. */
 export interface Chip {
   title: string;
   devices: number;
   memory: number;
   bandwidth: number;
-  /** Operations a second by type of element, the highest first. */
+  /** Operations per second by element type, highest first. */
   peaks: [string, number][];
   text: string;
 }
 
-/** Rows of text; `text` says it in one line. */
+/** Rows of text; `text` is a one-line summary. */
 export interface Table {
   columns: string[];
   rows: string[][];
-  /** That each row is about; empty where rows are about none. */
+  /** Nodes of each row; empty if the rows have none. */
   nodes: number[][];
-  /** Of each row; empty where rows have none. */
+  /** Line of each row; empty if the rows have none. */
   places: (LineReference | null)[];
   text: string;
 }
 
-/** Who called the function in which a line breaks the trace. */
+/** The calls of the function in which a line breaks the trace. */
 export interface CalledFrom {
-  /** The nearest first; empty: nobody. */
+  /** Innermost first; empty: no caller. */
   places: LineReference[];
   count: number;
   seconds: number;
 }
 
 /**
- * The steps that ended in a trace break of one kind at one line. Parts are seconds of recording, compiling, running, waiting, and
- * of Python, which is the rest.
+ * The steps that ended in a trace break of one kind at one line. `parts` are seconds of recording, compiling, running, waiting,
+ * and of Python, which is the rest.
  */
 export interface BrokenLine {
   /** 'LNB103' */
   code: string;
   kind: string;
-  /** It was asked for as such. */
+  /** Whether the user requested it explicitly. */
   asked: boolean;
   /** What Python needed. */
   text: string;
   hint: string;
   place: LineReference;
-  /** The place in a library that asked, '' if the line itself did. */
+  /** The library code that needed the value, '' for the line itself. */
   library: string;
   count: number;
   operations: number;
   compiles: number;
-  /** Until Python could go on, all together. */
+  /** Total until Python could continue. */
   seconds: number;
-  /** Of the steps, all together. */
+  /** Totals over the steps. */
   parts: number[];
-  /** Of a step. */
+  /** Per step. */
   median: number;
   first: number;
-  /** The first of them. */
+  /** The first steps. */
   steps: number[][];
   callers: CalledFrom[];
-  /** The run since which it has not come again. */
+  /** The run since which it has not occurred. */
   gone: number | null;
 }
 
-/** A trace break that has not come again since a run of its cell. */
+/** A trace break that has not occurred since a run of its cell. */
 export interface Fixed {
   code: string;
   kind: string;
@@ -593,51 +593,51 @@ export interface Fixed {
   since: number;
 }
 
-/** Where the time of a cell or session went, step by step; the parts are those of `BrokenLine`. */
+/** The time of a cell or session, step by step; `parts` as in `BrokenLine`. */
 export interface Timeline {
   /** 'This cell', 'Session' */
   name: string;
   /** 'cell 4', '3 runs of cells' */
   title: string;
-  /** That went by: `parts` adds up to it. */
+  /** Elapsed time, the sum of `parts`. */
   seconds: number;
   parts: number[];
-  /** What went by after the last break. */
+  /** Elapsed after the last break. */
   after: number;
-  /** The parts of equal stretches of the time. */
+  /** `parts` for equal intervals of the time */
   strip: number[][];
-  /** The one with most time first. */
+  /** Most time first. */
   rows: BrokenLine[];
   fixed: Fixed[];
-  /** What is not in it. */
+  /** What it leaves out. */
   notes: string[];
 }
 
-/** What a kind of trace break is. */
+/** Explanation of a kind of trace break. */
 export interface BreakHelp {
   code: string;
   kind: string;
   text: string;
   hint: string;
-  /** Title and text: one that has it, and the same without it. */
+  /** (title, text): a program with it, and the same without it */
   programs: [string, string][];
 }
 
-/** Timelines, and what their kinds of trace break are. */
+/** Timelines, and explanations of their trace breaks. */
 export interface Timelines {
   of: Timeline[];
   help: BreakHelp[];
 }
 
-/** A way in which values lie on the devices of a program. */
+/** A sharding of values on the devices of a program. */
 export interface Layout {
   /** "f32[64,256] as P('data') over data=2 × model=4: 32×256 on each of 8 devices; copies: 4" */
   text: string;
-  /** The devices of each part, and its colour; empty: too many parts. */
+  /** (devices, colour) of each tile; empty: too many tiles */
   cells: [string, string][][];
 }
 
-/** How a value lies. */
+/** The sharding of a value. */
 export interface ValueLayout {
   node: number;
   result: number;
@@ -645,67 +645,67 @@ export interface ValueLayout {
   layout: number;
 }
 
-/** An operation whose result lies otherwise than what it reads, or for which XLA moves what it reads. */
+/** An operation whose result has another sharding than its operands, or for which XLA moves operands. */
 export interface Resharding {
   node: number;
   /** "P('data') → P('model'): all-to-all on data (rule inferred, row 1 of Collectives)" */
   text: string;
-  /** False: each device has its part already. */
+  /** False: each device has its tile already. */
   sent: boolean;
 }
 
-/** The program that `jax.jit` of the same code would run, which the inspector can be switched to. */
+/** The program that `jax.jit` of the same code would run. The inspector can switch to it. */
 export interface JitCounterpart {
-  /** The figures of the program that the inspection shows: '5 kernels, 26 KiB through memory'. */
+  /** Figures of the program in this inspection: '5 kernels, 26 KiB through memory'. */
   own: string;
-  /** Of the other; '' before it is compiled. */
+  /** Figures of the other program; '' before it is compiled. */
   figures: string;
-  /** Why there is no other; '' if there is one, or may be. */
+  /** Why there is no other program; '' if there is one, or may be. */
   why: string;
-  /** Null: to be asked for. */
+  /** Null: send an OtherRequest. */
   inspection: Inspection | null;
 }
 
-/** All of a compilation. */
+/** The whole inspection of a compilation. */
 export interface Inspection {
   version: 1;
   title: string;
-  /** A kernel answers requests; false in saved files. */
+  /** Whether a kernel answers requests; false in saved files. */
   live: boolean;
   ran: boolean;
-  /** What it was compiled for, such as 'TPU v5e'; '' for this machine. */
+  /** The target, such as 'TPU v5e'; '' for this machine. */
   target: string;
-  /** Compiled as `jax.jit` of the code would be: what is a result, an argument, a constant; else ''. */
+  /** Results, arguments and constants, if compiled as `jax.jit` of the code would be; else ''. */
   form: string;
-  /** Where there is no program: what to do, in a sentence; '' if nobody knows. */
+  /** What to do if there is no program, a sentence; '' if unknown. */
   instead: string;
-  /** Null: there is one program alone. */
+  /** Null: there is only one program. */
   other: JitCounterpart | null;
   /** Null: this machine. */
   chip: Chip | null;
-  /** That recorded the operations; null if it is not known, or not one. */
+  /** The cell that recorded the operations; null if unknown or not a single cell. */
   cell: number | null;
   earlier: EarlierCell[];
-  /** What `earlier` is, in a phrase; '' if there is nothing. */
+  /** A phrase on `earlier`; '' if it is empty. */
   apart: string;
   sources: Source[];
   /** In trace order: operands have smaller ids. */
   nodes: Node[];
-  /** What the graph shows: node ids, and groups that open. */
+  /** Contents of the graph: node ids, and groups that open. */
   groups: (number | Group)[];
   fates: Fate[];
   coverage: Coverage;
   programs: Program[];
-  /** Of all programs, in the order in which they run. */
+  /** Of all programs, in execution order. */
   clusters: Cluster[];
   boundaries: Boundary[];
-  /** At most three, the most bytes first. */
+  /** At most three, most bytes first. */
   findings: Finding[];
   collectives: Table;
-  /** How values lie on several devices. */
+  /** Shardings of values on several devices. */
   shardings: Table;
   layouts: Layout[];
-  /** Of the values of which it is known. */
+  /** Of the values with a known sharding. */
   tiles: ValueLayout[];
   reshardings: Resharding[];
   machine: Machine | null;
@@ -714,11 +714,11 @@ export interface Inspection {
   timelines: Timelines;
   /** Plain sentences: what is missing, and why. */
   notes: string[];
-  /** What XLA did is still read: there is what was recorded and nothing else. */
+  /** True: XLA's dump is still being read, and only the recorded graph is here. */
   reading: boolean;
 }
 
-/** What of a compilation is known before what XLA did is read: keys of `Inspection`. */
+/** The part of a compilation that is known before XLA's dump is read: keys of `Inspection`. */
 export interface RecordedGraph {
   version: 1;
   /** True. */
@@ -729,7 +729,7 @@ export interface RecordedGraph {
   groups: (number | Group)[];
 }
 
-/** A line of one of two compilations that are compared, and the same one of the other. */
+/** A line that two compared compilations have in common. */
 export interface SameLine {
   /** Index of its source. */
   before: number;
@@ -741,72 +741,69 @@ export interface SameLine {
 /** Two compilations side by side. */
 export interface Compared {
   version: 1;
-  /** What the user calls the two, and the flags that only one has. */
+  /** The user's names of the two, with the flags that only one has. */
   names: string[];
   before: Inspection;
   now: Inspection;
-  /** Operations that correspond. */
+  /** Pairs of corresponding operations. */
   nodes: [number, number][];
   lines: SameLine[];
 }
 
-/** For the changes of a pass. */
+/** Requests the changes of a pass. */
 export interface PassRequest {
   type: "pass";
   program: number;
   index: number;
 }
 
-/** For how the kernels came about. */
+/** Requests the history of the kernels through the passes. */
 export interface FormationRequest {
   type: "formation";
   program: number;
 }
 
-/** For a module's text. */
+/** Requests a module's text. */
 export interface StageRequest {
   type: "stage";
   program: number;
   which: HloStage;
 }
 
-/** For the compiler's own words about its boundaries. */
+/** Requests the compiler's own reasons for the boundaries. */
 export interface AskRequest {
   type: "ask";
 }
 
-/** For an experiment with a boundary. */
+/** Requests an experiment with a boundary. */
 export interface VerifyRequest {
   type: "verify";
   boundary: number;
 }
 
-/** For the program beside the one that it would be if nobody held these variables. */
+/** Requests a comparison with the program that results if these variables do not exist. */
 export interface WithoutRequest {
   type: "without";
   variables: string[];
 }
 
-/** For the times of the kernels. */
+/** Requests measured times of the kernels. */
 export interface ProfileRequest {
   type: "profile";
 }
 
-/** For what the compiler made of a kernel. */
+/** Requests the code of a kernel. */
 export interface CodeRequest {
   type: "code";
   cluster: number;
 }
 
-/** For the other program, which is compiled and not run. */
+/** Requests the other program, which is compiled and not run. */
 export interface OtherRequest {
   type: "other";
 }
 
-/**
- * What the front end asks. It sends an `id` with each request, and the answer carries the same; what it asks about the other
- * program has `of: "other"`.
- */
+/** A request of the front end. It carries an `id`, which the answer repeats; `of: "other"` selects the other program. */
 export type Request =
   | PassRequest
   | StageRequest
@@ -826,7 +823,7 @@ export interface PassAnswer {
   changes: Change[];
 }
 
-/** How the kernels came about, and the passes, which may not have been at hand. */
+/** The history of the kernels, and the passes, which may have been unavailable before. */
 export interface FormationAnswer {
   type: "formation";
   program: number;
@@ -842,21 +839,21 @@ export interface StageAnswer {
   stage: Stage;
 }
 
-/** All boundaries, with what the compiler said. */
+/** All boundaries, with the compiler's reasons. */
 export interface BoundariesAnswer {
   type: "boundaries";
   boundaries: Boundary[];
   findings: Finding[];
 }
 
-/** A boundary, with what the experiment showed. */
+/** A boundary, with the result of the experiment. */
 export interface BoundaryAnswer {
   type: "boundary";
   boundary: Boundary;
   findings: Finding[];
 }
 
-/** Both programs, and what is now known of the first. */
+/** Both programs, and the updated findings of the first. */
 export interface WithoutAnswer {
   type: "without";
   compared: Compared;
@@ -869,14 +866,14 @@ export interface ClusterTime {
   time: Time | null;
 }
 
-/** What was measured. */
+/** The measured times. */
 export interface TimesAnswer {
   type: "times";
   clusters: ClusterTime[];
   machine: Machine | null;
 }
 
-/** What the compiler made of a kernel. */
+/** The code of a kernel. */
 export interface CodeAnswer {
   type: "code";
   cluster: number;
@@ -889,13 +886,13 @@ export interface OtherAnswer {
   other: JitCounterpart;
 }
 
-/** What went wrong. */
+/** An error message. */
 export interface ErrorAnswer {
   type: "error";
   message: string;
 }
 
-/** What the kernel answers. */
+/** An answer of the kernel. */
 export type Answer =
   | PassAnswer
   | FormationAnswer

@@ -1,5 +1,4 @@
-"""The budget of a block: how often it may break the trace, compile, and launch kernels, how many bytes it may
-move, and how much memory a program may take."""
+"""Budgets for a block of code: limits on breaks, compilations, kernel launches, bytes moved and memory."""
 
 from __future__ import annotations
 
@@ -25,11 +24,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What is allowed. A limit is None if it does not matter. ``bytes`` and ``peak_memory`` may be given as a
-    size, such as ``"64 MiB"``.
+    """The limits of a budget; None: no limit. ``bytes`` and ``peak_memory`` also accept ``"64 MiB"``.
 
     Raises:
-      TypeError, ValueError: a limit is no whole number, or a negative one; or no size.
+      TypeError, ValueError: a limit is not a whole number, is negative, or is not a valid size.
     """
 
     compiles: int | None = None
@@ -50,7 +48,7 @@ class Limits:
                 raise ValueError(f"budget({name}={limit}): a limit is 0 or more")
 
     def asked(self) -> dict[str, Any]:
-        """The limits that matter, by name."""
+        """The limits that are set, by name."""
         return {name: limit for name, limit in dataclasses.asdict(self).items() if limit is not None}
 
 
@@ -63,16 +61,16 @@ def _shown(limit: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Used:
-    """What a block used.
+    """The resources that a block used.
 
     Attributes:
-      breaks: trace breaks by line and kind, the costliest first; ``breaks.total`` counts each time. Without
-        those that were asked for as such: ``lazynb.sync()``, ``block_until_ready()``, ``%%compile``.
-      compiles: programs that had to be made.
-      compilations: those by line and cause; :class:`lazynb.compare.misses.compilation_causes.Compiled`.
-      kernels: kernel launches; None if nobody asked.
-      footprints: bytes moved and memory taken, by program; None if nobody asked.
-      broken: trace breaks, each time counted.
+      breaks: trace breaks by line and kind, most expensive first; ``breaks.total`` counts each occurrence.
+        Without explicit barriers: ``lazynb.sync()``, ``block_until_ready()``, ``%%compile``.
+      broken: number of trace breaks, counting each occurrence.
+      compiles: number of programs that were compiled or loaded.
+      compilations: these by line and cause; :class:`lazynb.compare.misses.compilation_causes.Compiled`.
+      kernels: kernel launches; None if not counted.
+      footprints: bytes moved and memory used, by program; None if not counted.
     """
 
     breaks: Breaks
@@ -84,7 +82,7 @@ class Used:
 
     @property
     def counts(self) -> dict[str, float]:
-        """What was used, by the names of limits: at least that many, where not all is known."""
+        """Usage by name of the limit; a lower bound where it is not fully known."""
         return {
             "compiles": self.compiles,
             "breaks": self.broken,
@@ -94,12 +92,12 @@ class Used:
         }
 
     def over(self, limits: Limits) -> tuple[str, ...]:
-        """The names of the ``limits`` that it is over."""
+        """The names of the ``limits`` that are exceeded."""
         counts = self.counts
         return tuple(name for name, limit in limits.asked().items() if counts[name] > limit)
 
     def unchecked(self, limits: Limits) -> dict[str, str]:
-        """Of the ``limits`` that it is not over those that cannot be checked, each with the reason."""
+        """The ``limits`` that are not exceeded but cannot be checked, each with the reason."""
         asked, found = limits.asked(), {}
         if "kernels" in asked and self.kernels is not None and self.kernels.unknown:
             found["kernels"] = (
@@ -120,11 +118,11 @@ class Used:
 
 
 class BudgetExceeded(LazynbError):
-    """A block went over its budget. The text is the explanation: which line, why, and what to write instead.
+    """A block exceeded its budget. The text names the lines, the reasons, and what to write instead.
 
     Attributes:
-      limits: what was allowed: ``compiles``, ``breaks``, ``kernels``, ``bytes``, ``peak_memory``.
-      exceeded: the names of the limits that it is over.
+      limits: the limits ``compiles``, ``breaks``, ``kernels``, ``bytes``, ``peak_memory``.
+      exceeded: the names of the exceeded limits.
       breaks, compiles, compilations, kernels, footprints: what the block used, see :class:`Used`.
     """
 
@@ -147,16 +145,11 @@ class BudgetExceeded(LazynbError):
 
 
 class LimitUnchecked(LazynbError):
-    """A limit cannot be checked, because XLA does not say what a program that ran used."""
+    """A limit cannot be checked, because XLA does not report what a program used."""
 
 
 class Account:
-    """Counts what is used, against limits.
-
-    Attributes:
-      limits: what is allowed.
-      counter: what happened so far.
-    """
+    """Counts usage and checks it against limits."""
 
     def __init__(self, limits: Limits):
         self.limits = limits
@@ -167,21 +160,21 @@ class Account:
         self._end: Callable[[], None] | None = None
 
     def open(self, everywhere: bool = False) -> None:
-        """Counts what this thread does from here on; ``everywhere``: what all threads do."""
+        """Starts counting events of this thread, or of all threads if ``everywhere``."""
         self.counter.open(everywhere)
         if self._footprints is not None:
             self._end = observe(self._footprints, everywhere)
 
     def close(self) -> None:
-        """Counts no more."""
+        """Stops counting."""
         self.counter.close()
         end, self._end = self._end, None
         if end is not None:
             end()
 
     def used(self) -> Used:
-        """What was used so far. Says why each program had to be made; counts kernels and bytes if there is a
-        limit on them, and finds what is to be said of a limit that was gone over."""
+        """The usage so far, with the reason of each compilation. Kernels and bytes are only counted if they
+        are limited; the details of an exceeded limit are computed here."""
         footprints = self._footprints
         used = Used(
             Breaks(self.counter.breaks),
@@ -199,16 +192,16 @@ class Account:
         )
 
     def check(self) -> None:
-        """Nothing, while all limits are kept.
+        """Checks all limits.
 
         Raises:
-          BudgetExceeded: one is not.
-          LimitUnchecked: XLA does not say how many kernels ran, or what they moved or took.
+          BudgetExceeded: a limit is exceeded.
+          LimitUnchecked: XLA does not report how many kernels ran, or how much they moved or used.
         """
         __tracebackhide__ = True
         limits, counter = self.limits, self.counter
         is_over = _is_over(limits.compiles, counter.misses) or _is_over(limits.breaks, counter.broken)
-        if not is_over and self._counter is None and self._footprints is None:  # nothing to work out
+        if not is_over and self._counter is None and self._footprints is None:  # no details needed
             return
         used = self.used()
         if used.over(limits):
@@ -222,7 +215,7 @@ def _is_over(limit: int | None, count: int) -> bool:
 
 
 class Budget(contextlib.ContextDecorator):
-    """See :func:`budget`."""
+    """The context manager and decorator that :func:`budget` returns."""
 
     def __init__(self, limits: Limits):
         self.limits = limits
@@ -231,17 +224,17 @@ class Budget(contextlib.ContextDecorator):
 
     @property
     def used(self) -> Used:
-        """What the block used so far, or in all when it is done.
+        """What the block used so far, or in total once it has ended.
 
         Raises:
-          RuntimeError: it has not begun.
+          RuntimeError: the block has not begun.
         """
         if self._account is None:
             raise RuntimeError("this budget has not begun: `with` it")
         return self._account.used()
 
     def _recreate_cm(self) -> Budget:
-        return Budget(self.limits)  # a function may call itself
+        return Budget(self.limits)  # allows recursion of the decorated function
 
     def __call__(self, func: F) -> F:
         kinds = inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction
@@ -275,34 +268,34 @@ def budget(
     bytes: int | str | None = None,
     peak_memory: int | str | None = None,
 ) -> Budget:
-    """Context manager and decorator: raises an error if the block breaks the trace, compiles or launches
-    kernels too often, moves too many bytes, or runs a program that takes too much memory.
+    """Context manager and decorator that raises an error if a block exceeds its budget.
 
-    What counts is what this thread runs in the block. It does not switch lazy mode on, and what is still
-    pending at its end was not run: ``lazynb.sync()`` in the block makes it count.
+    Only what this thread runs in the block counts. The budget does not switch lazy mode on. Operations still
+    pending at the end of the block have not run; call ``lazynb.sync()`` in the block to count them.
 
     Arguments:
-      compiles: programs that may have to be made, by XLA or from the persistent cache: a budget must not
-        depend on what an earlier process left there. One that ``lazynb.compile()`` makes ahead counts when it
-        first runs. What JAX compiles by itself (``jit(stage)``, which makes an array of a number) does not
-        count: :func:`lazynb.explain` and ``lazynb run`` list it.
-      breaks: trace breaks, each time counted. Those that were asked for as such (``lazynb.sync()``,
+      compiles: maximum number of programs compiled by XLA or loaded from the persistent cache; loads count so
+        that the result does not depend on earlier processes. A program compiled ahead with
+        ``lazynb.compile()`` counts at its first run. Compilations by JAX itself (``jit(stage)``, which turns
+        a number into an array) do not count; :func:`lazynb.explain` and ``lazynb run`` list them.
+      breaks: maximum number of trace breaks, counting each occurrence. Explicit barriers (``lazynb.sync()``,
         ``block_until_ready()``, ``%%compile``) do not count.
-      kernels: kernel launches: the kernels of each program (clusters of its optimised HLO), as often as it
-        ran. A kernel inside a loop that XLA kept (``scan``, ``while_loop``) counts once a run of the program.
-      bytes: bytes through memory, of all runs together: what the kernels read and write by XLA's own
-        analysis, each as often as it runs (``Compilation.total_cost.bytes``). A size such as ``"64 MiB"`` is
-        taken too.
-      peak_memory: bytes that one run may take, of the program that takes most: arguments, results and what
-        lies between, shared memory once (``Compilation.memory.allocated_bytes``, *allocated* in the
-        inspector). Arrays that no program of the run takes are not in it. A size is taken too.
+      kernels: maximum number of kernel launches: kernels of each program (clusters of its optimised HLO)
+        times its runs. A kernel inside a loop that XLA kept (``scan``, ``while_loop``) counts once per run of
+        the program.
+      bytes: maximum number of bytes moved through memory by all runs: reads and writes of the kernels from
+        XLA's analysis, times their executions (``Compilation.total_cost.bytes``). Also accepts a size such as
+        ``"64 MiB"``.
+      peak_memory: maximum number of bytes for one run of the largest program: arguments, results and
+        intermediate values, shared memory once (``Compilation.memory.allocated_bytes``, *allocated* in the
+        inspector). Arrays that no program of the run reads do not count. Also accepts a size.
 
     Raises:
-      BudgetExceeded: at the end of the block, with the explanation. An exception in the block passes through
-        instead.
-      LimitUnchecked: at the end of the block: the backend does not say which kernels ran, or what they moved
-        (a ``while_loop`` whose turns nobody knows) or took.
-      TypeError, ValueError: a limit is no whole number, or a negative one; or no size.
+      BudgetExceeded: at the end of the block, with the explanation. An exception in the block takes
+        precedence.
+      LimitUnchecked: at the end of the block, if the backend does not report which kernels ran, what they
+        moved (a ``while_loop`` with an unknown trip count) or what they used.
+      TypeError, ValueError: a limit is not a whole number, is negative, or is not a valid size.
     """
-    limits: Any = (compiles, breaks, kernels, bytes, peak_memory)  # sizes become numbers there
+    limits: Any = (compiles, breaks, kernels, bytes, peak_memory)  # Limits converts sizes to numbers
     return Budget(Limits(*limits))

@@ -1,4 +1,4 @@
-"""The explanation of a budget that was exceeded, as text."""
+"""The text of a budget error."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from lazynb.compare.costs.budget import Limits, Used
 
 T = TypeVar("T")
-_LINES = 8  # rows of each kind
-_CAUSES = 3  # of a compilation
+_LINES = 8  # limit on rows of each kind
+_CAUSES = 3  # limit on causes of a compilation
 
 
 def explain(used: Used, limits: Limits) -> str:
-    """Which limits ``used`` is over, by how much, and for each what to do."""
+    """Lists the exceeded limits with the excess, and for each what to do."""
     over, asked = used.over(limits), limits.asked()
     heads, parts = [], []
     if "breaks" in over:
@@ -45,7 +45,7 @@ def _head(number: int, noun: str, limit: int) -> str:
 
 
 def _heads_of_bytes(footprints: Footprints, over: Sequence[str], asked: dict[str, int]) -> list[str]:
-    """By how much a limit on bytes or on memory was gone over."""
+    """The excess over a limit on bytes or memory."""
     heads = []
     if "bytes" in over:
         moved = footprints.moved
@@ -58,7 +58,7 @@ def _heads_of_bytes(footprints: Footprints, over: Sequence[str], asked: dict[str
 
 
 def _parts_of_bytes(footprints: Footprints, over: Sequence[str]) -> list[str]:
-    """Which programs moved or took the bytes, and what in them."""
+    """The programs that moved or used the bytes, and their main contributions."""
     parts = []
     if "bytes" in over:
         rows = sorted(footprints.programs, key=lambda row: -(row.moved.low * row.runs if row.moved else 0))
@@ -90,7 +90,7 @@ def _limit(number: int) -> str:
 
 
 def _bytes(number: float) -> str:
-    """``1,536 bytes (1.5 KiB)``: exactly, since a limit is exact."""
+    """``1,536 bytes (1.5 KiB)``: exact, because a limit is exact."""
     short = size(number)
     return f"{count(round(number), 'byte')}" + (f" ({short})" if not short.endswith(" B") else "")
 

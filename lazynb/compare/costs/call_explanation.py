@@ -1,5 +1,4 @@
-"""``lazynb.explain``: runs a function lazily, once, and says where its trace broke, what compiled and why,
-and what that cost."""
+"""``lazynb.explain``: runs a function lazily and reports its breaks, compilations with reasons, and costs."""
 
 from __future__ import annotations
 
@@ -38,15 +37,14 @@ from lazynb.user_code.text_format import compact_duration, duration, duration_ra
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """A program that had to be made.
+    """A program that was compiled or loaded.
 
     Attributes:
-      location: the user's line that asked for the run; of what ran at the end, the line of the last
-        operation.
-      operations: recorded operations in it; dead ones are left out.
-      origin: ``compiled``, or ``disk`` (found in the persistent cache).
-      seconds: lowering and compiling, or loading.
-      reason: how its trace differs from the nearest that was cached.
+      location: the user's line that caused the run; for the final run, the line of the last operation.
+      operations: recorded operations in it, without dead ones.
+      origin: ``compiled``, or ``disk`` (from the persistent cache).
+      seconds: time of lowering and compiling, or of loading.
+      reason: how its trace differs from the nearest cached one.
       cures: the edits that would have made it a hit.
     """
 
@@ -59,23 +57,22 @@ class CompiledProgram:
 
 
 class Explanation:
-    """What :func:`explain` found; displays as text and as HTML.
+    """The result of :func:`explain`; displays as text and as HTML.
 
     Attributes:
-      name: of the function.
-      result: what it returned, its pending values computed; None if it raised.
-      error: what it raised, as text (the exception itself would keep its frames alive); empty if it returned.
-      seconds: from its call to its results; what explaining took is not in it.
-      operations: operations recorded and run, dead ones included.
-      runs: programs run.
-      breaks: the trace breaks in it, the costliest first.
-      compilations: the programs that had to be made, in order.
-      jax_compilations: what JAX compiled by itself beside them, the costliest first.
-      counterfactuals: for each line that broke the trace, the program without that break; what saves most
-        first.
-      together: the program without all of them; None if there are fewer than two.
-      advice: what takes longer to record than to run.
-      notes: what else there is to say, a sentence each.
+      name: name of the function.
+      result: its return value, with pending values computed; None if it raised.
+      error: text of its exception (the object itself would keep its frames alive); empty if it returned.
+      seconds: from its call to its results, without the time of the explanation.
+      operations: operations recorded and run, including dead ones.
+      runs: number of programs run.
+      breaks: its trace breaks, most expensive first.
+      compilations: the programs that were compiled or loaded, in order.
+      jax_compilations: compilations by JAX outside lazynb, most expensive first.
+      counterfactuals: for each line with breaks, the program without them, largest saving first.
+      together: the program without all breaks; None if there are fewer than two.
+      advice: steps that take longer to record than to run.
+      notes: further remarks, a sentence each.
     """
 
     def __init__(self, name: str, watched: ObservedCall):
@@ -126,7 +123,7 @@ class Explanation:
 
 @dataclasses.dataclass
 class ObservedCall:
-    """One call that was watched."""
+    """One call and the events observed during it."""
 
     functions: Iterable[Any]
     observer: RunRecorder
@@ -136,15 +133,14 @@ class ObservedCall:
 
 
 def explain(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Explanation:
-    """Runs ``fn(*args, **kwargs)`` lazily, once, and says what broke its trace, what compiled and why, and
-    what that cost.
+    """Runs ``fn(*args, **kwargs)`` lazily, once, and reports breaks, compilations with reasons, and costs.
 
-    What ``fn`` leaves pending is computed at the end, which counts as no break. Then programs are compiled
-    and measured beside every cache: without each break, and as ``jax.jit`` would run a step. The user's
-    function is not called again. What other threads run is not seen.
+    Values still pending at the end are computed; this is not counted as a break. Then programs are compiled
+    outside all caches and measured: without each break, and as ``jax.jit`` would run a step. The function
+    itself is not called again. Other threads are not observed.
 
     Raises:
-      TypeError: ``fn`` cannot be called, or runs only when somebody iterates over or awaits what it returns.
+      TypeError: ``fn`` is not callable, or is a generator or asynchronous function.
       LazynbError: called inside a JAX transformation, where nothing runs.
       Exception: what ``fn`` raises; its attribute ``lazynb_explanation`` is the :class:`Explanation` so far.
     """
@@ -155,11 +151,11 @@ def explain(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Explanation
 
 
 def explain_call(name: str, call: Callable[[], Any], functions: Iterable[Any]) -> Explanation:
-    """As :func:`explain`, of ``call``.
+    """Like :func:`explain`, for ``call``.
 
     Arguments:
-      name: what it is called in the explanation.
-      functions: those from which the user's functions are found, for advice on what to wrap.
+      name: name of the call in the explanation.
+      functions: objects in which the user's functions are searched, for advice on what to wrap.
     """
     __tracebackhide__ = True
     watched = ObservedCall(functions, RunRecorder())
@@ -169,7 +165,7 @@ def explain_call(name: str, call: Callable[[], Any], functions: Iterable[Any]) -
             _run_pending(watched.observer)
     except Exception as error:
         watched.result, watched.error = None, first_line(error)
-        with contextlib.suppress(Exception):  # what cannot be explained must not cost the user his exception
+        with contextlib.suppress(Exception):  # a failed explanation must not hide the user's exception
             error.lazynb_explanation = _finished(name, watched)  # type: ignore[attr-defined]
             error.add_note(
                 "lazynb: what it did until then is explained by this exception's `lazynb_explanation`"
@@ -179,7 +175,7 @@ def explain_call(name: str, call: Callable[[], Any], functions: Iterable[Any]) -
 
 
 def _run_pending(observer: RunRecorder) -> None:
-    """Runs what was recorded since ``observer`` watches and is still pending."""
+    """Runs everything recorded since ``observer`` began and still pending."""
     for pending in thread_trace().all_pending():
         if pending.began >= observer.began:
             execution.flush([pending], ASKED_FOR)
@@ -195,7 +191,7 @@ def _finished(name: str, watched: ObservedCall) -> Explanation:
 
 @contextlib.contextmanager
 def _observed(watched: ObservedCall) -> Iterator[None]:
-    """Records what the body does, as a trace of its own, while the observer sees it. Breaks raise nothing."""
+    """Records the body as a separate trace while the observer is active. Trace breaks raise no errors."""
     recorder = thread_trace()
     with lazy(strict=False), observing(watched.observer):
         recorder.cut()
@@ -235,7 +231,7 @@ def _notes(watched: ObservedCall) -> Iterator[str]:
     if watched.error:
         yield f"it raised {watched.error.partition(':')[0]}: this is what it did until then"
     if inspect.isgenerator(watched.result):
-        yield "it returned a generator, of which nothing ran: explain a function that consumes it"
+        yield "it returned a generator, which has not run: explain a function that consumes it"
     if not seen.runs and not watched.error:
         yield "nothing was recorded: it computed no JAX array while lazy"
     if any(run.began < seen.began for run in seen.runs):
@@ -245,7 +241,6 @@ def _notes(watched: ObservedCall) -> Iterator[str]:
 
 
 def _compilations(seen: RunRecorder) -> list[CompiledProgram]:
-    """The programs that had to be made, in order."""
     compilations = []
     for run in (each.run for each in seen.runs):
         if run.miss is not None:
@@ -264,7 +259,7 @@ def _compiled(miss: Miss, executable: Executable) -> CompiledProgram:
     )
 
 
-# ---- rows --------------------------------------------------------------------------------------------------
+# ---- Table rows --------------------------------------------------------------------------------------------
 
 
 def _where(place: Place) -> str:
@@ -303,11 +298,11 @@ def _apart_row(row: Counterfactual) -> dict[str, str]:
 
 
 def costs(row: Counterfactual) -> str:
-    """What the breaks of a row cost, in words; if that is not known, why."""
+    """The cost of a row's breaks as a phrase, or why it is unknown."""
     if row.saved is None or row.total is None:
         return row.problem
     if not row.clear:
-        return "no more than the measured times spread"
+        return "less than the spread of the measured times"
     if row.saved < 0:
         return f"nothing: one program takes {compact_duration(-row.saved)} longer, for each break"
     if row.followed <= 1:
@@ -317,7 +312,7 @@ def costs(row: Counterfactual) -> str:
 
 
 def all_together(row: Counterfactual) -> str:
-    """What all breaks cost, in a sentence; empty if that is not known."""
+    """The cost of all breaks as a sentence; empty if unknown."""
     if row.saved is None:
         return ""
     return f"All of them left out ({row.joined} of {row.followed} in one program): {costs(row)}"

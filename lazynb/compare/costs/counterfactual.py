@@ -1,9 +1,8 @@
-"""The cost of a trace break: the program as it would be without the break, compiled and measured beside the
-real ones.
+"""The cost of a trace break, measured against a program compiled without the break.
 
-The runs that a break keeps apart are joined. What Python read stays a result, and so does what somebody could
-still reach; what only fed the next program becomes internal. A loop's breaks are one row: some of its
-iterations are joined, the rest is inferred.
+The runs that a break separates are joined into one program. Values that Python read, or that were still
+reachable, stay results; values that only fed the next program become internal. The breaks of a loop are one
+row: some iterations are joined, and the rest is inferred.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from lazynb.xla.program_interface import InputsGone
 
 
 class BeforeAfter(NamedTuple):
-    """A figure as it is and as it would be; None if it is not known."""
+    """A figure with and without the breaks; None if unknown."""
 
     now: float | None
     then: float | None
@@ -50,22 +49,22 @@ class Counterfactual:
 
     Attributes:
       code, kind, location: of the breaks, as in ``lazynb.breaks()``.
-      count: how many there were.
-      followed: after how many of them something ran that they kept apart.
-      joined: how many of them were left out in what was compiled.
-      operations: recorded operations in that.
-      programs: programs run, one after the other.
-      compiles: different programs, each of which is compiled once.
-      compile_seconds: what compiling them takes.
-      kernels: kernels run (clusters of XLA); None if the backend gives no HLO.
-      bytes: read and written, by XLA's analysis; of each loop one iteration. None if XLA gives no figure.
-      now, then: measured seconds: the programs one after the other, with the waits that the breaks ask for;
-        and the one program. Recording is in neither. None if nothing was measured.
-      saved: seconds that one break costs: the measured difference, for each break that was left out.
-      total: what all ``followed`` breaks cost; inferred from ``saved`` if not all were left out.
-      inferred: whether it is.
-      inputs: on what was measured.
-      assumptions: under which this holds.
+      count: number of breaks.
+      followed: number of breaks after which another program ran.
+      joined: number of breaks left out in the compiled program.
+      operations: recorded operations in that program.
+      programs: number of programs run.
+      compiles: number of different programs, each compiled once.
+      compile_seconds: time to compile them.
+      kernels: number of kernels run (clusters of XLA); None if the backend returns no HLO.
+      bytes: bytes read and written, by XLA's analysis, one iteration of each loop; None if unknown.
+      now, then: measured seconds of the separate programs, with the waits that the breaks require, and of the
+        one program. Recording is not included. None if not measured.
+      saved: seconds that one break costs: measured difference divided by the number of breaks left out.
+      total: cost of all ``followed`` breaks; inferred from ``saved`` if not all were left out.
+      inferred: whether ``total`` is inferred.
+      inputs: which inputs the measurement used.
+      assumptions: conditions for the figures to hold.
       problem: why figures are missing; empty if none is.
     """
 
@@ -92,7 +91,7 @@ class Counterfactual:
 
     @property
     def clear(self) -> bool:
-        """Whether the measured times differ by more than they spread: the middle halves lie apart."""
+        """Whether the measured times differ by more than their spread: their middle halves do not overlap."""
         if self.now is None or self.then is None:
             return False
         return self.now.low > self.then.high or self.now.high < self.then.low
@@ -110,16 +109,16 @@ _NEEDS = {
     "effect": "the operation with a side effect, which ran in between, is left out",
     "unrecordable": "the operation that cannot be recorded, which ran in between, is left out",
     "device_put": "the move, which ran in between, is left out",
-    "devices": "what ran in between at once is left out",
-    "eager": "what ran in between at once is left out",
+    "devices": "the eager operations in between are left out",
+    "eager": "the eager operations in between are left out",
 }
-"""What is assumed beyond that the program takes the same path, by kind of break."""
+"""Kind of break → additional assumption, beyond that the program takes the same path."""
 
 
 def counterfactuals(breaks: Sequence[RecordedBreak]) -> list[Counterfactual]:
-    """One for each kind and line of ``breaks``, those that save most time first.
+    """One row for each kind and line of ``breaks``, largest saving first.
 
-    The costliest ``MOST`` are worked out; compiles and runs programs, beside every cache.
+    Compiles and runs programs, outside all caches, for the ``MOST`` most expensive rows.
     """
     rows: dict[Any, list[RecordedBreak]] = {}
     for trace_break in breaks:
@@ -140,8 +139,7 @@ def counterfactuals(breaks: Sequence[RecordedBreak]) -> list[Counterfactual]:
 
 
 def without_all_breaks(breaks: Sequence[RecordedBreak]) -> Counterfactual | None:
-    """The program without any of ``breaks``, as one row of kind ``all``; returns None if they are all of one
-    line and kind."""
+    """The program without all ``breaks``, as a row of kind ``all``; None if all have one line and kind."""
     row = [trace_break for trace_break in breaks if trace_break.kind != ASKED_FOR]
     if len({trace_break.identity for trace_break in row}) < 2:
         return None
@@ -149,9 +147,9 @@ def without_all_breaks(breaks: Sequence[RecordedBreak]) -> Counterfactual | None
 
 
 MOST = 8
-"""Rows that are worked out: each compiles a program."""
+"""Maximum number of computed rows; each compiles a program."""
 PATIENCE = 30
-"""Seconds after which no further one is begun."""
+"""Seconds after which no further row is started."""
 
 
 def _row(row: Sequence[RecordedBreak], breaks: Sequence[RecordedBreak], **figures: Any) -> Counterfactual:
@@ -167,7 +165,7 @@ def _row(row: Sequence[RecordedBreak], breaks: Sequence[RecordedBreak], **figure
 
 
 def _followed(row: Sequence[RecordedBreak], breaks: Sequence[RecordedBreak]) -> int:
-    """After how many breaks of ``row`` another break came."""
+    """Number of breaks of ``row`` after which another break occurred."""
     return sum(trace_break is not breaks[-1] for trace_break in row)
 
 
@@ -197,14 +195,13 @@ def _alone(row: Sequence[RecordedBreak], breaks: Sequence[RecordedBreak]) -> str
     )
 
 
-# ---- which runs are joined ---------------------------------------------------------------------------------
+# ---- Choice of the runs to join ----------------------------------------------------------------------------
 
 
 def _joinable_sequences(
     row: Sequence[RecordedBreak], breaks: Sequence[RecordedBreak]
 ) -> Iterator[list[RecordedBreak]]:
-    """Breaks that follow each other and of which all but the last are of ``row``, a bounded number at a
-    time."""
+    """Yields limited sequences of consecutive breaks in which all but the last are in ``row``."""
     numbers = {trace_break.number for trace_break in row}
     window: list[RecordedBreak] = []
     for trace_break in breaks:
@@ -224,7 +221,6 @@ def _joinable_sequences(
 
 
 def _fits(window: Sequence[RecordedBreak], trace_break: RecordedBreak) -> bool:
-    """Whether one break more can be joined."""
     operations = _operations(window) + _operations([trace_break])
     most = config.max_program
     if len(window) > 1:
@@ -237,13 +233,13 @@ def _operations(window: Sequence[RecordedBreak]) -> int:
 
 
 JOINED = 300
-"""Operations that are joined if two runs have less: XLA's compile time grows faster than their number."""
+"""Limit on joined operations, for more than one break: XLA's compile time grows faster than their number."""
 BREAKS = 32
-"""Breaks that are left out in one program."""
+"""Maximum number of breaks left out in one program."""
 
 
 def _typical(windows: Sequence[list[RecordedBreak]]) -> list[RecordedBreak]:
-    """The first of those whose programs come most often, the longest of them."""
+    """The longest of the sequences whose programs occur most often."""
     counts = collections.Counter(map(_programs, windows))
     return max(windows, key=lambda window: (len(window) * counts[_programs(window)], len(window)), default=[])
 
@@ -253,7 +249,7 @@ def _programs(window: Sequence[RecordedBreak]) -> tuple[int, ...]:
     return tuple([id(run.binding.executable) for run in runs])
 
 
-# ---- figures -----------------------------------------------------------------------------------------------
+# ---- Figures -----------------------------------------------------------------------------------------------
 
 
 def _figures(
@@ -292,7 +288,7 @@ def _figures(
 
 
 class _Size(NamedTuple):
-    """Kernels and bytes of a program; None if they are not known."""
+    """Kernels and bytes of a program; None if unknown."""
 
     kernels: int | None
     bytes: float | None
@@ -301,7 +297,7 @@ class _Size(NamedTuple):
 def _size(executable: Executable) -> _Size:
     try:
         text = executable.compiled.as_text()
-    except Exception:  # each backend has its own error for "no HLO"
+    except Exception:  # the error for missing HLO depends on the backend
         text = ""
     if not text:
         return _Size(None, None)
@@ -312,7 +308,6 @@ def _size(executable: Executable) -> _Size:
 
 
 def _sum(figures: Iterable[float | None]) -> float | None:
-    """The sum of ``figures``; returns None if one is not known."""
     total: float = 0
     for figure in figures:
         if figure is None:
@@ -322,18 +317,18 @@ def _sum(figures: Iterable[float | None]) -> float | None:
 
 
 def _times(apart: SeparateRuns, joined: JointProgram) -> tuple[Spread | None, Spread | None, str]:
-    """Measured times of both ways; or why there are none."""
+    """Measured times of both variants, or why there are none."""
     if any(seen.run.binding.executable.may_fail for seen in apart.runs):
         return None, None, "not measured: the program calls Python back, which lazynb does not do unasked"
     try:
         now, then = measure(apart.run, joined.run)
-    except Exception as error:  # a made-up input may be one that the program cannot take
+    except Exception as error:  # a synthetic input may be invalid for the program
         return None, None, f"not measured: {first_line(error)}"
     return now, then, ""
 
 
 def first_line(error: BaseException) -> str:
-    """An error on one line."""
+    """An error as one line."""
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
 
 
@@ -346,7 +341,6 @@ def _assumptions(apart: SeparateRuns) -> Iterator[str]:
 
 
 def _numbers_after(apart: SeparateRuns) -> bool:
-    """Whether Python numbers flow in after the first break: they may have been worked out from what it
-    read."""
+    """Whether Python numbers are inputs after the first break; they may depend on the values read."""
     steps = [step for seen in apart.runs[1:] for step in seen.end.path()]
     return any(step.is_host_scalar and step.constant is None for step in steps)

@@ -1,4 +1,4 @@
-"""The runs that a trace break kept apart, as one program; and how both ways are run again, to be measured."""
+"""Runs separated by trace breaks: joined into one program, and both variants run again for measurement."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from lazynb.xla.program_interface import copy_of_array, synthetic_array
 
 
 class CannotJoin(Exception):
-    """The runs could not have been one program; the text says why."""
+    """The runs cannot be one program; the text says why."""
 
 
 class SeparateRuns:
-    """Breaks in a row as they were: their programs one after the other, with the waits between.
+    """Consecutive breaks as they happened: their programs one after the other, with the waits between them.
 
     Attributes:
-      runs: the runs in order.
-      outside: what flowed in from outside, each value once.
-      made_up: how many of these are gone and were made up.
+      outside: input values from outside these runs, each once.
+      made_up: number of these that no longer exist and were replaced by synthetic arrays.
     """
 
     def __init__(self, breaks: Sequence[RecordedBreak]):
@@ -54,8 +53,8 @@ class SeparateRuns:
         return [seen.sources[number] for number in seen.run.binding.inputs]
 
     def outputs(self) -> list[tuple[int, int]]:
-        """Run and slot of what one program would have to give: what Python read, what somebody could still
-        reach when the last break was over, and all that the last run gave."""
+        """Run and slot of the values that a joint program must return: values that Python read, values still
+        reachable after the last break, and all results of the last run."""
         end = self.breaks[-1].number
         read = {(trace_break.runs[-1].number, trace_break.read) for trace_break in self.breaks}
         outputs = []
@@ -67,10 +66,10 @@ class SeparateRuns:
         return outputs
 
     def find_values(self) -> None:
-        """Looks up what flowed in from outside, or makes it up.
+        """Collects the input values from outside, or synthesises them.
 
         Raises:
-          InputsGone: it cannot be made up.
+          InputsGone: a value cannot be synthesised.
         """
         for held in self.outside:
             value = held.value()
@@ -82,13 +81,13 @@ class SeparateRuns:
         return self._values[id(held)]
 
     def measured_on(self) -> str:
-        """Whose values :meth:`run` runs on."""
+        """A phrase on the values that :meth:`run` uses."""
         if not self.made_up:
             return "measured on your values"
         return f"measured on your values, {self.made_up} of {len(self.outside)} made up (they are gone)"
 
     def donated(self) -> set[int]:
-        """Ids of those of ``outside`` whose memory a run took."""
+        """Ids of the values in ``outside`` that a run donated."""
         donated: set[int] = set()
         for seen in self.runs:
             binding = seen.run.binding
@@ -98,7 +97,7 @@ class SeparateRuns:
         return donated
 
     def run(self) -> Callable[[], Any]:
-        """Prepares one pass through all programs; what it returns runs them and gives all results."""
+        """Prepares one pass through all programs; returns a function that runs it and returns all results."""
         donated = self.donated()
         values = {
             key: copy_of_array(value) if key in donated else value for key, value in self._values.items()
@@ -123,7 +122,7 @@ class SeparateRuns:
         return go
 
     def _steps(self) -> list[tuple[RecordedRun, int | None]]:
-        """The runs in order, each with the slot that is waited for after it; None if none is."""
+        """The runs in order, each with the slot to wait for after it, or None."""
         steps: list[tuple[RecordedRun, int | None]] = []
         for trace_break in self.breaks:
             steps += [(seen, None) for seen in trace_break.runs]
@@ -133,11 +132,10 @@ class SeparateRuns:
 
 
 class JointProgram:
-    """The runs of ``apart`` as one program, compiled beside every cache.
+    """The runs of ``apart`` as one program, compiled outside all caches.
 
     Raises:
-      Unmergeable: lazynb would not have recorded them as one trace.
-      Exception: what JAX raises if the program cannot be compiled.
+      Exception: from JAX, if the program cannot be compiled.
     """
 
     def __init__(self, apart: SeparateRuns):
@@ -152,7 +150,7 @@ class JointProgram:
         self.executable.compile_uncached([apart.value(held) for held in self._inputs])
 
     def run(self) -> Callable[[], Any]:
-        """Prepares one run; what it returns runs the program and gives its results."""
+        """Prepares one run and returns a function that runs the program and returns its results."""
         values = [self._apart.value(held) for held in self._inputs]
         for number in self.executable.donated:
             values[number] = copy_of_array(values[number])
@@ -160,7 +158,7 @@ class JointProgram:
         return lambda: self.executable.run(values)
 
     def _needed(self, outputs: Sequence[tuple[int, int]]) -> list[tuple[RecordedRun, list[State]]]:
-        """Of each run, the steps that ``outputs`` need."""
+        """For each run, the steps that ``outputs`` depend on."""
         wanted: dict[int, set[int]] = {seen.number: set() for seen in self._apart.runs}
         for number, slot in outputs:
             wanted[number].add(slot)
@@ -183,11 +181,11 @@ class JointProgram:
     def _path(
         self, parts: Sequence[tuple[RecordedRun, list[State]]]
     ) -> tuple[State, dict[tuple[int, int], int]]:
-        """One path for all steps, in no trie: its end, and the slot of each result by run and slot there."""
+        """One path for all steps, outside any trie: its end, and the new slot of each result."""
         root = parts[0][0].root
         state: State = Root(root.placement, root.config)
         moved: dict[tuple[int, int], int] = {}
-        outside: dict[int, int] = {}  # by id of what flows in from outside, its slot
+        outside: dict[int, int] = {}  # id of a value from outside → its slot
         for seen, steps in parts:
             inputs = [step.first for step in seen.end.path() if step.operation is None]
             sources = dict(zip(inputs, seen.sources, strict=True))
@@ -210,7 +208,7 @@ class JointProgram:
         return state, moved
 
     def _donated(self, end: State, wanted: Sequence[int]) -> tuple[int, ...]:
-        """Numbers of the inputs whose memory the runs took and of which a result has the type."""
+        """Numbers of the inputs that the runs donated and whose type a result has."""
         donated = self._apart.donated()
         avals: dict[int, Any] = {}
         for step in end.path():
@@ -226,13 +224,12 @@ class JointProgram:
 
 
 class Spread(NamedTuple):
-    """A time that was measured several times, seconds.
+    """A time measured several times, in seconds.
 
     Attributes:
-      median: of all.
-      low, high: a quarter of them is below, a quarter above; the same as ``median`` if there was time for one
-        only.
-      runs: how often.
+      median: of all runs.
+      low, high: lower and upper quartile; equal to ``median`` if there was only one run.
+      runs: number of runs.
     """
 
     median: float
@@ -245,10 +242,10 @@ class Spread(NamedTuple):
 
 
 def measure(*ways: Callable[[], Callable[[], Any]]) -> list[Spread]:
-    """Times each of ``ways`` in turn, again and again, until its results are computed.
+    """Times each of ``ways`` in turn, repeatedly, until its results are computed.
 
     Arguments:
-      ways: each prepares a run (not timed) and returns what runs it.
+      ways: each prepares a run (not timed) and returns the function to time.
     """
     times: list[list[float]] = [[] for _ in ways]
     began = time.perf_counter()
@@ -259,7 +256,7 @@ def measure(*ways: Callable[[], Callable[[], Any]]) -> list[Spread]:
             start = time.perf_counter()
             jax.block_until_ready(go())
             spent = time.perf_counter() - start
-            if number >= 0 or spent > _LONG:  # the first run of each warms up
+            if number >= 0 or spent > _LONG:  # the first run of each is for warm-up
                 seconds.append(spent)
         pairs.reverse()
         if all(times) and time.perf_counter() - began > _ENOUGH:
@@ -276,14 +273,14 @@ def _spread(seconds: Sequence[float]) -> Spread:
 
 _REPEATS = 25
 _ENOUGH = 0.6  # seconds
-_LONG = 0.3  # seconds: beside these, what warming up takes does not count
+_LONG = 0.3  # seconds; in runs longer than this, warm-up time is negligible
 
 
 def joinable(breaks: Sequence[RecordedBreak]) -> None:
-    """Checks that lazynb would have recorded the runs of ``breaks`` as one trace, were the breaks not there.
+    """Checks that lazynb would have recorded the runs of ``breaks`` as one trace without the breaks.
 
     Raises:
-      Unmergeable: it would not.
+      CannotJoin: it would not.
     """
     if any(len(trace_break.runs) != 1 for trace_break in breaks):
         raise CannotJoin("several programs ran for one of these breaks")

@@ -1,8 +1,7 @@
-"""The footprint of programs that ran: the bytes that they moved through memory, and the memory that they
-took.
+"""Usage of the programs that ran: bytes moved and memory, kernel launches, and a recorder for measuring them.
 
-The figures are those that the inspector shows: bytes by XLA's own analysis, each kernel as often as it runs;
-and what one run of a program allocates.
+The figures equal those in the inspector: bytes from XLA's own analysis, times the executions of each kernel,
+and the memory that one run of a program allocates.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ from lazynb.xla.program_interface import Inputs
 from lazynb.xla.program_origins import ProgramOrigins
 
 PROGRAMS_KEPT = 256
-"""Programs of which lines are known. Of later ones there are figures and the last line."""
+"""Limit on programs with known lines. Later programs only have figures and the last line."""
 
-_PARTS = 3  # kernels of a program, or values in its memory, that an explanation names
+_PARTS = 3  # limit on kernels, or values in memory, named for a program
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Contribution:
-    """A kernel that moves bytes, or a value that holds memory.
+    """A kernel that moves bytes, or a value that occupies memory.
 
     Attributes:
-      text: what it is.
-      bytes: of one run of the program.
-      where: the user's lines that it computes, in short; empty if nobody knows.
+      text: its description.
+      bytes: bytes in one run of the program.
+      where: short form of the user's lines that it computes; empty if unknown.
     """
 
     text: str
@@ -59,13 +58,12 @@ class Footprint:
     Attributes:
       location: the user's line of its last operation.
       operations: recorded operations in it.
-      runs: how often it ran.
-      moved: bytes that one run moves through memory; None if XLA gives no HLO.
-      unknown: why ``moved`` has bounds that differ, a phrase each.
-      allocated: bytes that one run takes: arguments, results and what lies between, shared memory once; None
-        if XLA does not say.
-      kernels: those that move most; only of a program that an explanation is about.
-      holders: the values that hold most where most memory is in use; likewise.
+      runs: number of runs.
+      moved: bytes that one run moves through memory; None if XLA returns no HLO.
+      unknown: why the bounds of ``moved`` differ, a phrase each.
+      allocated: bytes for one run: arguments, results, intermediates, shared memory once; None if unknown.
+      kernels: kernels that move most; only for programs in an explanation.
+      holders: values that occupy most memory at the peak; likewise.
     """
 
     location: Place
@@ -80,11 +78,7 @@ class Footprint:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Footprints:
-    """The programs that ran.
-
-    Attributes:
-      programs: each program, in the order in which they first ran.
-    """
+    """The programs that ran, in order of first run."""
 
     programs: tuple[Footprint, ...]
 
@@ -99,7 +93,7 @@ class Footprints:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Why ``moved`` is not known exactly, a phrase each; empty if it is."""
+        """Why ``moved`` is not exact, a phrase each; empty if it is."""
         said: dict[str, None] = {}
         for program in self.programs:
             said.update(dict.fromkeys(program.unknown))
@@ -109,17 +103,17 @@ class Footprints:
 
     @property
     def largest(self) -> int:
-        """Bytes that the run took that took most; 0 if nothing ran, or XLA says of none."""
+        """Bytes of the run that needed most; 0 if nothing ran or XLA has no figures."""
         return max((program.allocated or 0 for program in self.programs), default=0)
 
     @property
     def unsized(self) -> int:
-        """Of how many of the programs XLA does not say what they take."""
+        """Number of programs for which XLA has no memory figure."""
         return sum(program.allocated is None for program in self.programs)
 
 
 class FootprintCounter(Observer):
-    """Notes each program when it first runs, and how often it runs. Holds no values."""
+    """Records each program at its first run, and counts its runs. Keeps no values alive."""
 
     def __init__(self) -> None:
         self._runs: dict[Executable, int] = {}
@@ -137,11 +131,11 @@ class FootprintCounter(Observer):
         self._gathered[executable] = gathering
 
     def footprints(self, moved: bool = False, held: bool = False) -> Footprints:
-        """Those of what ran so far.
+        """The footprints of the programs that ran so far.
 
         Arguments:
-          moved: find the kernels that move most, too.
-          held: find what holds the memory of the largest program, too; it is compiled once more for that.
+          moved: whether to list the kernels that move most.
+          held: whether to list what occupies the memory of the largest program, which is compiled again.
         """
         runs = dict(self._runs)
         known = {executable: self._figures(executable) for executable in runs}
@@ -168,7 +162,7 @@ class FootprintCounter(Observer):
 def _names() -> Names:
     try:
         return names_of(user_namespace())
-    except Exception:  # one of the user's containers
+    except Exception:  # raised by one of the user's containers
         return {}
 
 
@@ -179,11 +173,11 @@ def _figures(executable: Executable) -> Footprint:
     return Footprint(executable.place, executable.operations, 0, moved, unknown, allocated)
 
 
-# ---- what an explanation names -----------------------------------------------------------------------------
+# ---- Details for an explanation ----------------------------------------------------------------------------
 
 
 def _movers(compilation: Compilation) -> list[Contribution]:
-    """The kernels that move most in a run."""
+    """The kernels that move most bytes in a run."""
     [trace] = compilation.traces
     parts = []
     for cluster in trace.clusters:
@@ -199,14 +193,14 @@ def _movers(compilation: Compilation) -> list[Contribution]:
 
 
 def _holders(compilation: Compilation) -> list[Contribution]:
-    """The values that hold most memory where most is in use."""
+    """The values that occupy most memory at the peak."""
     [trace] = compilation.traces
     with contextlib.suppress(DumpUnavailable):
-        _ = trace.dump  # compiled once more, if XLA's texts are not there
+        _ = trace.dump  # compiles again if XLA's dump is missing
     memory = trace.memory
     if memory.peak_step is None:
         return []
-    seen: dict[tuple[int, int], Contribution] = {}  # by place: one of those that share it
+    seen: dict[tuple[int, int], Contribution] = {}  # memory location → one of the buffers that share it
     for buffer in memory.live(memory.peak_step):
         if buffer.kind != "constant":
             seen.setdefault((buffer.allocation, buffer.offset), _holder(compilation, trace, buffer))
@@ -229,7 +223,7 @@ def _largest(parts: Iterable[Contribution]) -> list[Contribution]:
 
 
 def _where(compilation: Compilation, nodes: Iterable[int]) -> str:
-    """The lines of nodes, with the text where it is one line."""
+    """The lines of nodes, with the text if there is only one."""
     places = [place for node in nodes if (place := compilation.snapshot.nodes[node].place) is not None]
     if not places:
         return ""
@@ -238,7 +232,7 @@ def _where(compilation: Compilation, nodes: Iterable[int]) -> str:
     return line_range(places)
 
 
-# ---- The kernel launches: how many kernels the programs that ran consist of, by their optimised HLO -------
+# ---- Kernel launches --------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -248,9 +242,9 @@ class ProgramLaunches:
     Attributes:
       location: the user's line of its last operation.
       operations: recorded operations in it.
-      kernels: kernels of one run, one inside a loop that XLA kept (``scan``, ``while_loop``) counted once;
-        None if XLA gives no HLO.
-      runs: how often it ran.
+      kernels: kernels of one run, with a kernel inside a loop that XLA kept (``scan``, ``while_loop``)
+        counted once; None if XLA returns no HLO.
+      runs: number of runs.
     """
 
     location: Place
@@ -261,12 +255,12 @@ class ProgramLaunches:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Launches:
-    """The programs that ran, the most launches first.
+    """The programs that ran, most launches first.
 
     Attributes:
       programs: each program.
-      total: kernels launched, as far as XLA tells.
-      unknown: how many of the programs it gives no HLO of.
+      total: number of launched kernels, as far as known.
+      unknown: number of programs without HLO.
     """
 
     programs: tuple[ProgramLaunches, ...]
@@ -281,26 +275,24 @@ class Launches:
 
 
 def _count(program: ProgramLaunches) -> int:
-    """Kernels that a program launched, 0 if that is not known."""
     return (program.kernels or 0) * program.runs
 
 
 class LaunchCounter:
-    """Counts runs by program while they happen, and kernels when somebody asks. Keeps at most :data:`KEPT`
-    programs alive."""
+    """Counts runs by program, and kernels on demand. Keeps at most :data:`LAUNCHES_KEPT` programs alive."""
 
     def __init__(self) -> None:
         self._runs: collections.OrderedDict[Executable, int] = collections.OrderedDict()
         self._dropped: list[ProgramLaunches] = []
 
     def note(self, executable: Executable) -> None:
-        """Another run of ``executable``."""
+        """Counts a run of ``executable``."""
         self._runs[executable] = self._runs.get(executable, 0) + 1
         if len(self._runs) > LAUNCHES_KEPT:
             self._dropped.append(_launched(*self._runs.popitem(last=False)))
 
     def launches(self) -> Launches:
-        """What ran so far."""
+        """The launches so far."""
         kept = [_launched(executable, runs) for executable, runs in self._runs.items()]
         return Launches(tuple(sorted([*self._dropped, *kept], key=_count, reverse=True)))
 
@@ -313,31 +305,32 @@ def _launched(executable: Executable, runs: int) -> ProgramLaunches:
 
 
 def kernels_of(compiled: Any) -> int | None:
-    """Kernels in JAX's compiled object; returns None if the backend gives no HLO."""
+    """Number of kernels in JAX's compiled object; None if the backend returns no HLO."""
     try:
         text = compiled.as_text()
-    except Exception:  # each backend has its own error for "no HLO"
+    except Exception:  # the error for missing HLO depends on the backend
         return None
     if not text:
         return None
     return sum(cluster.is_kernel for cluster in find_clusters(parse(text)))
 
 
-# ---- The programs that ran for a while, each once, to be measured and saved -------------------------------
+# ---- Recorder of the programs that ran --------------------------------------------------------------------
+# Each program is recorded once, to be measured and saved.
 
 _PROGRAMS = 64
 _OPERATIONS = 20_000
 
 
 class ProgramRecorder(Observer):
-    """Notes each program when it first runs, and how often it runs.
+    """Records each program at its first run, and counts its runs.
 
     Attributes:
-      left_out: how many programs were too many to be noted.
+      left_out: number of programs beyond the limit.
     """
 
     def __init__(self) -> None:
-        self._runs: dict[int, int] = {}  # by the id of the executable, which is kept alive
+        self._runs: dict[int, int] = {}  # by id of the executable, which is kept alive
         self._noted: dict[int, CompilationBuilder] = {}
         self._executables: list[Any] = []
         self._operations = 0
@@ -359,7 +352,7 @@ class ProgramRecorder(Observer):
         gathering.add(event.pending, event.tensors, event.run.binding, event.run.miss is not None)
 
     def compilations(self) -> list[Compilation]:
-        """One for each program, in the order in which they first ran."""
+        """One compilation for each program, in order of first run."""
         return [
             gathering.compilation(runs=[self._runs[key]], unlisted=0)
             for key, gathering in self._noted.items()
@@ -369,5 +362,5 @@ class ProgramRecorder(Observer):
 def _program_names() -> Names:
     try:
         return names_of(user_namespace())
-    except Exception:  # one of the user's containers
+    except Exception:  # raised by one of the user's containers
         return {}

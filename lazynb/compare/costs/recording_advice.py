@@ -1,4 +1,4 @@
-"""The advice from totals: a step that takes longer to record than to run, and what to wrap in ``jax.jit``."""
+"""Advice on steps that take longer to record than to run, and on which function to wrap in ``jax.jit``."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from lazynb.xla.program_interface import InputsGone
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Advice:
-    """A step that was repeated and takes longer to record than to run.
+    """A repeated step that takes longer to record than to run.
 
     Attributes:
-      location: the line of the function to wrap; if there is none, that of the break that ends the step.
-      count: how often the step was seen.
-      operations: recorded operations in one.
-      record_seconds: recording one, with the Python between the operations; median.
-      run_seconds: running its programs again without recording, on its inputs; measured, median.
-      lazy_seconds: one step as it was: recording, finding and running its programs, waiting; median.
-      function: what to wrap; empty if no function of the user's can be named.
-      covered: how many of the operations it recorded, at most: what it calls may be called by others too.
-      gain: how many times faster than ``lazy_seconds`` the programs run without recording.
-      doubts: what speaks against wrapping it, a phrase each; empty when nothing was seen.
-      inputs: on what was measured.
+      location: the line of the function to wrap; without one, the line of the break that ends the step.
+      count: number of repetitions.
+      operations: recorded operations in one step.
+      record_seconds: median time to record one step, including the Python code between operations.
+      run_seconds: measured median time of its programs alone, without recording, on its inputs.
+      lazy_seconds: median time of one step with recording, lookup, running and waiting.
+      function: the function to wrap; empty if no user function was found.
+      covered: upper bound of the operations it recorded; functions that it calls may have other callers too.
+      gain: ``lazy_seconds`` divided by the time without recording.
+      doubts: reasons against wrapping it, a phrase each; empty if none was found.
+      inputs: which inputs the measurement used.
       text: all this in words.
     """
 
@@ -54,11 +54,10 @@ class Advice:
 
 
 def advise(seen: RunRecorder, functions: Iterable[Any]) -> list[Advice]:
-    """The steps that take longer to record than to run, those that lose most first. Runs their programs
-    again.
+    """Returns steps that take longer to record than to run, largest loss first. Runs their programs again.
 
     Arguments:
-      functions: from which the user's functions are found.
+      functions: objects in which the user's functions are searched.
     """
     advice = []
     summaries = {run.end: run.summary for run in seen.runs if run.summary is not None}
@@ -78,13 +77,12 @@ _MOST = 4
 
 
 def _loss(advice: Advice) -> float:
-    """The seconds that all repetitions of a step take longer than its programs alone."""
+    """The time that recording costs in all repetitions of a step, in seconds."""
     return advice.count * (advice.lazy_seconds - advice.run_seconds)
 
 
 def _joined(repeated: Iterable[Repetition]) -> list[Repetition]:
-    """The steps, those with the same programs as one: a loop that is begun again is no other step. What came
-    oftenest is first."""
+    """Merges steps with the same programs, such as a restarted loop. The most frequent step comes first."""
     same: dict[tuple[int, ...], list[Sequence[RecordedBreak]]] = {}
     for step in repeated:
         programs = tuple(sorted(id(seen.run.binding.executable) for seen in step.runs))
@@ -93,11 +91,7 @@ def _joined(repeated: Iterable[Repetition]) -> list[Repetition]:
 
 
 class Repetition:
-    """A sequence of breaks that was repeated, with the same programs each time.
-
-    Attributes:
-      times: the repetitions, each a list of breaks.
-    """
+    """A sequence of breaks that was repeated with the same programs; ``times`` has the repetitions."""
 
     def __init__(self, times: Sequence[Sequence[RecordedBreak]]):
         self.times = times
@@ -109,17 +103,17 @@ class Repetition:
 
     @property
     def operations(self) -> int:
-        """Operations recorded in one repetition."""
+        """Number of operations recorded in one repetition."""
         return sum(seen.operations for seen in self.runs)
 
     @property
     def record_seconds(self) -> float:
-        """Median; the first repetition, in which JAX traces for the first time, is left out."""
+        """Median; the first repetition is left out, because JAX traces in it."""
         return statistics.median(map(_record_seconds, self.times[1:]))
 
     @property
     def lazy_seconds(self) -> float:
-        """Recording and the breaks, without compiling; median, as ``record_seconds``."""
+        """Median of recording and breaks, without compilation; the first repetition is left out."""
         return statistics.median(map(_lazy_seconds, self.times[1:]))
 
 
@@ -137,7 +131,7 @@ def _lazy_seconds(breaks: Sequence[RecordedBreak]) -> float:
 
 
 def steps(breaks: Sequence[RecordedBreak]) -> Iterator[Repetition]:
-    """The sequences of breaks that come three times or more in a row, each with the same programs."""
+    """Yields sequences of breaks that occur at least three times in a row with the same programs."""
     programs = [
         tuple([id(seen.run.binding.executable) for seen in trace_break.runs]) for trace_break in breaks
     ]
@@ -155,8 +149,7 @@ _REPEATED = 3
 
 
 def _repeated(programs: Sequence[Any], start: int) -> tuple[int, int]:
-    """The length of the shortest sequence from ``start`` on that is repeated often enough, and how often it
-    comes; ``(1, 1)`` if none is."""
+    """Length and repetitions of the shortest sequence at ``start`` that repeats enough; else ``(1, 1)``."""
     for length in range(1, _LONGEST + 1):
         times = _repetitions(programs, start, length)
         if times >= _REPEATED:
@@ -165,7 +158,7 @@ def _repeated(programs: Sequence[Any], start: int) -> tuple[int, int]:
 
 
 def _repetitions(programs: Sequence[Any], start: int, length: int) -> int:
-    """How often the sequence of ``length`` from ``start`` on comes in a row."""
+    """Number of consecutive occurrences of the sequence of ``length`` at ``start``."""
     first, times = programs[start : start + length], 1
     while programs[start + times * length : start + (times + 1) * length] == first:
         times += 1
@@ -173,8 +166,7 @@ def _repetitions(programs: Sequence[Any], start: int, length: int) -> int:
 
 
 def _measure(step: Repetition) -> tuple[Spread, str] | None:
-    """How long the step's programs run without recording, and on what; returns None if they cannot or need
-    not be run again."""
+    """Run time of the step's programs without recording, and the inputs used; None if not measured."""
     if step.operations < _FEW or any(seen.run.binding.executable.may_fail for seen in step.runs):
         return None
     apart = SeparateRuns(step.times[-1])
@@ -183,17 +175,17 @@ def _measure(step: Repetition) -> tuple[Spread, str] | None:
         [spread] = measure(apart.run)
     except InputsGone:
         return None
-    except Exception:  # a made-up input may be one that the program cannot take
+    except Exception:  # a synthetic input may be invalid for the program
         if not apart.made_up:
             raise
         return None
     return spread, apart.measured_on()
 
 
-_FEW = 4  # operations: below, wrapping them spares nothing
+_FEW = 4  # with fewer operations, wrapping saves nothing
 
 
-# ---- what to wrap ------------------------------------------------------------------------------------------
+# ---- Function to wrap --------------------------------------------------------------------------------------
 
 
 def _advice(step: Repetition, run: Spread, inputs: str, wrap: JitSuggestion) -> Advice:
@@ -227,9 +219,9 @@ class JitSuggestion:
     """A function to wrap, see :class:`Advice`.
 
     Attributes:
-      code: of the function; None if no function can be named.
-      breaks_inside: whether a break lies in it or in what it calls.
-      shared: whether what it calls is called by others too, so that ``covered`` may count theirs.
+      code: code object of the function; None if none was found.
+      breaks_inside: whether the function, or one that it calls, breaks the trace.
+      shared: whether functions that it calls have other callers, so that ``covered`` may be too large.
     """
 
     code: CodeType | None
@@ -241,7 +233,7 @@ class JitSuggestion:
 
 
 def _recorded(step: Repetition, summaries: Mapping[State, TraceSummary]) -> collections.Counter[CodeType]:
-    """How many of the step's operations each code object of the user's recorded."""
+    """Number of the step's operations that each of the user's code objects recorded."""
     recorded: collections.Counter[CodeType] = collections.Counter()
     for seen in step.runs:
         summary = summaries.get(seen.end)
@@ -253,8 +245,7 @@ def _recorded(step: Repetition, summaries: Mapping[State, TraceSummary]) -> coll
 def _function_to_jit(
     recorded: collections.Counter[CodeType], calls: CallGraph, broken: set[CodeType]
 ) -> JitSuggestion:
-    """The outermost function that recorded most and in which nothing breaks; else the one that recorded
-    most."""
+    """The outermost function that recorded most without a break; otherwise the one that recorded most."""
     candidates = {code for code in (*calls.functions, *recorded) if not code.co_name.startswith("<")}
     reached = {code: calls.reached(code) for code in candidates}
     covered = {code: sum(recorded[other] for other in reached[code]) for code in candidates}

@@ -1,4 +1,4 @@
-"""All that differs between two compilations."""
+"""The differences between two compilations, and limits on them such as ``kernels > +10%``."""
 
 from __future__ import annotations
 
@@ -28,23 +28,19 @@ _FINDINGS = 3
 
 
 class CompilationDifference:
-    """What differs between two sides. Worked out when it is asked for.
-
-    Attributes:
-      before, now: the sides.
-    """
+    """The differences between two sides, ``before`` and ``now``, computed on first access."""
 
     def __init__(self, before: CompilationSide, now: CompilationSide):
         self.before, self.now = before, now
 
     @cached_property
     def matching(self) -> CompilationMatch:
-        """Which operation and line of one side is which of the other."""
+        """The pairing of operations and lines of both sides."""
         return CompilationMatch(self.before, self.now)
 
     @cached_property
     def changes(self) -> Records[CompilationChange]:
-        """The differences, the one that matters most first; empty if there are none."""
+        """The differences, most important first; empty if there are none."""
         matching = self.matching
         regrouping = OperationEquivalence(matching)
         found = [
@@ -58,19 +54,18 @@ class CompilationDifference:
 
     @cached_property
     def flags(self) -> Records[FlagDifference]:
-        """The flags of XLA's with which one side was compiled and the other was not."""
+        """The XLA flags that differ between the sides."""
         return flag_differences(self.before, self.now)
 
     @cached_property
     def passes(self) -> Records[PassDifference]:
-        """The passes of XLA that acted differently on a line that both have. They can, and give the same
-        program."""
+        """The XLA passes that acted differently on a common line. The final programs may still be equal."""
         return pass_differences(self.matching)
 
     @cached_property
     def rewritten(self) -> tuple[LinePair, ...]:
-        """The lines that are written otherwise on both sides, and of which no difference is known. Their
-        operations are the same; values that come from outside of the program, such as a seed, may differ."""
+        """The lines whose text differs between the sides, without a known difference in the program. The
+        operations are the same; values from outside the program, such as a seed, may differ."""
         told = {pair for change in self.changes for pair in change.lines}
         lines = dict.fromkeys(line for line in self.now.lines if line is not None)
         pairs = [self.matching.of_now(line) for line in lines]
@@ -78,11 +73,11 @@ class CompilationDifference:
 
     @property
     def headline(self) -> list[str]:
-        """Up to three findings, the largest first, each a sentence."""
+        """Up to three findings, each a sentence, the largest first."""
         return [self.sentence(change) for change in self.changes[:_FINDINGS]]
 
     def sentence(self, change: CompilationChange) -> str:
-        """A change with its lines and the likeliest of its reasons."""
+        """A change as text, with its lines and the likeliest reason."""
         where = f"{listed(change.lines)}: " if change.lines else ""
         if change.now is not None and not change.lines:
             where = "on no line: "
@@ -90,7 +85,7 @@ class CompilationDifference:
         return f"{where}{change.text}{why}"
 
     def why(self, reason: Reason) -> str:
-        """A reason, with the side of which it is said and how it is known."""
+        """A reason as text, with the side that it applies to and its evidence label."""
         if reason.is_now:
             return f"because {reason.text} ({reason.label})"
         return f"because in {self.before.name} {reason.text} ({reason.label})"
@@ -115,11 +110,11 @@ def _both(before: str, now: str) -> str:
 
 
 def listed(pairs: tuple[LinePair, ...]) -> str:
-    """The lines in a phrase, as they are now; as they were where they are gone."""
+    """The lines as a phrase: the current line, or the old line if it no longer exists."""
     return listed_lines((pair.shown.cell, pair.shown.label, pair.shown.number) for pair in pairs)
 
 
-# ---- A condition on how much a compilation may differ from another: ``kernels > +10%`` --------------------
+# ---- Limits on a difference, such as ``kernels > +10%`` ---------------------------------------------------
 
 _NUMBER = r"[0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _EXPRESSION = re.compile(rf"\s*(\w+)\s*(>=|<=|>|<)\s*([+-]?)\s*({_NUMBER})\s*(%|[A-Za-z]*)\s*")
@@ -133,11 +128,11 @@ _SIZES = {
 }
 _IN_BYTES = ("bytes", "peak_memory")
 FIGURES = ("kernels", "bytes", "peak_memory", "flops")
-"""What can be limited: kernels; bytes through memory and at the peak; operations."""
+"""Figures that can be limited: kernels, bytes moved, bytes at the memory peak, floating-point operations."""
 
 
 class BadLimit(ValueError):
-    """A condition that cannot be meant, or a figure that is not known; the text says why."""
+    """An invalid condition, or a figure that is unknown; the text says why."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,12 +140,12 @@ class Limit:
     """A condition that a comparison must not meet.
 
     Attributes:
-      text: as it was written.
+      text: the condition as the user wrote it.
       figure: one of :data:`FIGURES`.
       comparison: ``>``, ``>=``, ``<`` or ``<=``.
-      bound: what is compared with, exactly: a share of the figure before, or its unit.
-      is_growth: whether the difference counts; else the figure now.
-      is_share: whether the difference counts as a share of the figure before.
+      bound: the exact bound, in the figure's unit or as a share of the figure before.
+      is_growth: whether the condition limits the difference; otherwise it limits the figure now.
+      is_share: whether the difference is measured as a share of the figure before.
     """
 
     text: str
@@ -161,10 +156,10 @@ class Limit:
     is_share: bool
 
     def violation(self, before: CompilationSide, now: CompilationSide) -> str:
-        """A sentence that says by what the condition is met; empty if it is not.
+        """A sentence that says how the condition is met; empty if it is not met.
 
         Raises:
-          BadLimit: the figure is not known of one of them.
+          BadLimit: one side does not have the figure.
         """
         old, new = figure(before, self.figure), figure(now, self.figure)
         value = new - old if self.is_growth else new
@@ -175,12 +170,13 @@ class Limit:
 
 
 def parse_limit(text: str) -> Limit:
-    """``kernels > +10%``, ``bytes > +64MiB``, ``peak_memory > 2GiB``.
+    """Parses ``kernels > +10%``, ``bytes > +64MiB`` or ``peak_memory > 2GiB``.
 
-    With a sign it is about the difference, without about the figure now. A percentage needs a sign.
+    A bound with a sign limits the difference; without a sign it limits the figure now. A percentage needs a
+    sign.
 
     Raises:
-      BadLimit: it is no such condition.
+      BadLimit: the text is not a valid condition.
     """
     match = _EXPRESSION.fullmatch(text)
     if match is None:
@@ -205,10 +201,10 @@ EXAMPLES = '"kernels > +10%", "bytes > +64MiB" or "peak_memory > 2GiB"'
 
 
 def figure(side: CompilationSide, name: str) -> float:
-    """A figure of a side.
+    """One figure of a side.
 
     Raises:
-      BadLimit: it is not known.
+      BadLimit: the figure is unknown.
     """
     if name == "kernels":
         return side.figures.kernels
@@ -220,7 +216,7 @@ def figure(side: CompilationSide, name: str) -> float:
         memory = peak(side)
         known = memory["peak_bytes"] if memory is not None else None
     if known is None:
-        raise BadLimit(f"{name} is not known of {side.name}: it has none from XLA")
+        raise BadLimit(f"{name} is not known of {side.name}: XLA gives no figure")
     return known
 
 

@@ -1,6 +1,6 @@
-"""Which operation and which line of one side is which of the other.
+"""The pairing of operations and lines of two sides, and the record of one difference with its reasons.
 
-Operations are aligned as they are to say why a program was compiled again (:mod:`lazynb.compare.matching`).
+Operations are aligned by :mod:`lazynb.compare.matching`, which also explains recompilations.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from lazynb.compare.program_graph import ProgramGraph, ProgramStep
 
 
 class LinePair(NamedTuple):
-    """A line on both sides; None on the side that does not have it."""
+    """A line on both sides; None on a side that lacks it."""
 
     before: Line | None
     now: Line | None
 
     @property
     def shown(self) -> Line:
-        """The line as it is now, else as it was."""
+        """The current line, or the old line if it no longer exists."""
         line = self.now or self.before
         assert line is not None
         return line
 
     @property
     def is_rewritten(self) -> bool:
-        """Whether both sides have it, with another text."""
+        """Whether both sides have the line, with different texts."""
         return self.before is not None and self.now is not None and self.before.text != self.now.text
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Step(ProgramStep):
-    """A node of an inspection as the alignment sees it."""
+    """A node of an inspection, as a step for the alignment."""
 
     made_of: Hashable = None
 
     @property
     def content(self) -> Hashable:
-        """Equal for what does the same to its operands, as far as an inspection tells."""
+        """Key that is equal for steps that apply the same operation, as far as the inspection records it."""
         return self.made_of
 
 
 class _Recorded(ProgramGraph):
-    """The nodes of a side as a program that can be aligned."""
+    """The nodes of a side as a program graph for the alignment."""
 
     def __init__(self, side: CompilationSide):
         steps = [_step(side, number) for number in range(len(side.nodes))]
@@ -79,25 +79,23 @@ def _step(side: CompilationSide, number: int) -> _Step:
 
 
 class CompilationMatch:
-    """The operations and lines of two sides, paired.
+    """The paired operations and lines of two sides, ``before`` and ``now``.
 
     Attributes:
-      before, now: the sides.
-      now_of, before_of: by node of one side, that of the other which corresponds.
+      now_of, before_of: node of one side → its partner on the other side.
     """
 
     def __init__(self, before: CompilationSide, now: CompilationSide):
         self.before, self.now = before, now
         if _key(before) <= _key(now):
             self._written, self.now_of, self.before_of = _aligned(before, now)
-        else:  # of several alignments that are as good, the same whichever side comes first
+        else:  # several alignments can be equally good; the order of the sides must not decide
             (new, old), self.before_of, self.now_of = _aligned(now, before)
             self._written = old, new
 
     @cached_property
     def _pairs(self) -> tuple[dict[Line, LinePair], dict[Line, LinePair]]:
-        """By line of either side, the pair that it belongs to: those that share most operations, each line in
-        one pair."""
+        """The pair of each line of either side. Lines that share most operations are paired first."""
         votes: Counter[tuple[Line, Line]] = Counter()
         for old, new in self.now_of.items():
             a, b = self.before.lines[old], self.now.lines[new]
@@ -124,7 +122,7 @@ class CompilationMatch:
         return self._pairs[1].get(line) or LinePair(None, line)
 
     def lines_of(self, before: frozenset[int], now: frozenset[int]) -> tuple[LinePair, ...]:
-        """The lines of some nodes of both sides, in the order of the program."""
+        """The lines of nodes of both sides, in program order."""
         old = [self.before.lines[node] for node in sorted(before)]
         new = [self.now.lines[node] for node in sorted(now)]
         pairs = [self.of_now(line) for line in new if line is not None]
@@ -133,7 +131,7 @@ class CompilationMatch:
 
 
 def _key(side: CompilationSide) -> tuple[int, list[str], list[str]]:
-    """Orders the sides."""
+    """Sort key for the two sides."""
     texts = [line.text if line is not None else "" for line in side.lines]
     return len(side.nodes), [node["name"] for node in side.nodes], texts
 
@@ -141,11 +139,11 @@ def _key(side: CompilationSide) -> tuple[int, list[str], list[str]]:
 def _aligned(
     first: CompilationSide, second: CompilationSide
 ) -> tuple[tuple[_Keys, _Keys], dict[int, int], dict[int, int]]:
-    """The lines that correspond as they are written; by operation of each side that of the other."""
+    """Keys of lines that correspond by text, and the partners of the operations of each side."""
     written = written_lines(first, second)
 
     def statement(side: int, step: ProgramStep) -> str:
-        """Equal for operations of lines that correspond as they are written."""
+        """Key that is equal for operations of lines that correspond by text."""
         line = (first, second)[side].lines[step.number]
         return "" if line is None else written[side].get(line, line.text)
 
@@ -157,8 +155,7 @@ _Keys = dict[Line, str]
 
 
 def written_lines(before: CompilationSide, now: CompilationSide) -> tuple[dict[Line, str], dict[Line, str]]:
-    """The lines that correspond as they are written, unchanged or edited: by line of each side a key, equal
-    for the two of a pair."""
+    """Pairs lines by text, unchanged or edited: for each side, line → key, equal within a pair."""
     first, second = _in_order(before), _in_order(now)
     pairs = common_subsequence([line.text for line in first], [line.text for line in second])
     edited: list[tuple[int, int]] = []
@@ -181,8 +178,7 @@ def _in_order(side: CompilationSide) -> list[Line]:
 def _edited(
     first: Sequence[Line], second: Sequence[Line], old: range, new: range
 ) -> Iterator[tuple[int, int]]:
-    """Of lines between two that did not change, those that one edit makes of each other: all in their order
-    if there are as many, else those that are alike."""
+    """Pairs edited lines of a gap: all in order if the counts are equal, otherwise lines of similar text."""
     if len(old) == len(new):
         yield from zip(old, new, strict=True)
         return
@@ -207,21 +203,21 @@ def _order(pair: LinePair) -> tuple[int, int, int]:
     return line.cell or 0, line.source or 0, line.number
 
 
-# ---- A difference between two compilations, and why it is there as far as that is known -------------------
+# ---- A difference and its reasons -------------------------------------------------------------------------
 
 Kind = Literal["kernels", "kernel", "memory", "donation", "time", "operations", "lowering"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Reason:
-    """Why there are more kernels on one side.
+    """A reason why one side has more kernels.
 
     Attributes:
       text: a phrase in the user's words.
-      label: how it is known, one of lazynb's labels.
-      is_now: whether it holds of the second side; else of the first.
-      said: the compiler's own words; empty if it was not asked.
-      verdict: what an experiment showed; empty if none was made.
+      label: the evidence, one of lazynb's labels.
+      is_now: whether it applies to the second side; otherwise it applies to the first.
+      said: the compiler's own words; empty if the compiler was not queried.
+      verdict: the result of an experiment; empty if there was none.
     """
 
     text: str
@@ -236,16 +232,15 @@ class CompilationChange:
     """One difference.
 
     Attributes:
-      kind: ``kernels``: some kernels are more, fewer or divided otherwise; ``kernel``: one kernel costs
-        another amount or is another library's; ``memory``: the peak; ``donation``: the memory of an argument
-        holds a result; ``time``: a kernel took longer or shorter by more than noise; ``operations``: the
-        user's program is another; ``lowering``: JAX makes other HLO of the same operations.
-      lines: that it is about, on both sides; empty for the whole program.
-      text: what differs, a sentence without its subject.
-      reasons: why, the most likely first; empty where nothing is known.
-      before, now: the figures of its kernels; None if it is not about kernels.
-      amount: how much the figure that matters changed: bytes for ``kernels``, ``kernel`` and ``memory``,
-        seconds for ``time``.
+      kind: ``kernels``: the number of kernels or the division of work among them changed; ``kernel``: the
+        cost or the library of one kernel changed; ``memory``: the peak changed; ``donation``: the donation of
+        an argument changed; ``time``: a kernel's time changed by more than noise; ``operations``: the user's
+        program changed; ``lowering``: JAX lowers the same operations to different HLO.
+      lines: the lines of both sides that it concerns; empty for the whole program.
+      text: the difference, a sentence without its subject.
+      reasons: the most likely first; empty if none is known.
+      before, now: the figures of its kernels; None if it does not concern kernels.
+      amount: change of the main figure: seconds for ``time``, bytes for kernels and memory.
     """
 
     kind: Kind
@@ -258,7 +253,7 @@ class CompilationChange:
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """Sorts the change that matters most first."""
+        """Sort key; the most important change comes first."""
         return _RANKS[self.kind], -abs(self.amount), -self._kernels, -self._flops
 
     @property

@@ -1,4 +1,4 @@
-"""Kernels as they are compared, and the figures of several of them."""
+"""One side of a comparison: a compilation as inspection data, with its lines, kernels and their figures."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 class MeasuredTime(NamedTuple):
-    """Measured seconds of one run: the median, and the lowest and highest seen."""
+    """Measured seconds of one run: median, lowest and highest."""
 
     median: float
     low: float
     high: float
 
     def differs(self, other: MeasuredTime) -> bool:
-        """Whether each run of one took longer than any of the other, by a fifth at least: less is noise,
-        since the machine is faster at one time than at another."""
+        """Whether every run of one took at least a fifth longer than every run of the other. A smaller
+        difference is noise, because the speed of the machine varies."""
         return self.low > _NOISE * other.high or other.low > _NOISE * self.high
 
 
@@ -45,17 +45,17 @@ class Kernel:
 
     Attributes:
       id: of the cluster in its inspection.
-      label: ``c3``.
-      is_kernel: whether it is no transfer.
-      library: that does its work; empty for XLA's own code.
-      kind: XLA's, such as ``loop``.
-      root: its last instruction, without number.
-      nodes: the operations that it computes, or parts of them.
-      shapes: of what it writes.
-      times: how often it runs in one run of the program; None if that is not known.
-      written, moved: bytes that it writes, and reads and writes, in the device's own memory at each run.
-      flops, transcendentals: of one run, by XLA's analysis; None if that does not say.
-      time: measured, of all its runs in one run of the program.
+      label: such as ``c3``.
+      is_kernel: False for a transfer.
+      library: the library that does the work; empty for XLA's own code.
+      kind: XLA's fusion kind, such as ``loop``.
+      root: its last instruction, without the number suffix.
+      nodes: the operations that it computes completely or in part.
+      shapes: of the arrays that it writes.
+      times: executions in one run of the program; None if unknown.
+      written, moved: bytes written, and bytes read and written, in device memory per execution.
+      flops, transcendentals: of one execution, from XLA's cost analysis; None if the analysis has no figure.
+      time: measured time of all executions in one run of the program.
     """
 
     id: int
@@ -75,16 +75,16 @@ class Kernel:
 
 
 def kernel_of(cluster: Cluster, in_part: Iterable[int] = ()) -> Kernel:
-    """A cluster of an inspection as it is compared.
+    """Converts a cluster of an inspection.
 
     Arguments:
-      in_part: operations that it computes a part of, beside its own.
+      in_part: additional operations that the kernel computes in part.
     """
     cost, time, opcode = cluster["cost"], cluster["time"], cluster["opcode"]
     read = written = 0
-    if not opcode.endswith(("-done", "-update")):  # what these read is what their start gave
+    if not opcode.endswith(("-done", "-update")):  # these read the output of their start
         read = _in_memory(cluster["inputs"]) if cluster["inputs"] else cluster["input_bytes"]
-    if not opcode.endswith("-start"):  # what this gives is written when it is done
+    if not opcode.endswith("-start"):  # its output is written by the done
         written = _in_memory(cluster["outputs"]) if cluster["outputs"] else cluster["output_bytes"]
     return Kernel(
         cluster["id"],
@@ -105,22 +105,21 @@ def kernel_of(cluster: Cluster, in_part: Iterable[int] = ()) -> Kernel:
 
 
 def _in_memory(values: Iterable[Value]) -> int:
-    """Bytes of the arrays that lie in the device's own memory, not in one on the chip."""
+    """Bytes of the arrays in device memory; arrays in on-chip memory do not count."""
     arrays = [array for value in values for array in tuple_parts(value["shape"]) or [value["shape"]]]
     return sum(shape_bytes(array) for array in arrays if memory_space(array) == 0)
 
 
 @dataclasses.dataclass(frozen=True)
 class KernelFigures:
-    """What some kernels cost in one run of the program.
+    """Cost of some kernels in one run of the program.
 
     Attributes:
-      kernels: how many they are.
-      written, moved: bytes that they write, and read and write, in the device's own memory, each array as a
-        whole.
-      flops, transcendentals: by XLA's analysis; None if it does not tell for one of them.
-      seconds: measured; None if one of them was not.
-      is_exact: whether it is known how often each runs; else one of which it is not counts once.
+      kernels: their number.
+      written, moved: bytes written, and bytes read and written, in device memory, each array as a whole.
+      flops, transcendentals: from XLA's cost analysis; None if it has no figure for one of them.
+      seconds: measured; None if one of them was not measured.
+      is_exact: whether the number of executions of each kernel is known; an unknown number counts as one.
     """
 
     kernels: int
@@ -133,7 +132,7 @@ class KernelFigures:
 
     @classmethod
     def of(cls, kernels: Sequence[Kernel]) -> KernelFigures:
-        """Those of ``kernels``, each as often as it runs."""
+        """The sum over ``kernels``, each multiplied by its executions."""
         often = [(kernel, 1 if kernel.times is None else kernel.times) for kernel in kernels]
         return cls(
             sum(kernel.is_kernel for kernel in kernels),
@@ -163,12 +162,12 @@ def _seconds(kernels: Iterable[Kernel]) -> MeasuredTime | None:
     return MeasuredTime(*(sum(part) for part in zip(*known, strict=True)))
 
 
-# ---- Several inspections as one: what a run saved has one for each of its programs ------------------------
+# ---- Several inspections merged into one ------------------------------------------------------------------
+# A saved run has one inspection for each of its programs.
 
 
 def merge_inspections(inspections: Sequence[Inspection]) -> Inspection:
-    """The programs, nodes, clusters and boundaries of all, one inspection after the other; everything else is
-    that of the first."""
+    """Concatenates programs, nodes, clusters and boundaries; everything else is from the first inspection."""
     whole: Any = dict(inspections[0])
     for inspection in inspections[1:]:
         shift = _Shift(len(whole["nodes"]), len(whole["clusters"]), len(whole["programs"]), whole["sources"])
@@ -179,14 +178,14 @@ def merge_inspections(inspections: Sequence[Inspection]) -> Inspection:
 
 
 class _Shift:
-    """Gives the numbers of an inspection new ones, behind those of others."""
+    """Renumbers an inspection so that it can be appended to others."""
 
     def __init__(self, nodes: int, clusters: int, programs: int, sources: Sequence[Any]):
         self._nodes, self._clusters, self._programs = nodes, clusters, programs
         self._sources = len(sources)
 
     def moved(self, data: Inspection) -> dict[str, list[Any]]:
-        """The parts of ``data`` that are lists, renumbered."""
+        """The list parts of ``data``, renumbered."""
         return {
             "sources": list(data["sources"]),
             "nodes": [self._node(node) for node in data["nodes"]],
@@ -258,9 +257,9 @@ class _Shift:
         return {**self._tagged(buffer), "cluster": moved}
 
 
-# ---- One side of a comparison: a compilation as the plain data of its inspection, wherever it comes from
-# A live compilation, a saved file and a program as text all have this form, so two JAX versions, two machines
-# and two chips are compared as two cells are.
+# ---- One side of a comparison -----------------------------------------------------------------------------
+# A live compilation, a saved file and a program text all become inspection data. Comparing two JAX versions,
+# machines or chips therefore works like comparing two cells.
 
 
 class Line(NamedTuple):
@@ -268,10 +267,8 @@ class Line(NamedTuple):
 
     Attributes:
       label: ``cell 4, line 2`` or ``train.py:17``.
-      number: of the line.
-      text: of the line.
       cell: the notebook cell; None in a file.
-      source: index of the cell's or file's text in the inspection; None if it is not kept.
+      source: index of the text of the cell or file in the inspection; None if the text is not kept.
     """
 
     label: str
@@ -282,7 +279,7 @@ class Line(NamedTuple):
 
 
 def line_of(place: Place | None) -> Line | None:
-    """The line of a place of an inspection."""
+    """Converts a place of an inspection."""
     if place is None:
         return None
     return Line(place["label"], place["line"], place["text"], place["cell"], place["source"])
@@ -290,13 +287,13 @@ def line_of(place: Place | None) -> Line | None:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CompilationSide:
-    """One of two compilations that are compared.
+    """One of the two compared compilations.
 
     Attributes:
       data: its inspection.
-      name: what the user calls it.
-      made_by: what compiled it, such as ``JAX 0.10.2``; empty if nobody noted it.
-      flags: XLA's, by name as they are written; None if nobody noted them.
+      name: the user's name for it.
+      made_by: what compiled it, such as ``JAX 0.10.2``; empty if not recorded.
+      flags: XLA flags by name, as written; None if not recorded.
     """
 
     data: Inspection
@@ -306,7 +303,7 @@ class CompilationSide:
 
     @property
     def nodes(self) -> Sequence[Node]:
-        """Inputs and operations; operands have smaller numbers."""
+        """Inputs and operations; operands have smaller numbers than their users."""
         return self.data["nodes"]
 
     @cached_property
@@ -316,12 +313,12 @@ class CompilationSide:
 
     @cached_property
     def fates(self) -> dict[int, Fate]:
-        """What became of each operation, by its node."""
+        """The fate of each operation, by node."""
         return {fate["node"]: fate for fate in self.data["fates"]}
 
     @cached_property
     def kernels(self) -> list[Kernel]:
-        """The kernels, in the order in which they run; loops around them and transfers are none."""
+        """The kernels in execution order, without control flow and transfers."""
         return [kernel for kernel in self._working if kernel.is_kernel]
 
     @cached_property
@@ -330,8 +327,8 @@ class CompilationSide:
         return [kernel_of(cluster, self._in_part(cluster)) for cluster in clusters]
 
     def _in_part(self, cluster: Cluster) -> set[int]:
-        """The operations that a kernel computes a part of, where it is told to belong to none: XLA divides a
-        long reduction into two kernels, and what the first applies to each element is the reduction's."""
+        """Operations that a kernel without nodes computes in part. XLA splits a long reduction into two
+        kernels, and the elementwise work of the first belongs to the reduction."""
         if cluster["nodes"]:
             return set()
         written = self._written[cluster["program"]]
@@ -339,13 +336,13 @@ class CompilationSide:
 
     @cached_property
     def _written(self) -> list[dict[str, list[int]]]:
-        """By program and instruction of the compiled module, its nodes; of a text that is kept."""
+        """For each program, instruction of the compiled module → nodes, from the kept text."""
         texts = [program["hlo"]["after"]["lines"] for program in self.data["programs"]]
         return [{line["name"]: line["nodes"] for line in lines if line["nodes"]} for lines in texts]
 
     @cached_property
     def figures(self) -> KernelFigures:
-        """Those of the whole."""
+        """The figures of the whole compilation."""
         return KernelFigures.of(self._working)
 
     @property
@@ -355,17 +352,17 @@ class CompilationSide:
 
     @cached_property
     def lowered(self) -> dict[int, LoweredOperation]:
-        """By node, what JAX made of it; empty where that text is not kept."""
+        """The HLO that JAX lowered each node to; empty if the text is not kept."""
         return lowered(self.data, self.before_passes)
 
     @cached_property
     def before_passes(self) -> list[ProgramBeforePasses]:
-        """The programs before XLA's passes, of which the text is kept whole."""
+        """The programs before XLA's passes, if their whole text is kept."""
         return before_passes(self.data)
 
     @property
     def has_passes(self) -> bool:
-        """Whether what each pass changed is known, of each of its programs."""
+        """Whether the changes of each pass are recorded for all programs."""
         texts = [program["hlo"] for program in self.data["programs"]]
         passes = [step for hlo in texts for step in hlo["passes"]]
         if not passes or not all(hlo["passes"] or hlo["before"]["lines"] for hlo in texts):
@@ -374,17 +371,17 @@ class CompilationSide:
 
     @property
     def compilers(self) -> set[str]:
-        """The parts of XLA that compiled it: each of CPUs, GPUs and TPUs has passes of its own."""
+        """The XLA backends that compiled it; CPU, GPU and TPU each have their own passes."""
         backends = {program["backend"] for program in self.data["programs"]}
         return {"gpu" if backend in ("cuda", "rocm") else backend for backend in backends}
 
     @property
     def is_timed(self) -> bool:
-        """Whether some of its kernels were measured."""
+        """Whether any kernel was measured."""
         return any(kernel.time is not None for kernel in self.kernels)
 
     @property
     def about(self) -> str:
-        """What it was compiled with and for, as far as that is something else than this machine."""
+        """Compiler, target and form, as far as they differ from this machine."""
         parts = [self.made_by, self.data["target"], "as jax.jit" if self.data["form"] else ""]
         return ", ".join(filter(None, parts))

@@ -1,4 +1,4 @@
-"""XLA's passes that acted differently on operations that both sides have."""
+"""Differences in the compiler: XLA flags, and passes that acted differently on operations of both sides."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from lazynb.compare.differences.compilation_side import CompilationSide
 from lazynb.running.record_table import Records
 from lazynb.xla.xla_flags import flags_phrase
 
-# ---- The flags of XLA's that one of two compilations has and the other has not, or has otherwise ----------
+# ---- XLA flags --------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FlagDifference:
-    """A flag with another value on each side.
+    """A flag whose value differs between the sides.
 
     Attributes:
-      name: of the flag.
-      before, now: its values as they are written; None where it is not set, or where it is not known with
-        which flags that side was compiled.
+      before, now: its values as written; None if the flag is not set or the flags of that side are unknown.
     """
 
     name: str
@@ -29,7 +27,7 @@ class FlagDifference:
 
 
 def flag_differences(before: CompilationSide, now: CompilationSide) -> Records[FlagDifference]:
-    """The flags that differ."""
+    """Lists the flags that differ."""
     old, new = before.flags or {}, now.flags or {}
     found = [
         FlagDifference(name, old.get(name), new.get(name))
@@ -40,7 +38,7 @@ def flag_differences(before: CompilationSide, now: CompilationSide) -> Records[F
 
 
 def own_flags(side: CompilationSide, other: CompilationSide) -> str:
-    """The flags of a side that the other has not, or has otherwise, in a phrase; empty if there are none."""
+    """A phrase with the flags of a side that the other side lacks or sets differently; empty if none."""
     theirs = other.flags or {}
     return flags_phrase(
         {name: value for name, value in (side.flags or {}).items() if theirs.get(name) != value}
@@ -48,12 +46,12 @@ def own_flags(side: CompilationSide, other: CompilationSide) -> str:
 
 
 def sentence(before: CompilationSide, now: CompilationSide) -> str:
-    """With which flags each side was compiled, as far as they differ; empty where none does."""
+    """A sentence with the flags of each side that differ; empty if none differ."""
     both = ((before, now), (now, before))
     said = [f"{side.name} {own}" for side, other in both if (own := own_flags(side, other))]
     if not said:
         return ""
-    said += [f"with which {side.name} was compiled is not known" for side, _ in both if side.flags is None]
+    said += [f"the flags of {side.name} are not known" for side, _ in both if side.flags is None]
     return f"Compiled with other flags: {'; '.join(said)}."
 
 
@@ -70,10 +68,7 @@ class PassDifference:
     """A pass that changed a line's instructions on one side more than on the other.
 
     Attributes:
-      name: of the pass.
-      pair: the line.
-      before, now: by kind of change (``added``, ``removed``, ``rewritten``, ``fused``), how many instructions
-        of that line.
+      before, now: kind of change (``added``, ``removed``, ``rewritten``, ``fused``) → instructions.
     """
 
     name: str
@@ -86,8 +81,10 @@ _Counts = dict[tuple[LinePair, str], dict[str, int]]
 
 
 def pass_differences(matching: CompilationMatch) -> Records[PassDifference]:
-    """The passes that acted differently, in the order of the lines; empty if what they did is not kept of
-    both sides, or these are for chips of different kinds, which have passes of their own."""
+    """Lists the passes that acted differently, in line order.
+
+    Empty if one side has no record of its passes, or if the chips' compilers run different passes.
+    """
     found: list[PassDifference] = []
     before, now = matching.before, matching.now
     if before.has_passes and now.has_passes and before.compilers == now.compilers:
@@ -103,7 +100,7 @@ def pass_differences(matching: CompilationMatch) -> Records[PassDifference]:
 
 
 def _counts(matching: CompilationMatch, side: CompilationSide) -> _Counts:
-    """By line and pass, what the pass did to instructions of the line."""
+    """Changes by each pass to the instructions of each line."""
     counts: _Counts = defaultdict(lambda: defaultdict(int))
     is_now = side is matching.now
     for program in side.data["programs"]:

@@ -1,4 +1,4 @@
-"""The kernels that are more, fewer, divided otherwise, or cost another amount."""
+"""Differences between kernels: their number, how work is divided among them, and their cost, with reasons."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from lazynb.user_code.text_format import duration_range, number, short_duration,
 if TYPE_CHECKING:
     from lazynb.xla.inspection_schema import Boundary
 
-# ---- Why some kernels are more on one side: what the inspection says of the boundaries between them, and of
-# what
-# became of their operations.
+# ---- Why one side has more kernels ------------------------------------------------------------------------
+# The reasons come from the inspection: the boundaries between kernels, and the fates of operations.
 
 _ALIVE = ("kept-alive", "returned")
 _SAY_NOTHING = ("unknown", "refuted", "silent", "no-rules", "result")
@@ -25,7 +24,7 @@ _MOST = 3
 
 
 def reasons(group: KernelGroup, matching: CompilationMatch) -> tuple[Reason, ...]:
-    """Why one side of a group has more kernels; nothing where no rule and no compiler says it."""
+    """Reasons why one side of a group has more kernels; empty if no rule and no compiler output gives one."""
     more = len(group.now) - len(group.before)
     found: list[Reason] = []
     for is_now in [side for side, counts in ((True, more >= 0), (False, more <= 0)) if counts]:
@@ -39,8 +38,8 @@ def reasons(group: KernelGroup, matching: CompilationMatch) -> tuple[Reason, ...
 def _cuts(
     cut: tuple[Kernel, ...], whole: tuple[Kernel, ...], matching: CompilationMatch, is_now: bool
 ) -> list[Reason]:
-    """The reasons of boundaries between kernels of one side, of which the other side has both ends in one
-    kernel. First those that the other side cannot have: a value is alive that is not alive there."""
+    """Reasons of boundaries between two kernels of one side that are one kernel on the other side. Reasons
+    that cannot apply to the other side come first: a value that is alive on one side only."""
     side, other = (matching.now, matching.before) if is_now else (matching.before, matching.now)
     partner = matching.before_of if is_now else matching.now_of
     kernels = {kernel.id: kernel for kernel in cut}
@@ -64,7 +63,7 @@ def _number(consumer: int | None) -> int:
 
 
 def _results(kernels: tuple[Kernel, ...], matching: CompilationMatch, is_now: bool) -> list[Reason]:
-    """That kernels give what is a result on one side alone."""
+    """Reasons for kernels that write a value that is a program result on one side only."""
     side, other = (matching.now, matching.before) if is_now else (matching.before, matching.now)
     partner = matching.before_of if is_now else matching.now_of
     own = {kernel.id for kernel in kernels}
@@ -79,7 +78,7 @@ def _results(kernels: tuple[Kernel, ...], matching: CompilationMatch, is_now: bo
 
 
 def _together(ends: Iterable[Kernel | None], whole: Iterable[Kernel], partner: Mapping[int, int]) -> bool:
-    """Whether one kernel of the other side does work of both ends, or of the one of which it has any."""
+    """Whether one kernel of the other side does work of both ends, ignoring an end without known work."""
     works = [{partner[node] for node in end.nodes if node in partner} for end in ends if end is not None]
     known = [work for work in works if work]
     return bool(known) and any(all(kernel.nodes & work for work in known) for kernel in whole)
@@ -88,7 +87,7 @@ def _together(ends: Iterable[Kernel | None], whole: Iterable[Kernel], partner: M
 def _only_here(
     producer: int, side: CompilationSide, other: CompilationSide, partner: Mapping[int, int]
 ) -> bool:
-    """Whether a result of a kernel is one more of the program's than on the other side, where it is none."""
+    """Whether a kernel writes an additional result of the program, which the other side does not return."""
     if _results_of(side) <= _results_of(other):
         return False
     nodes = [node for node in side.data["clusters"][producer]["nodes"] if side.nodes[node]["output"]]
@@ -100,7 +99,7 @@ def _results_of(side: CompilationSide) -> int:
 
 
 def _phrase(boundary: Boundary, side: CompilationSide) -> str:
-    """The reason of a boundary in a phrase that stands behind "because"."""
+    """The reason of a boundary, as a phrase that follows "because"."""
     names = " and ".join(f"`{name}`" for name in boundary["variables"]) or _result(boundary["producer"], side)
     if boundary["code"] == "returned" and names:
         return f"the function returns {names}"
@@ -110,7 +109,7 @@ def _phrase(boundary: Boundary, side: CompilationSide) -> str:
 
 
 def _result(producer: int, side: CompilationSide) -> str:
-    """The result that a kernel gives, in words; empty if that is not one."""
+    """A phrase for the single program result that a kernel writes; empty if there is not exactly one."""
     nodes = [side.nodes[node] for node in side.data["clusters"][producer]["nodes"]]
     given = [node for node in nodes if node["output"]]
     if len(given) != 1:
@@ -120,8 +119,8 @@ def _result(producer: int, side: CompilationSide) -> str:
 
 
 def _fates(group: KernelGroup, matching: CompilationMatch) -> list[Reason]:
-    """What became of the operations of kernels that the other side has not."""
-    is_now = not group.now  # the side on which there is no kernel
+    """Fates of operations whose kernels the other side lacks."""
+    is_now = not group.now  # the side that has no kernel
     side = matching.now if is_now else matching.before
     partner = matching.now_of if is_now else matching.before_of
     nodes = sorted({node for kernel in (*group.before, *group.now) for node in kernel.nodes})
@@ -138,8 +137,8 @@ _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 
 
 def kernel_changes(found: Sequence[KernelGroup], matching: CompilationMatch) -> Iterator[CompilationChange]:
-    """What differs between the kernels of both sides: at most one change for each group, one for each loop
-    that turns more or less often, and one for each group that only took another time."""
+    """Differences between the kernels of both sides: at most one change for each group, one for each loop
+    whose trip count changed, and one for each group whose time changed."""
     turned: dict[tuple[LinePair, ...], list[KernelGroup]] = defaultdict(list)
     for group in found:
         before, now = group.figures
@@ -165,7 +164,7 @@ def _per_run(kernel: Kernel) -> Kernel:
 
 
 def _only_turns(group: KernelGroup) -> bool:
-    """Whether the same kernel runs more or less often."""
+    """Whether the only difference is how often the kernel runs."""
     if len(group.before) != 1 or len(group.now) != 1:
         return False
     [old], [new] = group.before, group.now
@@ -173,7 +172,7 @@ def _only_turns(group: KernelGroup) -> bool:
 
 
 def _iteration_change(loop: Sequence[KernelGroup]) -> list[str]:
-    """How often kernels run, by the one of them that moves most."""
+    """A phrase on how often the kernels run, taken from the kernel that moves most bytes."""
     pairs = [(group.before[0], group.now[0]) for group in loop if len(group.before) == len(group.now) == 1]
     if not pairs:
         return []
@@ -190,7 +189,7 @@ def _often(times: int | None) -> str:
 
 
 def _timed(group: KernelGroup, before: KernelFigures, now: KernelFigures) -> Iterator[CompilationChange]:
-    """That the kernels took longer or shorter, if both sides were measured, in every run."""
+    """A change in measured time, if both sides were measured and every run differs."""
     old, new = before.seconds, now.seconds
     if old is None or new is None or not old.differs(new):
         return
@@ -199,7 +198,6 @@ def _timed(group: KernelGroup, before: KernelFigures, now: KernelFigures) -> Ite
 
 
 def _spread(seconds: MeasuredTime) -> str:
-    """A measured time with its noise."""
     return f"{short_duration(seconds.median)} (runs of {duration_range(seconds.low, seconds.high)})"
 
 
@@ -223,7 +221,7 @@ def _divided(group: KernelGroup) -> list[str]:
 
 
 def _library(group: KernelGroup) -> list[str]:
-    """Which libraries do the work, if that is another answer."""
+    """A phrase on the libraries that do the work, if they differ."""
     if not (group.before and group.now):
         return []
     old, new = _libraries(group.before), _libraries(group.now)
@@ -241,7 +239,7 @@ def _named(libraries: Counter[str]) -> str:
 
 
 def _costs(group: KernelGroup) -> list[str]:
-    """How the bytes and operations differ; of a kernel that runs more often, those of one run."""
+    """Phrases on differences in bytes and operations; for a pair of single kernels, per execution."""
     before, now = group.figures
     if len(group.before) == len(group.now) == 1:
         before, now = (
@@ -264,9 +262,9 @@ def _costs(group: KernelGroup) -> list[str]:
 
 
 _NUMBERS_OF_PYTHON = 512
-"""Bytes: the numbers of a program are one array, and each kernel that reads one of them reads that."""
+"""Bytes. A program's numbers are one array, and each kernel that reads one of them reads the whole array."""
 _LEAST = 1e-4
-"""Of the operations: a kernel that computes with Python's numbers as well has a few more."""
+"""Share of the operations. A kernel that also computes with Python's numbers has a few more."""
 
 
 def _more(amount: float) -> str:

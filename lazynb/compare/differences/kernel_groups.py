@@ -1,8 +1,7 @@
-"""Which kernels of one side do the work of which kernels of the other.
+"""Groups of kernels of two sides that do the same work.
 
-Two kernels that compute corresponding operations belong together. What two kernels share only because XLA
-computes it in both (a broadcast, a comparison) does not join them, as long as something else tells where they
-belong.
+Two kernels that compute corresponding operations belong together. An operation that XLA duplicates into
+several kernels (a broadcast, a comparison) joins kernels only if nothing else determines their group.
 """
 
 from __future__ import annotations
@@ -35,28 +34,28 @@ class KernelGroup:
 
     @property
     def figures(self) -> tuple[KernelFigures, KernelFigures]:
-        """Those of both sides."""
+        """The figures of both sides."""
         return KernelFigures.of(self.before), KernelFigures.of(self.now)
 
 
 class _Part(NamedTuple):
-    """Some kernels of both sides."""
+    """Kernels of both sides in one group under construction."""
 
     before: list[Kernel]
     now: list[Kernel]
 
 
 def kernel_groups(matching: CompilationMatch, regrouping: OperationEquivalence) -> list[KernelGroup]:
-    """The kernels of both sides, each in one group."""
+    """Puts each kernel of both sides into one group."""
     return _KernelGrouping(matching, regrouping).groups()
 
 
 class _KernelGrouping:
-    """Puts kernels together, the surest first.
+    """Groups kernels, the most certain matches first.
 
     Arguments:
       matching: of the operations.
-      regrouping: which of them are some others together.
+      regrouping: operations of one side that equal several of the other side together.
     """
 
     def __init__(self, matching: CompilationMatch, regrouping: OperationEquivalence):
@@ -67,7 +66,7 @@ class _KernelGrouping:
         self._parts: list[_Part] = []
 
     def groups(self) -> list[KernelGroup]:
-        """See :func:`groups`."""
+        """Computes the groups; see :func:`kernel_groups`."""
         self._pair(self._same_work)
         self._join_what_shares()
         self._pair(self._same_lines)
@@ -85,13 +84,13 @@ class _KernelGrouping:
         new = frozenset().union(*(kernel.nodes for kernel in part.now))
         return KernelGroup(tuple(part.before), tuple(part.now), self._matching.lines_of(old, new))
 
-    # ---- one kernel is one kernel --------------------------------------------------------------------------
+    # ---- One kernel on each side ---------------------------------------------------------------------------
 
     def _pair(self, key: Callable[[Kernel, bool], Hashable]) -> None:
-        """Pairs what is left where as many kernels of both sides have the same key, in their order.
+        """Pairs remaining kernels, in order, where both sides have equally many kernels with the same key.
 
         Arguments:
-          key: of a kernel, and whether it is one of now; None for none.
+          key: takes a kernel and whether it belongs to ``now``; returns None for a kernel without key.
         """
         old, new = (
             _by(self._old, lambda kernel: key(kernel, False)),
@@ -111,24 +110,23 @@ class _KernelGrouping:
         return self._work(kernel, is_now) or None
 
     def _work(self, kernel: Kernel, is_now: bool) -> frozenset[int]:
-        """The operations of a kernel that the other side has too, by the same numbers on both sides."""
+        """The operations of a kernel that both sides have, as numbers that agree between the sides."""
         shared = self._shared[is_now]
         return frozenset(shared[node] for node in kernel.nodes if node in shared)
 
     def _same_lines(self, kernel: Kernel, is_now: bool) -> Hashable:
-        """The lines on which nothing but operations without partner is left."""
+        """The lines on which only operations without partner remain."""
         if is_now:
             return self._matching.lines_of(frozenset(), kernel.nodes) or None
         return self._matching.lines_of(kernel.nodes, frozenset()) or None
 
     def _same_form(self, kernel: Kernel, is_now: bool) -> Hashable:
-        """Of kernels that stand on no line: what XLA put in itself."""
+        """Form of a kernel without source line, which XLA inserted."""
         return None if kernel.nodes else (kernel.kind, kernel.library, kernel.root, kernel.shapes)
 
-    # ---- some kernels are some others ----------------------------------------------------------------------
+    # ---- Several kernels on a side -------------------------------------------------------------------------
 
     def _join_what_shares(self) -> None:
-        """Joins the kernels that share work."""
         old = [(kernel, self._work(kernel, False)) for kernel in self._old]
         new = [(kernel, self._work(kernel, True)) for kernel in self._new]
         times = Counter(node for _, work in old for node in work)
@@ -146,11 +144,10 @@ class _KernelGrouping:
         self._old = [kernel for kernel in self._old if id(kernel) not in taken]
         self._new = [kernel for kernel in self._new if id(kernel) not in taken]
 
-    # ---- kernels between others ----------------------------------------------------------------------------
+    # ---- Kernels between others ----------------------------------------------------------------------------
 
     def _put_between(self) -> None:
-        """A kernel that only one side has, and that stands between two kernels of a group, belongs to it: it
-        cuts what was one."""
+        """Adds a kernel that only one side has to the group that it reads from and writes to."""
         for is_now in (False, True):
             side = self._matching.now if is_now else self._matching.before
             reads, read_by = _neighbours(side.boundaries)
@@ -175,8 +172,7 @@ class _KernelGrouping:
 def _shared(
     matching: CompilationMatch, regrouping: OperationEquivalence
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """By operation of each side that the other has too, a number; one for all that are some others
-    together."""
+    """A number for each operation that both sides have; operations that are equal together share one."""
     old, new = dict(matching.now_of), {node: node for node in matching.before_of}
     joined: dict[int, int] = {}
 
@@ -195,7 +191,7 @@ def _shared(
 
 
 def _neighbours(boundaries: Sequence[Boundary]) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
-    """By cluster, those that it reads from, and those that read from it."""
+    """For each cluster, the clusters that it reads from and the clusters that read from it."""
     reads: dict[int, set[int]] = defaultdict(set)
     read_by: dict[int, set[int]] = defaultdict(set)
     for boundary in boundaries:
@@ -206,8 +202,7 @@ def _neighbours(boundaries: Sequence[Boundary]) -> tuple[dict[int, set[int]], di
 
 
 def _on_one_line(found: Sequence[KernelGroup]) -> list[KernelGroup]:
-    """The groups, in which the kernels that only one side has are together if they stand on the same
-    lines."""
+    """Merges the kernels that only one side has if they have the same lines."""
     whole = [group for group in found if group.before and group.now]
     lone: dict[Hashable, list[KernelGroup]] = defaultdict(list)
     for group in found:
@@ -228,7 +223,7 @@ def _by(kernels: Iterable[Kernel], key: Callable[[Kernel], Hashable]) -> dict[Ha
 
 
 def _alike(first: Sequence[Kernel], second: Sequence[Kernel]) -> list[tuple[Kernel, Kernel]]:
-    """Pairs kernels that do the same work: first those that look the same, then in their order."""
+    """Pairs kernels that do the same work: first kernels of the same form, then by order."""
     pairs, rest = [], list(second)
     left = []
     for kernel in first:
@@ -246,7 +241,7 @@ def _form(kernel: Kernel) -> Hashable:
 
 
 def _connected(pairs: Sequence[tuple[Kernel, Kernel]]) -> list[_Part]:
-    """The kernels of ``pairs``, together with all that a chain of pairs leads to."""
+    """Connected components of the graph with these pairs as edges."""
     part_of: dict[int, int] = {}
     parts: dict[int, _Part] = {}
     for number, (a, b) in enumerate(pairs):

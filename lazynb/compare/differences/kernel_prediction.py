@@ -1,4 +1,7 @@
-"""The prediction of a reader: which lines are expected to end in one kernel, against what XLA did and why."""
+"""Check of a reader's prediction: which lines share a kernel, or which lines a given kernel computes.
+
+The result compares the prediction with the compiled program and gives XLA's reasons.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ from lazynb.xla.hlo.clusters import Cluster, cluster_labels
 
 
 class BadPrediction(LazynbError):
-    """The groups of lines cannot be read, or name a line without operations."""
+    """The groups of lines cannot be parsed, or contain a line without operations."""
 
 
 def written_lines(snapshot: Snapshot) -> list[Place]:
-    """The lines that wrote operations, in the order of the text; of several cells, those of the last."""
+    """Lines that recorded operations, in line order; if there are several cells, lines of the last one."""
     places = [node.place for node in snapshot.nodes if node.kind == "op" and node.place is not None]
     if not places:
         return []
@@ -31,10 +34,10 @@ def written_lines(snapshot: Snapshot) -> list[Place]:
 
 
 def parse_groups(text: str) -> list[set[int]]:
-    """Groups of line numbers: ``"2-4 | 5 7"`` is ``[{2, 3, 4}, {5, 7}]``.
+    """Parses groups of line numbers: ``"2-4 | 5 7"`` is ``[{2, 3, 4}, {5, 7}]``.
 
     Raises:
-      BadPrediction: it is not written so, or a line stands in two groups.
+      BadPrediction: the syntax is wrong, or a line is in two groups.
     """
     groups = []
     for part in text.split("|"):
@@ -62,14 +65,13 @@ _LINES = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was expected of two lines of which one uses what the other gives, what XLA did, and why.
+    """Expected and actual kernels of two lines, where the second reads a result of the first, with reasons.
 
     Attributes:
-      producer, consumer: the lines.
       expected: whether they were expected to share a kernel.
-      fused: whether they do.
-      boundaries: if they do not, the boundaries between their kernels with the reasons.
-      apart: whether the two are in programs of their own, because the trace was cut between them.
+      fused: whether they share a kernel.
+      boundaries: if not fused, the boundaries between their kernels with the reasons.
+      apart: whether they are in separate programs, because the trace was cut between them.
     """
 
     producer: Place
@@ -81,12 +83,12 @@ class Verdict:
 
     @property
     def right(self) -> bool:
-        """Whether the expectation held."""
+        """Whether the expectation was correct."""
         return self.expected == self.fused
 
     @property
     def text(self) -> str:
-        """What XLA did, and why, in a sentence or two."""
+        """XLA's decision and the reasons, in a sentence or two."""
         if self.fused:
             return "One kernel computes both: no rule of XLA's keeps them apart."
         if self.apart:
@@ -99,7 +101,7 @@ class Verdict:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Split:
-    """A line of which several kernels were made, with the boundaries between them."""
+    """A line that was compiled to several kernels, with the boundaries between them."""
 
     place: Place
     clusters: tuple[str, ...]
@@ -108,10 +110,10 @@ class Split:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ComparedPrediction:
-    """A prediction beside what happened.
+    """A prediction next to the compiled program.
 
     Attributes:
-      verdicts: one for each pair of lines of which one uses what the other gives.
+      verdicts: one for each pair of lines where one line reads a result of the other.
       splits: the lines that became several kernels.
     """
 
@@ -120,16 +122,17 @@ class ComparedPrediction:
 
     @property
     def right(self) -> int:
-        """How many expectations held."""
+        """Number of correct expectations."""
         return sum(verdict.right for verdict in self.verdicts)
 
 
 def check_kernel_prediction(compilation: Compilation, groups: Sequence[Iterable[int]]) -> ComparedPrediction:
-    """Compares ``groups`` of line numbers, each expected to be one kernel, with the compiled program. A line
-    that stands in no group is expected to be alone.
+    """Compares ``groups`` of line numbers, each expected to be one kernel, with the compiled program.
+
+    A line in no group is expected to have a kernel of its own.
 
     Raises:
-      BadPrediction: no operation was written on a line that a group names.
+      BadPrediction: a group contains a line that recorded no operation.
     """
     places = written_lines(compilation.snapshot)
     group_of = {line: number for number, group in enumerate(groups) for line in group}
@@ -153,9 +156,10 @@ def check_kernel_prediction(compilation: Compilation, groups: Sequence[Iterable[
 
 
 def check_known(lines: Iterable[int], places: Sequence[Place]) -> None:
-    """
+    """Checks that each of ``lines`` recorded operations; ``places`` are the lines that did.
+
     Raises:
-      BadPrediction: one of the lines wrote no operation, where ``places`` did.
+      BadPrediction: a line recorded no operation.
     """
     known = [place.line for place in places]
     missing = sorted(set(lines).difference(known))
@@ -170,7 +174,7 @@ _Kernel = tuple[int, str]  # number of the program, name of the cluster
 
 
 class _ProgramLines:
-    """The compiled programs by source line."""
+    """The compiled programs, indexed by source line."""
 
     def __init__(self, compilation: Compilation):
         self._boundaries: list[tuple[int, Boundary]] = []
@@ -180,7 +184,7 @@ class _ProgramLines:
             for id_, fate in trace.fates.items():
                 self._kernels_of[id_] = {(number, name) for name in fate.clusters}
         self._places: dict[int, Place] = {}
-        self._uses: list[tuple[int, int]] = []  # nodes of which the second uses what the first gives
+        self._uses: list[tuple[int, int]] = []  # pairs of nodes; the second reads a result of the first
         self.kernels: dict[Place, tuple[_Kernel, ...]] = {}
         nodes = [node for node in compilation.snapshot.nodes if node.kind == "op"]
         for node in nodes:
@@ -193,21 +197,20 @@ class _ProgramLines:
                 self._uses += [(source, node.id) for source, _ in node.operands if source in self._places]
 
     def pairs(self, places: Sequence[Place]) -> list[tuple[Place, Place]]:
-        """Lines of which the second uses what the first gives, and that have kernels."""
+        """Pairs of lines with kernels where the second line reads a result of the first."""
         with_kernels = {place for place in places if self.kernels[place]}
         pairs = dict.fromkeys((self._places[source], self._places[user]) for source, user in self._uses)
         different = [(a, b) for a, b in pairs if a != b and with_kernels.issuperset((a, b))]
         return sorted(different, key=lambda pair: (pair[1].line, pair[0].line))
 
     def shared(self, producer: Place, consumer: Place) -> bool:
-        """Whether an operation of ``consumer`` is in one kernel with the operation of ``producer`` that it
-        uses."""
+        """Whether an operation of ``consumer`` shares a kernel with an operand from ``producer``."""
         pair = producer, consumer
         uses = [use for use in self._uses if (self._places[use[0]], self._places[use[1]]) == pair]
         return any(self._kernels(source) & self._kernels(user) for source, user in uses)
 
     def apart(self, producer: Place, consumer: Place) -> bool:
-        """Whether the lines have no program in common."""
+        """Whether the lines have no common program."""
         programs = [{number for number, _ in self.kernels[place]} for place in (producer, consumer)]
         return not programs[0] & programs[1]
 
@@ -215,7 +218,7 @@ class _ProgramLines:
         return self._kernels_of.get(node, set())
 
     def between(self, producer: Place, consumer: Place) -> tuple[Boundary, ...]:
-        """The boundaries between kernels of two lines, or within one."""
+        """The boundaries between kernels of two lines, or within one line."""
         writers, readers = self.kernels[producer], self.kernels[consumer]
         return tuple(
             boundary
@@ -224,19 +227,18 @@ class _ProgramLines:
         )
 
 
-# ---- A prediction the other way round: here is a kernel, and a reader says which lines are in it ----------
+# ---- Prediction of the lines of a given kernel ------------------------------------------------------------
 
-_NAMED = 6  # kernels, or operations, in a sentence
+_NAMED = 6  # limit on kernels or operations named in a sentence
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel that a reader is asked about.
+    """A kernel whose lines the reader predicts.
 
     Attributes:
-      label: what the inspector calls it, such as ``c2``.
+      label: label in the inspector, such as ``c2``.
       program: number of its program.
-      cluster: the kernel.
       hlo: its text; empty if there is none.
     """
 
@@ -248,13 +250,12 @@ class Kernel:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LineVerdict:
-    """What was expected of a line, and what XLA did.
+    """Expected and actual place of a line.
 
     Attributes:
-      place: the line.
       expected: whether it was expected in the kernel.
-      inside: whether an operation of it is.
-      text: where its operations are, and why, in sentences.
+      inside: whether an operation of it is in the kernel.
+      text: sentences that say which kernels compute its operations, and why.
     """
 
     place: Place
@@ -264,25 +265,25 @@ class LineVerdict:
 
     @property
     def right(self) -> bool:
-        """Whether the expectation held."""
+        """Whether the expectation was correct."""
         return self.expected == self.inside
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ComparedKernel:
-    """A prediction of the lines of a kernel beside what happened: a verdict for each line."""
+    """A prediction of the lines of a kernel, with a verdict for each line."""
 
     kernel: Kernel
     verdicts: tuple[LineVerdict, ...]
 
     @property
     def right(self) -> int:
-        """How many expectations held."""
+        """Number of correct expectations."""
         return sum(verdict.right for verdict in self.verdicts)
 
 
 def kernel_to_predict(compilation: Compilation, label: str = "") -> Kernel:
-    """The kernel of this label; without one, that which most lines went to, of several the first.
+    """The kernel with this label; without a label, the first kernel with the largest number of lines.
 
     Raises:
       BadPrediction: there is no such kernel.
@@ -305,10 +306,10 @@ def kernel_to_predict(compilation: Compilation, label: str = "") -> Kernel:
 def check_line_prediction(
     compilation: Compilation, kernel: Kernel, expected: Iterable[int]
 ) -> ComparedKernel:
-    """Compares the numbers of lines that are ``expected`` in the kernel with those that are in it.
+    """Compares the line numbers ``expected`` in the kernel with the lines that it computes.
 
     Raises:
-      BadPrediction: no operation was written on one of the lines.
+      BadPrediction: a line recorded no operation.
     """
     wanted = set(expected)
     places = written_lines(compilation.snapshot)
@@ -323,10 +324,10 @@ def check_line_prediction(
 
 
 class _Programs:
-    """The compiled programs by kernel and by line.
+    """The compiled programs, indexed by kernel and by line.
 
     Attributes:
-      labelled: by label, the number of the program and the cluster.
+      labelled: label → number of the program and cluster.
     """
 
     def __init__(self, compilation: Compilation):
@@ -337,7 +338,7 @@ class _Programs:
         self.labelled = dict(zip(cluster_labels(clusters), clusters, strict=True))
         labels = {(number, cluster.name): name for name, (number, cluster) in self.labelled.items()}
         self._fates: dict[int, Fate] = {}
-        self._kernels: dict[int, list[str]] = {}  # labels, by node
+        self._kernels: dict[int, list[str]] = {}  # node → labels
         for number, trace in enumerate(compilation.traces):
             for node, fate in trace.fates.items():
                 self._fates[node] = fate
@@ -353,11 +354,11 @@ class _Programs:
                     self._lines.setdefault(label, set()).add(operation.place)
 
     def lines_of(self, label: str) -> set[Place]:
-        """The lines of which an operation is in a kernel."""
+        """The lines with an operation in a kernel."""
         return self._lines.get(label, set())
 
     def told(self, place: Place, label: str) -> str:
-        """Where the operations of a line are: in the kernel, in others, in none; and why."""
+        """Sentences that say which kernels compute the operations of a line, and why."""
         nodes = self._nodes[place]
         inside = [node for node in nodes if label in self._kernels.get(node.id, ())]
         outside = [node for node in nodes if node not in inside]
@@ -389,13 +390,12 @@ class _Programs:
         return f"No kernel computes {_operations(nodes)}: {'; '.join(known) or 'it was not compiled'}."
 
     def _between(self, label: str, others: Collection[str]) -> list[Boundary]:
-        """The boundaries between a kernel and others, whichever writes."""
+        """The boundaries between a kernel and others, in either direction."""
         number, _ = self.labelled[label]
         names = {self.labelled[other][1].name for other in others if self.labelled[other][0] == number}
         return [one for one in self._around(label) if (one.producer in names) != (one.consumer in names)]
 
     def _around(self, label: str) -> list[Boundary]:
-        """The boundaries at a kernel."""
         if label not in self._boundaries:
             number, cluster = self.labelled[label]
             every = self._compilation.traces[number].boundaries

@@ -1,4 +1,4 @@
-"""The HLO that JAX made of each operation, in a form that two programs can share."""
+"""The HLO that JAX lowers each operation to, in a form that can be compared between two programs."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _CONFIGURED = re.compile(r"\bbackend_config=\{[^}]*\}")
 STRUCTURAL_OPCODES = frozenset(
     "parameter constant tuple get-tuple-element call bitcast copy while conditional".split()
 )
-"""Opcodes that say how a module is put together and not what is computed."""
+"""Opcodes that structure a module and compute nothing."""
 
 
 OF_A_NUMBER = re.compile(r"broadcast .* dimensions=\{\}")
-"""What gives a number the shape of an array, in the form of :class:`Made`."""
+"""Matches the text in :class:`LoweredOperation` of an instruction that broadcasts a number."""
 
 
 class LoweredOperation(NamedTuple):
-    """What JAX made of an operation.
+    """The HLO that JAX lowered an operation to.
 
     Attributes:
-      instructions: opcodes with types and what else says what they compute, in their order.
-      numbers: those in the code of functions, loops and branches. Elsewhere a number is an input.
+      instructions: opcode, type and defining attributes of each instruction, in order.
+      numbers: the numbers in the code of functions, loops and branches. Elsewhere a number is an input.
     """
 
     instructions: tuple[str, ...]
@@ -44,8 +44,8 @@ class LoweredOperation(NamedTuple):
 
     @property
     def work(self) -> list[str]:
-        """The instructions, sorted, without those that only give a number the shape of an array, if there are
-        others: JAX writes one of them for several operations, or one for each."""
+        """The instructions, sorted. Broadcasts of a number are left out if there are other instructions: JAX
+        writes one for several operations, or one for each."""
         return sorted(text for text in self.instructions if not OF_A_NUMBER.fullmatch(text)) or sorted(
             self.instructions
         )
@@ -55,19 +55,19 @@ class ProgramBeforePasses(NamedTuple):
     """A program before XLA's passes.
 
     Attributes:
-      module: its HLO.
-      nodes: by instruction, those that it is made of.
+      module: its HLO module.
+      nodes: instruction name → nodes that the instruction comes from.
     """
 
     module: Module
     nodes: dict[str, frozenset[int]]
 
     def said(self, instruction: Instruction) -> str:
-        """What an instruction computes, in a form that two programs can share."""
+        """The computation of an instruction, in a form that can be compared between two programs."""
         return _said(instruction)
 
     def asking(self) -> set[str]:
-        """The computations that ask whether a loop goes on."""
+        """The condition computations of ``while`` loops."""
         return {
             name
             for each in self.module
@@ -78,7 +78,7 @@ class ProgramBeforePasses(NamedTuple):
 
 
 def before_passes(data: Inspection) -> list[ProgramBeforePasses]:
-    """The programs of which the text before XLA's passes is kept whole."""
+    """The programs whose text before XLA's passes is kept completely."""
     return [before for program in data["programs"] if (before := _before(program)) is not None]
 
 
@@ -86,15 +86,15 @@ def _before(program: Program) -> ProgramBeforePasses | None:
     lines = program["hlo"]["before"]["lines"]
     try:
         module = parse("\n".join(line["text"] for line in lines))
-    except ValueError:  # nothing is kept, or not all
+    except ValueError:  # the text is missing or incomplete
         return None
     own = {name[1]: line["nodes"] for line in lines if (name := _NAME.match(line["text"])) is not None}
     return ProgramBeforePasses(module, _nodes(module, own))
 
 
 def lowered(data: Inspection, programs: Iterable[ProgramBeforePasses]) -> dict[int, LoweredOperation]:
-    """By node, what it is made of before XLA's passes, in those programs. How often a loop of JAX's turns is
-    said of its kernels."""
+    """The HLO of each node before XLA's passes, in those programs. The trip count of a JAX loop is left out,
+    because the figures of its kernels contain it."""
     instructions: dict[int, list[str]] = defaultdict(list)
     numbers: dict[int, set[str]] = defaultdict(set)
     loops = {node["id"] for node in data["nodes"] if node["primitive"] == "scan"}
@@ -114,11 +114,11 @@ def lowered(data: Inspection, programs: Iterable[ProgramBeforePasses]) -> dict[i
 
 
 def _nodes(module: Module, own: dict[str, list[int]]) -> dict[str, frozenset[int]]:
-    """By instruction, its nodes. One that has none and stands in a function belongs to those that call the
-    function: JAX lowers it once for all calls, and only these bear the scopes of operations."""
+    """The nodes of each instruction. An instruction of a function that has no nodes gets the nodes of the
+    callers: JAX lowers the function once for all calls, and only the calls have the scopes of operations."""
     nodes: dict[str, frozenset[int]] = {}
     inherited: dict[str, frozenset[int]] = {}
-    for name, computation in reversed(module.computations.items()):  # callers stand behind what they call
+    for name, computation in reversed(module.computations.items()):  # callers come after their callees
         callers = module.all_callers.get(name, [])
         inherited[name] = frozenset().union(*(nodes.get(caller.name, frozenset()) for caller in callers))
         for each in computation.instructions:

@@ -1,4 +1,4 @@
-"""The peak of memory, and who holds more of it."""
+"""Differences in donated arguments and in peak memory, with the values that take more or less of the peak."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from lazynb.xla.inspection_schema import Buffer, Memory
 
-# ---- Arguments whose memory holds a result on one side alone: donated, as ``donate_argnums`` says ---------
+# ---- Donated arguments (``donate_argnums``) ---------------------------------------------------------------
 
 _ALIASES = re.compile(r"input_output_alias=\{(.*?\)) \}")
 _PARAMETER = re.compile(r"\((\d+), \{")
 
 
 def donation_changes(matching: CompilationMatch) -> Iterator[CompilationChange]:
-    """That an argument is donated now, or no more; nothing of those that one side has alone, and nothing
-    where it is not known of a side what it donates."""
+    """Yields arguments that are donated on one side only.
+
+    Arguments that exist on one side only do not count. Yields nothing if the donations of a side are unknown.
+    """
     old, new = _donated(matching.before), _donated(matching.now)
     if old is None or new is None:
         return
@@ -36,11 +38,11 @@ def donation_changes(matching: CompilationMatch) -> Iterator[CompilationChange]:
 
 
 _Donated = dict[str, int | None]
-"""By name of an argument, its node; None if it has none."""
+"""Name of an argument → its node; None if it has no node."""
 
 
 def _alone(own: _Donated, other: _Donated, partner_of: Mapping[int, int]) -> list[str]:
-    """The arguments that the other side has too, and does not donate."""
+    """The arguments that both sides have and the other side does not donate."""
     nodes = set(other.values())
     return [
         name
@@ -50,7 +52,7 @@ def _alone(own: _Donated, other: _Donated, partner_of: Mapping[int, int]) -> lis
 
 
 def _donated(side: CompilationSide) -> _Donated | None:
-    """The arguments that are donated; None if it is not known of a program."""
+    """The donated arguments; None if they are unknown for a program."""
     node_of = {name: n["id"] for n in reversed(side.nodes) if n["kind"] == "input" for name in n["names"]}
     donated: _Donated = {}
     for program in side.data["programs"]:
@@ -65,8 +67,8 @@ def _donated_of(side: CompilationSide, program: Program) -> list[str] | None:
     memory = program["memory"]
     if memory is not None and memory["buffers"]:
         return [b["variables"][0] for b in memory["buffers"] if b["donated"] and b["variables"]]
-    # Of a program that was given compiled no buffers are known. The first line of its text has the aliases,
-    # if it is not cut, and its inputs are its parameters, in their order
+    # An imported compiled program has no buffer records. The first line of its text has the aliases, unless
+    # truncated, and its inputs are its parameters, in order
     lines = program["hlo"]["after"]["lines"]
     if not lines or len(side.data["programs"]) > 1:
         return None
@@ -81,11 +83,11 @@ def _donated_of(side: CompilationSide, program: Program) -> list[str] | None:
 
 
 _HOLDERS = 3
-_LITTLE = 0.01  # of what the peak changed by: a value that takes less of it is not named
+_LITTLE = 0.01  # share of the change of the peak below which a value is not named
 
 
 class _Holder(NamedTuple):
-    """A value that lies in memory at the peak: what it is called, its line, and the bytes that it takes."""
+    """A value in memory at the peak: its name, its line and its bytes."""
 
     name: str
     pair: LinePair | None
@@ -93,8 +95,7 @@ class _Holder(NamedTuple):
 
 
 def peak(side: CompilationSide) -> Memory | None:
-    """The memory of the program of a side that takes most; None if it is not known of one of them, which may
-    be that one."""
+    """Memory of the program with the highest peak on a side; None if the peak of any program is unknown."""
     known = [program["memory"] for program in side.data["programs"]]
     measured = [memory for memory in known if memory is not None and memory["peak_bytes"] is not None]
     if len(measured) < len(known):
@@ -103,8 +104,10 @@ def peak(side: CompilationSide) -> Memory | None:
 
 
 def memory_changes(matching: CompilationMatch) -> Iterator[CompilationChange]:
-    """That the peak is another, with the values that take more or less of it; nothing if it is not known of
-    both sides."""
+    """Yields a change of the peak, with the values that take more or less of it.
+
+    Yields nothing if the peak of a side is unknown.
+    """
     old, new = peak(matching.before), peak(matching.now)
     if old is None or new is None:
         return
@@ -127,8 +130,7 @@ def memory_changes(matching: CompilationMatch) -> Iterator[CompilationChange]:
 
 
 def _cancel(first: dict[Hashable, _Holder], second: dict[Hashable, _Holder]) -> None:
-    """Leaves out values of only one side, as long as the other has one of the same size: it came in the
-    place of it."""
+    """Removes pairs of equally large values that exist on one side each: one replaced the other."""
     for key in [key for key in first if key not in second]:
         same = next(
             (other for other in second if other not in first and second[other].bytes == first[key].bytes),
@@ -141,7 +143,7 @@ def _cancel(first: dict[Hashable, _Holder], second: dict[Hashable, _Holder]) -> 
 def _amounts(
     own: Mapping[Hashable, _Holder], other: Mapping[Hashable, _Holder]
 ) -> list[tuple[Hashable, int]]:
-    """By value, how many bytes more it takes than on the other side, the largest difference first."""
+    """For each value, its bytes minus its bytes on the other side, the largest difference first."""
     amounts = {
         key: (own[key].bytes if key in own else 0) - (other[key].bytes if key in other else 0)
         for key in (*own, *other)
@@ -152,8 +154,8 @@ def _amounts(
 
 
 def _held(matching: CompilationMatch, memory: Memory, is_now: bool) -> dict[Hashable, _Holder]:
-    """The values in the device's own memory at the peak, those that lie in the same place once. The peak is
-    of that memory alone: what a TPU holds in VMEM is no part of it."""
+    """The values in device memory at the peak; each memory location counts once. On-chip memory, such as VMEM
+    on a TPU, is not part of the peak."""
     step = memory["peak_step"]
     if step is None:
         return {}
@@ -174,7 +176,7 @@ def _held(matching: CompilationMatch, memory: Memory, is_now: bool) -> dict[Hash
 def _identity(
     matching: CompilationMatch, buffer: Buffer, is_now: bool
 ) -> tuple[Hashable, str, LinePair | None]:
-    """Who a value is, on both sides; what it is called; and its line."""
+    """Identity of a value that both sides share, its name, and its line."""
     side = matching.now if is_now else matching.before
     nodes = buffer["nodes"] or _cluster_nodes(side, buffer["cluster"])
     if buffer["kind"] == "argument" and buffer["variables"]:
@@ -193,7 +195,7 @@ def _identity(
 
 
 def _is_number(name: str) -> bool:
-    """Whether what stands for an argument is a number of the code, and no variable or part of one."""
+    """Whether the name of an argument is a number from the code, not a variable or part of one."""
     try:
         complex(name)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the user edited, and what JAX makes of it before XLA sees it."""
+"""Differences between the user's operations, and between the HLO that JAX lowers equal operations to."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 def operation_changes(
     matching: CompilationMatch, regrouping: OperationEquivalence
 ) -> Iterator[CompilationChange]:
-    """The operations that came, went, or are others, by line; and inputs of another type or value. What is
-    the same computation under other names is no difference."""
+    """Yields, by line, operations that are new, gone or different, and inputs of different type or value.
+
+    The same computation under other names is not a difference.
+    """
     said: dict[LinePair | None, list[str]] = defaultdict(list)
     for node in matching.now.nodes:
         other = matching.before_of.get(node["id"])
@@ -43,7 +45,7 @@ def operation_changes(
 
 
 def pair_of(matching: CompilationMatch, node: int, is_now: bool) -> LinePair | None:
-    """The line of a node of one side; None if it stands on none."""
+    """The line of a node of one side; None if it has no line."""
     line = (matching.now if is_now else matching.before).lines[node]
     if line is None:
         return None
@@ -54,7 +56,7 @@ _LISTED = 6
 
 
 def listed_texts(texts: list[str]) -> str:
-    """What is said of one line."""
+    """A list of the differences of one line, as a phrase."""
     counted = {text: texts.count(text) for text in texts}
     shown = [text if times == 1 else f"{text} ({times} times)" for text, times in counted.items()]
     rest = len(shown) - _LISTED
@@ -62,15 +64,13 @@ def listed_texts(texts: list[str]) -> str:
 
 
 def _lone(node: Node, what: str) -> str:
-    """What is said of a node without partner."""
     if node["dead"] or node["kind"] != "op":
         return ""
     return f"`{node['name']}` is {what}"
 
 
 def _changed(matching: CompilationMatch, regrouping: OperationEquivalence, before: int, node: Node) -> str:
-    """What is said of a node that is another than its partner; empty if it is the same, or only takes other
-    values."""
+    """The phrase for a node that differs from its partner in more than values; empty if it does not."""
     old = matching.before.nodes[before]
     if node["dead"] and old["dead"]:
         return ""
@@ -89,8 +89,8 @@ def _changed(matching: CompilationMatch, regrouping: OperationEquivalence, befor
 
 
 def _other_part(matching: CompilationMatch, old: Node, node: Node) -> str:
-    """That an argument is another part of the same variable, such as ``p['b'][1]`` instead of ``p['b'][0]``,
-    that the other side does not take. Another variable is no difference: it was renamed."""
+    """The phrase for an argument that is another part of the same variable and that the other side lacks,
+    such as ``p['b'][1]`` instead of ``p['b'][0]``. Another variable counts as renamed."""
     names, was = node["names"], old["names"]
     if node["kind"] != "input" or not names or not was or set(names) & set(was):
         return ""
@@ -109,7 +109,7 @@ def _root(name: str) -> str:
 
 
 def _renamed(regrouping: OperationEquivalence, old: Node, node: Node) -> str:
-    """What is said of two operations under other names."""
+    """The phrase for two paired operations with different names."""
     if regrouping.covers(old["id"], False):
         return _lone(node, "new")
     if regrouping.covers(node["id"], True):
@@ -118,7 +118,7 @@ def _renamed(regrouping: OperationEquivalence, old: Node, node: Node) -> str:
 
 
 def _are_more(matching: CompilationMatch) -> bool | None:
-    """Whether there are more results now; None if there are as many."""
+    """Whether there are more results now; None if their numbers are equal."""
     old, new = (
         sum(node["output"] for node in side.nodes if node["kind"] == "op")
         for side in (matching.before, matching.now)
@@ -127,8 +127,7 @@ def _are_more(matching: CompilationMatch) -> bool | None:
 
 
 def _number(matching: CompilationMatch, old: Node, node: Node) -> str:
-    """That a line was edited and takes another number. A variable that holds another number is no
-    difference."""
+    """The phrase for an edited line with another number. A changed value of a variable does not count."""
     a, b = matching.before.lines[old["id"]], matching.now.lines[node["id"]]
     if node["kind"] != "op" or a is None or b is None or a.text == b.text:
         return ""
@@ -145,7 +144,7 @@ _COMMUTES = frozenset(
 
 
 def _operand(matching: CompilationMatch, old: Node, node: Node) -> str:
-    """That an operation takes another value, of those that both sides have."""
+    """The phrase for an operation that reads a different value, where both sides have the values."""
     pairs = list(zip(old["operands"], node["operands"], strict=False))
     taken = [
         ((matching.now_of.get(first), part), (second, other)) for (first, part), (second, other) in pairs
@@ -169,15 +168,15 @@ def _operand(matching: CompilationMatch, old: Node, node: Node) -> str:
 
 
 def _is_input(was: int | None, now: int | None, first: Node, second: Node) -> bool:
-    """Whether an input took the place of a value that both sides have, or the reverse. If an operation did,
-    it is said to be new or gone."""
+    """Whether an input replaced a value that both sides have, or the reverse. A replacing operation is
+    reported as new or gone."""
     if was is None and now is None:
         return False
     return (first if was is None else second)["kind"] == "input"
 
 
 def _follows(matching: CompilationMatch, node: Node) -> bool:
-    """Whether a node has another type because an operand has."""
+    """Whether the type of a node changed because the type of an operand changed."""
     for operand, _ in node["operands"]:
         partner = matching.before_of.get(operand)
         new = matching.now.nodes[operand]
@@ -197,11 +196,11 @@ def _called(node: Node) -> str:
     return f"`{named}`" if named else node["value"] or "an input"
 
 
-# ---- What JAX makes of the same operations before XLA sees them -------------------------------------------
+# ---- Lowering of the same operations ----------------------------------------------------------------------
 
 
 def lowering_changes(matching: CompilationMatch) -> Iterator[CompilationChange]:
-    """The operations that are the same, and of which JAX makes other HLO; by line."""
+    """Yields, by line, operations that are equal but that JAX lowers to different HLO."""
     old, new = matching.before.lowered, matching.now.lowered
     if not (old and new):
         return
@@ -230,12 +229,12 @@ def _instructions(made: Iterable[LoweredOperation]) -> Counter[str]:
 def _differs(
     name: str, old: LoweredOperation, new: LoweredOperation, only_old: Counter[str], only_new: Counter[str]
 ) -> str:
-    """What is other HLO of an operation; empty if it is the same.
+    """The phrase for the difference in HLO of an operation; empty if there is none.
 
     Arguments:
-      only_old: the HLO of operations that have some before and none now. JAX lowers the body of a loop as a
-        function or in its place, so that it belongs to the loop, or to the operations in it: 0.10 does the
-        one on a TPU, 0.12 the other.
+      only_old: the HLO of operations that have HLO before and none now. JAX lowers the body of a loop as a
+        function or in place, so that the HLO belongs to the loop or to the operations in it: on a TPU, JAX
+        0.10 does the first and 0.12 the second.
       only_new: the reverse.
     """
     were, are = Counter(old.instructions), Counter(new.instructions)
@@ -253,8 +252,8 @@ def _differs(
 
 
 def _inputs_differ(matching: CompilationMatch, now: int) -> bool:
-    """Whether an operand is another operation, or one of another type: then the HLO follows it. What a loop,
-    a branch or a function is made of comes before it as well, and has no HLO under its own name."""
+    """Whether an operand is a different operation or has a different type, which changes the HLO. The parts
+    of a loop, branch or function also come before it and have no HLO under their own names."""
     first, second = _taken(matching.before, matching.before_of[now]), _taken(matching.now, now)
     if len(first) == len(second) and first != second:
         return True
@@ -278,12 +277,11 @@ def _inputs_differ(matching: CompilationMatch, now: int) -> bool:
 
 
 def _taken(side: CompilationSide, node: int) -> list[str]:
-    """The types that an operation takes."""
     return [side.nodes[operand]["avals"][part] for operand, part in side.nodes[node]["operands"]]
 
 
 def _listed(lone: Counter[str]) -> str:
-    """The instructions that only one side has, or has more often."""
+    """The instructions that one side has more often, as a phrase."""
     said = [
         f"`{text}`" if times == 1 else f"`{text}` ({times} times)"
         for text, times in lone.items()

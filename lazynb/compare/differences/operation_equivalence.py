@@ -1,9 +1,9 @@
-"""Which operations are the same computation under other names, or put together otherwise.
+"""Detects equal computations that are recorded under other names or as other operations.
 
-``jnp.mean`` is one operation, and inside of the user's own ``jax.jit`` it is a sum and a division: lazynb
-records a function that JAX compiles by itself as one, and looks into those that the user compiles. So
-operations without an equal partner are compared by the HLO that JAX makes of them: each instruction with what
-it reads, back to operations that both sides have.
+``jnp.mean`` is one operation, but a sum and a division inside the user's own ``jax.jit``: lazynb records a
+function that JAX jits internally as one operation, and looks into functions that the user jits. Operations
+without an equal partner are therefore compared by their lowered HLO: each instruction with its operands, back
+to operations that both sides have.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ from lazynb.compare.differences.lowered_operations import STRUCTURAL_OPCODES, Pr
 from lazynb.xla.hlo.module import Instruction
 from lazynb.xla.hlo.value_numbering import ModuleValueNumbers, ValueNumbering
 
-# ---- Operations of one side that are one operation of the other, by the kinds of the instructions alone
-# What is computed from other values than before has other expressions; but if a line had a ``mean``, and has
-# a sum and a division of the same shapes now, these are the mean.
+# ---- Several operations that equal one of the other side --------------------------------------------------
+# Matched by instruction kinds only, because different operands give different expressions. If a line had a
+# ``mean`` and now has a sum and a division of the same shapes, these are the mean.
 
 Kinds = Counter[Hashable]
-"""The instructions of an operation, without what they read but for numbers."""
+"""The instructions of an operation, without operands except numbers."""
 
 
 def combined_ops(
     matching: CompilationMatch, before: Mapping[int, Kinds], now: Mapping[int, Kinds]
 ) -> Iterator[tuple[int, int]]:
-    """Pairs of operations on lines that correspond: one operation of one side with each of those of the other
-    side that are made of the same instructions together.
+    """Pairs one operation with operations of the other side that together equal it, on corresponding lines.
 
     Arguments:
       before, now: operations without an equal partner.
@@ -65,7 +64,7 @@ def _by_line(matching: CompilationMatch, nodes: Iterable[int], is_now: bool) -> 
 
 
 def _parts(whole: Kinds, nodes: Iterable[int], kinds: Mapping[int, Kinds]) -> list[int]:
-    """Those of ``nodes`` that are ``whole`` together; none if they are not all of it."""
+    """The subset of ``nodes`` that together equals ``whole``; empty if there is none."""
     rest, parts = Counter(whole), []
     for node in nodes:
         if kinds[node] <= rest:
@@ -74,11 +73,11 @@ def _parts(whole: Kinds, nodes: Iterable[int], kinds: Mapping[int, Kinds]) -> li
     return parts if not rest and len(parts) > 1 else []
 
 
-# ---- Whether two nodes are the same operation -------------------------------------------------------------
+# ---- Equality of two nodes --------------------------------------------------------------------------------
 
 
 def same_types(matching: CompilationMatch, before: int, now: int) -> bool:
-    """Whether two nodes give values of the same types."""
+    """Whether two nodes return values of the same types."""
     return matching.before.nodes[before]["avals"] == matching.now.nodes[now]["avals"]
 
 
@@ -88,13 +87,11 @@ _PRIMITIVES = {
     "maximum": "max", "minimum": "min", "multiply": "mul", "negative": "neg", "not_equal": "ne",
     "power": "pow", "subtract": "sub", "true_divide": "div", "where": "select_n",
 }  # fmt: skip
-"""Names of jax.numpy, by which an operation on its own is called, and of JAX's primitives, by which it is
-called inside of the user's jax.jit."""
+"""Name in jax.numpy, used outside jax.jit → name of JAX's primitive, used inside the user's jax.jit."""
 
 
 def same_operation(matching: CompilationMatch, before: int, now: int) -> bool:
-    """Whether two nodes are the same operation, with values of the same types. One that JAX makes the same
-    HLO of is the same, however it is called."""
+    """Whether two nodes are the same operation on the same types, by name or by lowered HLO."""
     if not same_types(matching, before, now):
         return False
     first, second = matching.before.nodes[before]["name"], matching.now.nodes[now]["name"]
@@ -105,10 +102,10 @@ def same_operation(matching: CompilationMatch, before: int, now: int) -> bool:
 
 
 class OperationEquivalence:
-    """The operations of two sides without an equal partner, of which all is computed on the other side too.
+    """The operations without an equal partner that the other side computes completely in other operations.
 
     Attributes:
-      pairs: those of both sides that compute the same instruction, which no other does.
+      pairs: operations of both sides that compute the same instruction, which no other operation computes.
     """
 
     def __init__(self, matching: CompilationMatch):
@@ -130,16 +127,16 @@ class OperationEquivalence:
         )
 
     def covers(self, node: int, is_now: bool) -> bool:
-        """Whether an operation of one side is no difference."""
+        """Whether an operation of one side does not count as a difference."""
         return node in self._sides[is_now]
 
 
 class _Work(NamedTuple):
-    """What an operation computes.
+    """The computation of an operation.
 
     Attributes:
-      expressions: of its instructions.
-      kinds: what each instruction says, with the numbers that it takes.
+      expressions: value numbers of its instructions.
+      kinds: each instruction with the numbers that it reads.
     """
 
     expressions: set[int]
@@ -154,15 +151,15 @@ def _rest(own: _Computed, covered: Set[int]) -> dict[int, Kinds]:
 
 
 def _covered(own: _Computed, others: _Computed) -> frozenset[int]:
-    """The nodes of one side of which all is computed on the other side."""
+    """The nodes of one side that the other side computes completely."""
     there = frozenset().union(*(work.expressions for work in others.values()))
     return frozenset(node for node, work in own.items() if work.expressions <= there)
 
 
 def _empty(side: CompilationSide, covered: Set[int], rest: Set[int]) -> frozenset[int]:
-    """The operations of a side that are no HLO at all, on lines where nothing is left of what has no equal
-    partner. A conversion to the type that a value has is one wherever it stands: JAX's gradients convert what
-    they begin with, on the line of the call, and not under ``jax.jit``."""
+    """Operations without HLO, on lines where no operation without equal partner remains. A conversion to a
+    value's own type counts on every line: JAX's gradients convert their initial value on the line of the
+    call, but not under ``jax.jit``."""
     whole = {side.lines[node] for node in covered} - {side.lines[node] for node in rest}
     return frozenset(
         node["id"]
@@ -174,7 +171,7 @@ def _empty(side: CompilationSide, covered: Set[int], rest: Set[int]) -> frozense
 
 
 def _is_same(matching: CompilationMatch, before: int, now: int) -> bool:
-    """Whether two nodes are inputs, or the same operation, of which JAX makes the same HLO."""
+    """Whether two nodes are inputs, or the same operation with the same lowered HLO."""
     if matching.now.nodes[now]["kind"] != "op":
         return True
     if not same_operation(matching, before, now):
@@ -186,7 +183,7 @@ def _is_same(matching: CompilationMatch, before: int, now: int) -> bool:
 def _computed(
     numbers: _Numbers, side: CompilationSide, names: Mapping[int, int], same: frozenset[int]
 ) -> _Computed:
-    """What each operation computes that is not in ``same``."""
+    """The computation of each operation that is not in ``same``."""
     work = {node: frozenset(made.work) for node, made in side.lowered.items() if node not in same}
     if not work:
         return {}
@@ -203,7 +200,7 @@ def _computed(
 
 
 def _only(computed: _Computed, nodes: frozenset[int]) -> dict[int, int]:
-    """By expression that one of the nodes alone has, the node."""
+    """Expression → node, for expressions that exactly one of the nodes has."""
     having: dict[int, list[int]] = defaultdict(list)
     for node in nodes & computed.keys():
         for number in computed[node].expressions:
@@ -212,11 +209,11 @@ def _only(computed: _Computed, nodes: frozenset[int]) -> dict[int, int]:
 
 
 class _Numbers(ValueNumbering):
-    """Numbers for the expressions of both sides.
+    """Value numbers for the expressions of both sides.
 
     Attributes:
-      scalars: what numbers of Python's are, by their expression.
-      spread: the same of arrays all of whose elements are one number.
+      scalars: expression → value of a Python number.
+      spread: expression → number that fills an array.
     """
 
     def __init__(self) -> None:
@@ -226,15 +223,15 @@ class _Numbers(ValueNumbering):
 
 
 class _Recorded(ModuleValueNumbers):
-    """The expressions of a program before XLA's passes; what both sides have is not looked into.
+    """The expressions of a program before XLA's passes. Operations that both sides have are leaves.
 
     Arguments:
-      names: by node of this side that has a partner, what both are called.
+      names: node of this side that has a partner → name that both share.
       same: the nodes that are equal to their partners.
-      place: of the program in its side.
+      place: index of the program on its side.
 
     Attributes:
-      taken: by instruction, the numbers among its operands.
+      taken: instruction → numbers among its operands.
     """
 
     def __init__(
@@ -276,7 +273,7 @@ class _Recorded(ModuleValueNumbers):
         return number
 
     def _leaf(self, instruction: Instruction, node: int) -> int:
-        """The number of what both sides compute."""
+        """The number of an instruction that both sides compute."""
         if instruction.name not in self._own:
             key = self._names[node], self._program.said(instruction)
             self._own[instruction.name] = self._numbers.number(("both", key, self._times[key]))
@@ -284,7 +281,7 @@ class _Recorded(ModuleValueNumbers):
         return self._own[instruction.name]
 
     def _loop(self, loop: Instruction) -> int:
-        """The number of a loop or branch. What it carries is known by its place."""
+        """The number of a loop or branch. Carried values are identified by position."""
         nodes = self._program.nodes[loop.name]
         key: Hashable = tuple(sorted(self._names.get(node, -1) for node in nodes))
         if len(nodes) != 1 or not nodes <= self._same:
@@ -304,7 +301,7 @@ class _Recorded(ModuleValueNumbers):
         return number
 
     def values(self) -> dict[str, set[int]]:
-        """By name of an instruction its expression; of one in a function, those of each call."""
+        """Name of an instruction → its expressions; in a function, one for each call."""
         found: dict[str, set[int]] = defaultdict(set)
         for known in self._known.values():
             for name, number in known.items():

@@ -1,4 +1,4 @@
-"""One cell compiled for several chips: what each would run, and the lines where they differ."""
+"""Comparison of one cell compiled for several chips, and by lazynb and ``jax.jit``."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ from lazynb.xla.targets.compiler_process import CompilerCrashed
 from lazynb.xla.targets.target_chip import Target
 from lazynb.xla.targets.target_compilation import TargetError
 
-# ---- What lazynb's program does that ``jax.jit`` of the same code would not: it keeps what names can reach
+# ---- Additional work compared with ``jax.jit`` ------------------------------------------------------------
+# lazynb's program returns all values that are still reachable from Python names.
 
 _LISTED = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class Liveness:
-    """What is in lazynb's program alone.
+    """Outputs and inputs that lazynb's program has and ``jax.jit`` of the same code does not.
 
     Attributes:
-      arrays: results that ``jax.jit`` would not give.
-      bytes: that they take, all together.
-      names: the user's, of those that have one.
-      numbers: Python's numbers that are inputs, where ``jax.jit`` has constants.
-      anyway: how many of the arrays the program of ``jax.jit`` certainly writes too, because one of its
-        kernels reads them from another. Of the others it may write some.
+      arrays: number of results that ``jax.jit`` would not return.
+      bytes: total size of these arrays.
+      names: the user's names for them, where they have one.
+      numbers: number of inputs that are Python numbers; ``jax.jit`` has constants for them.
+      anyway: number of the arrays that the program of ``jax.jit`` also writes for certain, because one of its
+        kernels reads them from another. It may write some of the others.
       named_anyway: the user's names for these.
     """
 
@@ -53,7 +54,7 @@ class Liveness:
     named_anyway: tuple[str, ...] = ()
 
     def sentences(self) -> list[str]:
-        """The same in the user's words; empty if there is nothing."""
+        """Sentences for the user; empty if there is no difference."""
         said = []
         if self.arrays:
             one = self.arrays == 1
@@ -82,7 +83,7 @@ class Liveness:
 
 
 def liveness(lazy: Compilation, jitted: Compilation) -> Liveness:
-    """What ``lazy`` does that ``jitted``, which is ``jax.jit`` of the same code, does not."""
+    """Compares ``lazy`` with ``jitted``, which is ``jax.jit`` of the same code."""
     given = {value for trace in jitted.traces for value in trace.origins.results}
     arrays: dict[Value, int] = {}
     for trace in lazy.traces:
@@ -102,7 +103,7 @@ def liveness(lazy: Compilation, jitted: Compilation) -> Liveness:
 
 
 def _names(compilation: Compilation, values: Iterable[Value]) -> tuple[str, ...]:
-    """The user's, of those that have one."""
+    """The user's names for values, where they have one."""
     names: list[str] = []
     for node, result in values:
         found = compilation.snapshot.nodes[node]
@@ -111,7 +112,7 @@ def _names(compilation: Compilation, values: Iterable[Value]) -> tuple[str, ...]
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names by commas, the first few."""
+    """The first few names, separated by commas."""
     more = [f"{len(names) - _LISTED} more"] if len(names) > _LISTED else []
     return ", ".join([*names[:_LISTED], *more])
 
@@ -121,19 +122,17 @@ HERE = "this machine"
 
 @dataclasses.dataclass(frozen=True)
 class ProgramFigures:
-    """What one target would run.
+    """Figures of the program for one target.
 
     Attributes:
       target: its title.
-      kernels: how many.
-      runs: how often they run, one in a loop as often as that turns; None if that is not known.
-      transfers: values that are brought to another memory, beside other work where it can be.
-      moved: bytes that they read and write in the device's memory, each array as a whole, a loop's body once.
-      moved_in_all: the same, a loop's body as often as it turns; None if that is not known.
-      largest: bytes of the largest array that a kernel or a transfer writes there.
-      seconds: what the program takes at least, by the chip's published peaks, a loop's body once; None where
-        there are none.
-      seconds_in_all: the same, a loop's body as often as it turns; None if that is not known.
+      runs: executions of kernels, with loop iterations counted; None if unknown.
+      transfers: values moved to another memory, in parallel with other work where possible.
+      moved: bytes read and written in device memory, each array as a whole, a loop's body once.
+      moved_in_all: the same with each loop iteration counted; None if unknown.
+      largest: bytes of the largest array that a kernel or transfer writes there.
+      seconds: lower bound from the chip's published peaks, a loop's body once; None without peaks.
+      seconds_in_all: the same with each loop iteration counted; None if unknown.
     """
 
     target: str
@@ -149,11 +148,9 @@ class ProgramFigures:
 
 @dataclasses.dataclass(frozen=True)
 class LineDifference:
-    """A line whose kernels it shares with other lines on one target than on another.
+    """A line that shares kernels with different lines on different targets.
 
-    Attributes:
-      place: the line.
-      shared: for each target, the numbers of the other lines that it shares a kernel with.
+    ``shared`` has, for each target, the numbers of the other lines that share a kernel with it.
     """
 
     place: Place
@@ -167,15 +164,19 @@ def compile_for_targets(
     may_be_empty: bool = False,
     is_jit: bool = False,
 ) -> tuple[dict[Target | None, Compilation], dict[str, str]]:
-    """What ``compiled`` gives for each target; and by title why it gives nothing, for those whose compiler is
-    missing or refuses the program.
+    """Compiles for each target.
 
     Arguments:
-      may_be_empty: whether it is no error if no target is left.
-      is_jit: whether it compiles as ``jax.jit`` of the code would be.
+      compiled: compiles for one target.
+      may_be_empty: whether to return normally if no target can be compiled.
+      is_jit: whether it compiles like ``jax.jit`` of the code.
+
+    Returns:
+      The compilations by target; and the error text by title, for targets whose compiler is missing or
+      rejects the program.
 
     Raises:
-      LazynbError: no target is left; the error is that of the first.
+      LazynbError: no target could be compiled; this is the error of the first.
     """
     found: dict[Target | None, Compilation] = {}
     refused: dict[Target | None, LazynbError] = {}
@@ -190,20 +191,20 @@ def compile_for_targets(
 
 
 def title_of(target: Target | None, is_jit: bool = False) -> str:
-    """What the user reads for a target, and for a program compiled as ``jax.jit`` of the code would be."""
+    """The user's title for a target, and for a program compiled like ``jax.jit`` of the code."""
     title = HERE if target is None else target.title
     return f"{title}, as jax.jit" if is_jit else title
 
 
 def pairs(compilations: Sequence[Compilation]) -> list[tuple[Compilation, Compilation]]:
-    """What lazynb runs beside what ``jax.jit`` would run, by target."""
+    """Pairs lazynb's program with the ``jax.jit`` program of the same target."""
     lazy = {title_of(one.target): one for one in compilations if one.form is None}
     jitted = {title_of(one.target): one for one in compilations if one.form is not None}
     return [(lazy[title], jitted[title]) for title in lazy if title in jitted]
 
 
 def program_figures(compilation: Compilation) -> ProgramFigures:
-    """What ``compilation`` runs."""
+    """Computes the figures of ``compilation``."""
     steps = [step for trace in compilation.traces for step in _steps(trace)]
     kernels = [step for step in steps if step.cluster.is_kernel]
     ended = [step.cluster for step in steps if not step.cluster.opcode.endswith("-start")]
@@ -223,7 +224,7 @@ def program_figures(compilation: Compilation) -> ProgramFigures:
 
 
 class _Step(NamedTuple):
-    """A cluster that does something, how often it runs (None: not known), and what one run takes at least."""
+    """A cluster that does work, its executions (None if unknown), and a lower bound of one in seconds."""
 
     cluster: Cluster
     times: int | None
@@ -243,7 +244,7 @@ Figure = TypeVar("Figure", int, float)
 
 
 def _in_all(figures: Iterable[tuple[int | None, Figure]]) -> Figure | None:
-    """The sum of figures, each as often as its step runs; None if that is not known."""
+    """The sum of figures times executions; None if the executions are unknown."""
     total: Figure = 0
     for times, figure in figures:
         if figure and times is None:
@@ -253,7 +254,7 @@ def _in_all(figures: Iterable[tuple[int | None, Figure]]) -> Figure | None:
 
 
 def line_differences(compilations: Sequence[Compilation]) -> list[LineDifference]:
-    """The lines on which the compilations differ, in the order of the program."""
+    """The lines on which the compilations differ, in program order."""
     shared = [_shared(compilation) for compilation in compilations]
     places = {place for one in shared for place in one}
     found = []
@@ -269,7 +270,7 @@ def _order(place: Place) -> tuple[int, str, int]:
 
 
 def _shared(compilation: Compilation) -> dict[Place, tuple[int, ...]]:
-    """By line, the other lines that share a kernel with it."""
+    """The other lines that share a kernel with each line."""
     by_kernel: dict[str, set[Place]] = collections.defaultdict(set)
     for node, fate in compilation.fates.items():
         place = compilation.snapshot.nodes[node].place

@@ -1,4 +1,4 @@
-"""The contents of the cache of executables, and the misses: what was not in it, and why."""
+"""The contents of the executable cache, and the cache misses with their reasons."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ class CachedExecutable:
     """One compiled program.
 
     Attributes:
-      number: that of the miss for which it was made, as ``%cache`` takes it.
-      location: the user's line of its last operation, when it was made.
+      number: number of the miss that compiled it, as ``%cache`` takes it.
+      location: the user's line of its last operation when it was compiled.
       lines: all its lines, such as ``cell 4, lines 2–5``.
-      operations: recorded operations in it.
-      results: values that it computes.
-      origin: ``compiled`` in this process, or ``disk``: found in the persistent cache.
-      hits: runs for which nothing had to be compiled.
-      misses: how often it had to be made; more than once if it was forgotten in between.
-      seconds: lowering and compiling, or loading.
-      memory: bytes of its code (which XLA:CPU does not count) and of its intermediate values; None if the
-        backend says nothing of them.
-      reason: how its trace differs from the nearest that was cached when it was made.
+      operations: number of recorded operations.
+      results: number of values that it computes.
+      origin: ``compiled`` in this process, or ``disk`` if loaded from the persistent cache.
+      hits: runs without compilation.
+      misses: how often it was compiled or loaded; more than once if it was evicted in between.
+      seconds: time of lowering and compiling, or of loading.
+      memory: bytes of its code (not counted by XLA:CPU) and of its intermediate values; None if unknown.
+      reason: how its trace differs from the nearest one that was cached when it was compiled.
     """
 
     number: int
@@ -51,16 +50,16 @@ class CachedExecutable:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CacheMiss:
-    """One program that had to be made.
+    """One program that had to be compiled or loaded.
 
     Attributes:
-      number: counts the misses of this process, from 0; what ``%cache`` takes.
-      location: the user's line that asked for the run.
-      cause: how the trace differs from the nearest that was cached then.
-      cure: the edits that would make it a hit; empty if there is none.
-      kinds: of the causes, see ``lazynb.compare.misses.miss_causes``.
-      origin: ``compiled``, or ``disk``.
-      seconds: lowering and compiling, or loading.
+      number: number of the miss in this process, from 0, as ``%cache`` takes it.
+      location: the user's line that caused the run.
+      cause: how the trace differs from the nearest one that was cached then.
+      cure: the edits that would make it a hit; empty if there are none.
+      kinds: kinds of the causes, see ``lazynb.compare.misses.miss_causes``.
+      origin: ``compiled`` or ``disk``.
+      seconds: time of lowering and compiling, or of loading.
     """
 
     number: int
@@ -73,16 +72,16 @@ class CacheMiss:
 
 
 class CacheInfo(Records[CachedExecutable]):
-    """The executables, in the order in which they were made; displays as a table, with the misses under it.
+    """The executables in the order of compilation. The display is a table, with the misses below it.
 
     Attributes:
       hits: flushes that compiled nothing.
       misses: flushes that compiled or loaded an executable.
-      missed: the misses that are remembered, the oldest first, with cause and cure.
+      missed: the remembered misses, oldest first, with cause and cure.
       recorded: operations and inputs in the trie of recorded traces.
-      held: bytes by which the process's heap grew while each of the executables was made (code, XLA's and
-        JAX's descriptions of it), all together; what other threads allocated meanwhile is in it. None if
-        nobody counts them (glibc does).
+      held: total growth of the process heap, in bytes, during the compilation of each executable: code, and
+        the descriptions that XLA and JAX keep of it. Includes concurrent allocations of other threads. None
+        if the C library does not count them (glibc does).
     """
 
     def __init__(self) -> None:
@@ -99,7 +98,7 @@ class CacheInfo(Records[CachedExecutable]):
 
     @property
     def memory(self) -> str:
-        """What the executables hold, such as ``31.4 MiB``; empty if nobody knows."""
+        """Heap size held by the executables, such as ``31.4 MiB``; empty if unknown."""
         return size(self.held)
 
     @property
@@ -129,7 +128,7 @@ class CacheInfo(Records[CachedExecutable]):
 
 
 def _made(executable: Executable) -> float:
-    """Orders executables: those that no miss made come first."""
+    """Sort key of executables; those that no miss compiled come first."""
     return -1 if executable.miss is None else executable.miss.number
 
 
@@ -154,18 +153,16 @@ def _executable(executable: Executable) -> CachedExecutable:
 
 
 def memory_of(executable: Executable) -> int | None:
-    """Bytes of a program's code, if the backend tells them apart (XLA:CPU does not), and of its intermediate
-    values; returns None if it says nothing of either."""
+    """Bytes of a program's code (not counted by XLA:CPU) and its intermediate values; None if unknown."""
     try:
         stats = executable.compiled.memory_analysis()
         return int(stats.generated_code_size_in_bytes + stats.temp_size_in_bytes) or None
-    except Exception:  # what a backend cannot say, it says in many ways
+    except Exception:  # backends without this analysis raise various exceptions
         return None
 
 
 def lines_of(miss: Miss) -> str:
-    """The lines of the program: ``cell 4, lines 2–5``, or the first and the last of several cells or
-    files."""
+    """The lines of the program: ``cell 4, lines 2–5``, or first and last line of several cells or files."""
     summary = miss.summary
     steps = needed_steps(summary.end.path(), miss.wanted)
     origins = [summary.origins[step.depth - 1] for step in steps]
@@ -219,19 +216,18 @@ def _short(text: str, width: int = 70) -> str:
 
 
 def cache_info() -> CacheInfo:
-    """The executables of this process with their hits, and how often there was none, with cause and cure in
-    ``missed``."""
+    """Lists the executables of this process with their hits, and the misses with cause and cure."""
     return CacheInfo()
 
 
 def clear_cache() -> None:
-    """Forgets executables, recorded traces, events and breaks of this process; pending values stay pending.
+    """Clears executables, recorded traces, events and breaks of this process, but not the cache on disk.
 
-    The persistent cache on disk is left alone.
+    Pending values stay pending.
     """
     executables.clear()
     operations.clear()
     for trace in every_trace():
-        trace.cut()  # what is recorded from here on starts at a new root
+        trace.cut()  # later operations start at a new root
     for each_log in (jax_compile_log, break_log, miss_log, step_log):
         each_log.clear()

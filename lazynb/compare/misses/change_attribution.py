@@ -1,7 +1,7 @@
-"""What the user edited, as the cause of what the operations differ in.
+"""Attribution of program differences to the user's edits and to JAX settings.
 
-An edit is told only if operations differ that it reaches: those of the expression that was edited, of a
-function that it calls, or of what is called by a name that it defines.
+An edit is reported only if it reaches differing operations: those of the edited expression, those of a
+function that it calls, or those of calls to a name that it defines.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from lazynb.jax_compat.jax_names import DTYPE_PARAMETERS, SIZE_PARAMETERS
 from lazynb.recording.jaxpr_structure import structure
 from lazynb.running.miss_log import Miss
 
-# ---- Arguments that were edited together with something that changes types: the operations of their call
-# would
-# differ without them too, so that no difference tells them. That the call does not take them as data does.
+# ---- Edited arguments hidden by type changes --------------------------------------------------------------
+# If types changed in the same edit, the operations of the call would differ anyway, so that no difference
+# reports the argument. Such an argument is reported if the call does not read it as data.
 
 
 class EditReachProtocol(Protocol):
-    """Which edits reach which operations, and where those were asked for."""
+    """Maps edits to the operations that they reach, and operations to source spans."""
 
     def causes(self, change: ProgramChange, edits: Sequence[UserEdit]) -> list[UserEdit]:
         """The edits that reach a change."""
 
     def span(self, side: int, step: ProgramStep) -> Any:
-        """Where the expression stands that asked for an operation."""
+        """Source span of the expression that requested an operation."""
 
 
 def hidden_edits(
@@ -50,12 +50,11 @@ def hidden_edits(
     now: ProgramGraph,
     functions: Signatures,
 ) -> Iterator[tuple[UserEdit, ProgramChange]]:
-    """Those of ``edits`` that make another program though no difference tells them, each with the pair of
-    operations that differs.
+    """Yields edits that change the program without a reported difference, with the differing operations.
 
     Arguments:
-      pairs: the operations that correspond and are not the same.
-      functions: what the present source calls.
+      pairs: corresponding operations that differ.
+      functions: the functions that the present source calls.
     """
     for edit in edits:
         if edit.edit.kind != "argument" or _calls_users(edit.edit.now, functions):
@@ -74,7 +73,7 @@ def _calls_users(node: ast.AST | None, functions: Signatures) -> bool:
 
 
 def _is_of_call(edit: UserEdit, reach: EditReachProtocol, step: ProgramStep, functions: Signatures) -> bool:
-    """Whether the edited call itself asked for an operation, or one of the functions that it is given."""
+    """Whether the edited call, or a function passed to it, requested an operation."""
     node = edit.edit.now
     if node is not None and reach.span(1, step) == span_of(node):
         return True
@@ -91,7 +90,7 @@ def _is_function(node: ast.AST, functions: Signatures) -> bool:
 
 
 def _is_data(argument: ast.AST | None, program: ProgramGraph, step: ProgramStep) -> bool:
-    """Whether an operation takes the argument as a number: then its value makes no other program."""
+    """Whether an operation reads the argument as a number. Its value then does not change the program."""
     if not isinstance(argument, ast.Constant) or not isinstance(argument.value, int | float | complex):
         return False
     taken = [program.steps[number].scalar for number, _ in step.operands]
@@ -106,12 +105,12 @@ def _number(text: str) -> complex | None:
 
 
 def _tells(edit: UserEdit, old: ProgramStep, new: ProgramStep) -> bool:
-    """Whether an argument differs in more than how it is written: -1 may be the same axis as 1."""
+    """Whether an argument differs in more than spelling: axis -1 may equal axis 1."""
     return "ax" not in edit.edit.name or differs_in_form(old, new)
 
 
 def differs_in_form(old: ProgramStep, new: ProgramStep) -> bool:
-    """Whether two operations differ in more than the sizes and types of what they take."""
+    """Whether two operations differ in more than the sizes and types of their operands."""
     if old.primitive is not new.primitive:
         return True
     for name, value in new.params.items():
@@ -128,7 +127,7 @@ def _programs_differ(before: Any, now: Any) -> bool:
 
 
 EDITED = -1
-"""The number of the step that stands for the line of an edit."""
+"""Number of a placeholder step that stands for the line of an edit."""
 
 
 def attribute_to_edits(
@@ -137,10 +136,10 @@ def attribute_to_edits(
     comparables: tuple[ProgramGraph, ProgramGraph],
     different: Callable[[], Sequence[tuple[ProgramStep, ProgramStep]]],
 ) -> list[ProgramChange]:
-    """``changes``, with those that an edit of the user's explains told as that edit.
+    """Replaces the changes that an edit of the user explains by that edit.
 
     Arguments:
-      different: gives the operations that correspond and are not the same.
+      different: returns the corresponding operations that differ.
     """
     changes = [_closed_over(change, pair) for change in changes]
     edits = [*pair.edits, *calls_on_one_side(pair)]
@@ -151,7 +150,7 @@ def attribute_to_edits(
         return changes
     reach = EditReach(pair, comparables)
     told: list[ProgramChange] = []
-    by_edit: dict[tuple[int, tuple[str, ...]], int] = {}  # where in ``told`` an edit is
+    by_edit: dict[tuple[int, tuple[str, ...]], int] = {}  # index of an edit in ``told``
     for change in changes:
         causes = reach.causes(change, edits)
         if not causes:
@@ -176,7 +175,7 @@ def attribute_to_edits(
 def _with_carried(
     told: Sequence[ProgramChange], by_edit: dict[tuple[int, tuple[str, ...]], int], edits: Sequence[UserEdit]
 ) -> list[ProgramChange]:
-    """``told``, in which what was taken off one expression and put around another is one change."""
+    """Merges the removal of a wrapper from one expression and its addition to another into one change."""
     changes: list[ProgramChange | None] = list(told)
     pairs = moved_wrappers(edits)
     for put in edits:
@@ -203,8 +202,7 @@ def _operation(edit: UserEdit) -> object:
 
 
 def _closed_over(change: ProgramChange, pair: SourcePair) -> ProgramChange:
-    """``change``, told as a number that a function closes over if it is not written where it is taken: the
-    line is the same in both sources."""
+    """Reports a changed literal as closed over if the line that reads it is the same in both sources."""
     inner = change.fields.get("change")
     if change.kind != "nested" or inner is None:
         return change
@@ -218,7 +216,7 @@ def _closed_over(change: ProgramChange, pair: SourcePair) -> ProgramChange:
 
 
 def _joined(changes: Sequence[ProgramChange]) -> list[ProgramChange]:
-    """``changes``, in which what was put around one expression, or taken off, is one."""
+    """Merges changes that added or removed several wrappers of one expression."""
     joined: list[ProgramChange] = []
     where: dict[tuple[str, object], int] = {}
     for change in changes:
@@ -235,7 +233,6 @@ def _joined(changes: Sequence[ProgramChange]) -> list[ProgramChange]:
 
 
 def _with_more(told: ProgramChange, change: ProgramChange) -> ProgramChange:
-    """One change for two that are about what was put around an expression."""
     words = names_joined(str(told.fields["operation"]), str(change.fields["operation"]))
     merged = _merged(told, change)
     was, it = ("were", "they were") if " and " in words else ("was", "it was")
@@ -244,7 +241,7 @@ def _with_more(told: ProgramChange, change: ProgramChange) -> ProgramChange:
 
 
 def _functions(change: ProgramChange) -> tuple[str, ...]:
-    """The functions in which a change is, the outermost first."""
+    """The functions that contain a change, outermost first."""
     if change.kind != "nested":
         return ()
     inner = change.fields.get("change")
@@ -252,17 +249,17 @@ def _functions(change: ProgramChange) -> tuple[str, ...]:
 
 
 def unattributed(changes: Sequence[ProgramChange]) -> list[ProgramChange]:
-    """Those of ``changes`` that an edit could explain, and none does."""
+    """The changes that an edit could explain but no edit does."""
     return [change for change in changes if change.kind in EXPLAINED and not is_edit(change)]
 
 
 def is_edit(change: ProgramChange) -> bool:
-    """Whether a change is told as an edit of the user's."""
+    """Whether a change is reported as an edit of the user."""
     return change.at is not None and change.at.number == EDITED
 
 
 def _edit_change(edit: UserEdit, change: ProgramChange, inside: tuple[str, ...]) -> ProgramChange:
-    """The change as the edit that caused it, in the functions ``inside``."""
+    """The change reported as the edit that caused it, in the functions ``inside``."""
     words = cause_fields(edit.edit)
     assert words is not None
     kind, fields = words
@@ -280,7 +277,7 @@ def _merged(told: ProgramChange, change: ProgramChange) -> ProgramChange:
 
 
 def _step_at(edit: UserEdit, side: int) -> ProgramStep:
-    """A step that stands for the line of an edit."""
+    """A placeholder step for the line of an edit."""
     node = (edit.edit.before, edit.edit.now)[side]
     if edit.edit.kind == "argument":
         node = edit.edit.given[side] or node
@@ -288,7 +285,7 @@ def _step_at(edit: UserEdit, side: int) -> ProgramStep:
 
 
 def line_step(line: tuple[str, int]) -> ProgramStep:
-    """A step that stands for a line of the user's."""
+    """A placeholder step for a line of the user."""
     return ProgramStep(EDITED, line=line)
 
 
@@ -298,13 +295,13 @@ def _line_of(node: ast.AST | None, otherwise: int) -> int:
     return getattr(node, "lineno", None) or otherwise
 
 
-# ---- JAX's settings that differ between two programs ------------------------------------------------------
+# ---- JAX settings -----------------------------------------------------------------------------------------
 
 _GENERATOR, _GENERATOR_PARAMETER = "jax_default_prng_impl", "`impl`"
 
 
 def differing_settings(before: Miss, now: Miss) -> list[ProgramChange]:
-    """The settings that identify an operation and differ."""
+    """The JAX settings that identify an operation and differ."""
     old, new = before.summary.root, now.summary.root
     if old is new:
         return []
@@ -317,10 +314,10 @@ def differing_settings(before: Miss, now: Miss) -> list[ProgramChange]:
 
 
 def attribute_to_settings(changes: Sequence[ProgramChange], before: Miss, now: Miss) -> list[ProgramChange]:
-    """``changes``, with those that follow from another setting told as that setting.
+    """Replaces the changes that follow from a different JAX setting by that setting.
 
-    Such a setting decides which operations JAX's functions record, and nothing says so in these. It is told
-    if it differs, operations differ, and the user edited nothing.
+    Such a setting determines which operations JAX's functions record, but the operations do not contain it.
+    It is reported if it differs, operations differ, and the user edited nothing.
     """
     different = [
         _change(name, before.settings[name], value)
@@ -347,6 +344,6 @@ def _change(name: str, before: object, now: object) -> ProgramChange:
 
 
 def _inferred(change: ProgramChange) -> ProgramChange:
-    """``change``, told as what is concluded: no operation says that it follows from the setting."""
+    """``change``, marked as inferred: no operation shows that it follows from the setting."""
     inferred = "; that the operations differ for it is inferred: no edit explains it"
     return ProgramChange(change.kind, {**change.fields, "inferred": inferred})

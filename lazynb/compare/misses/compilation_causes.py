@@ -1,4 +1,4 @@
-"""The rows of programs that had to be made: those of one line with causes of the same kinds are one."""
+"""Causes of compilations, computed on demand, and tables of compilations and of flushes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from lazynb.user_code.text_format import duration
 if TYPE_CHECKING:
     from lazynb.compare.misses.miss_causes import Cause, Difference
 
-# ---- The answers about one miss: why its program was not in the cache -------------------------------------
-# They are worked out when somebody asks, and kept with the miss. So what works them out is loaded then.
+# ---- Causes of one miss -----------------------------------------------------------------------------------
+# Computed on first access and kept with the miss; the modules that compute them are imported then.
 
 _known: weakref.WeakKeyDictionary[Miss, Sequence[Cause]] = weakref.WeakKeyDictionary()
 
 
 def difference_of(miss: Miss, earlier: Sequence[Miss] | None = None) -> Difference:
-    """How the trace differs from the nearest that was cached then, step by step.
+    """The difference from the nearest trace that was cached then, step by step.
 
     Arguments:
-      earlier: misses that are known of; by default those that the log still has. The log may have been
-        cleared since somebody asked.
+      earlier: misses to compare with; by default those in the log, which may have been cleared since.
     """
     from lazynb.compare.misses.miss_explanation import difference
 
@@ -40,14 +39,14 @@ def difference_of(miss: Miss, earlier: Sequence[Miss] | None = None) -> Differen
 
 
 def causes_of(miss: Miss, earlier: Sequence[Miss] | None = None) -> Sequence[Cause]:
-    """The same difference as causes, the one that matters most first. The first answer is kept."""
+    """The causes of the difference, most important first. The first result is kept."""
     if miss not in _known:
         _known[miss] = difference_of(miss, earlier).causes
     return _known[miss]
 
 
 def reason_of(miss: Miss, earlier: Sequence[Miss] | None = None) -> str:
-    """The causes in a line."""
+    """The causes in one line."""
     return "; ".join(cause.text for cause in causes_of(miss, earlier))
 
 
@@ -57,12 +56,12 @@ def cures_of(miss: Miss) -> list[str]:
 
 
 def is_answered(miss: Miss) -> bool:
-    """Whether somebody has asked for its causes."""
+    """Whether its causes have been computed."""
     return miss in _known
 
 
 def times_made(miss: Miss) -> int:
-    """How often the same program is known to have been made, this time included."""
+    """How often the same program was compiled or loaded, as far as known, including this time."""
     count = 1
     while any(cause.kind == "forgotten" for cause in causes_of(miss)):
         before = difference_of(miss).nearest
@@ -73,10 +72,10 @@ def times_made(miss: Miss) -> int:
 
 
 class CauseText(NamedTuple):
-    """One difference to the nearest cached trace.
+    """One difference from the nearest cached trace.
 
     Attributes:
-      text: in the user's terms.
+      text: description in the user's terms.
       cure: the edit that would make it a hit; empty if there is none.
     """
 
@@ -86,16 +85,15 @@ class CauseText(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Compiled:
-    """One or several programs that had to be made for one line.
+    """One or several programs that were compiled or loaded for one line, with causes of the same kinds.
 
     Attributes:
-      location: the user's line that asked for the run.
-      count: how many.
-      causes: how the first of them differed from the nearest cached trace, the most important first; empty if
-        that cannot be told.
-      operations: recorded operations in the first of them.
-      loaded: how many of them came from the persistent cache.
-      seconds: lowering, compiling and loading, all together.
+      location: the user's line that caused the run.
+      count: number of programs.
+      causes: differences of the first from the nearest cached trace, most important first; empty if unknown.
+      operations: recorded operations in the first program.
+      loaded: number of programs from the persistent cache.
+      seconds: total time of lowering, compiling and loading.
     """
 
     location: Place
@@ -107,30 +105,28 @@ class Compiled:
 
     @property
     def reason(self) -> str:
-        """The causes in a line."""
+        """The causes in one line."""
         return "; ".join(cause.text for cause in self.causes)
 
     @property
     def cure(self) -> str:
-        """What to do about them, in a line."""
+        """The cures in one line."""
         return "; ".join(dict.fromkeys(cause.cure for cause in self.causes if cause.cure))
 
 
 def compiled(programs: Iterable[CompiledProgram]) -> Records[Compiled]:
-    """A row for each line and kind of cause, in the order in which each came first."""
+    """One row for each line and kind of cause, in order of first occurrence."""
     groups: dict[Any, list[tuple[CompiledProgram, tuple[CauseText, ...]]]] = {}
     remembered = set(map(id, miss_log.misses))
     for program in programs:
-        # A forgotten miss can no longer be held against what was cached then: ``lazynb.clear_cache()``, or a
-        # very long log.
+        # A miss forgotten by ``lazynb.clear_cache()`` or a long log cannot be compared any more.
         kinds, causes = _causes(program.miss, id(program.miss) in remembered or is_answered(program.miss))
         groups.setdefault((program.miss.spot.identity, kinds), []).append((program, causes))
     return Records([_merged(group) for group in groups.values()], "no compilations", _row, ranked=True)
 
 
 def _causes(miss: Miss, can_tell: bool) -> tuple[tuple[str, ...], tuple[CauseText, ...]]:
-    """The kinds of the causes, and the causes; none if working out the difference fails, which must not hide
-    the miss."""
+    """The kinds of the causes, and the causes; empty if this fails, because the miss must still be shown."""
     if not can_tell:
         return (), ()
     try:
@@ -167,7 +163,7 @@ def _row(compiled: Compiled) -> dict[str, str]:
     }
 
 
-# ---- The events as a table: what was run, with the reason of each miss ------------------------------------
+# ---- Flush events as a table ------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,17 +171,15 @@ class Event:
     """One pending trace that was run.
 
     Attributes:
-      kind: what asked for it, see ``lazynb.recording.break_reasons``.
-      location: the user's line that asked.
-      operations: operations that were pending.
-      computed: operations that were run; the others were dead.
+      kind: cause of the flush, see ``lazynb.recording.break_reasons``.
+      location: the user's line that caused it.
+      operations: number of pending operations.
+      computed: number of operations that ran; the others were dead.
       cache: ``hit``, ``compiled``, or ``disk`` (compiled in an earlier process).
-      compile_seconds: lowering, compiling or loading; 0 for a hit.
-      run_seconds: handing the program to the device; it goes on asynchronously.
-      record_seconds: from the beginning of the trace to its end: recording, and the Python between the
-        operations.
-      reason: for what was no hit, how it differs from the nearest cached trace. Worked out when somebody
-        looks: that takes longer than all the rest.
+      compile_seconds: time of lowering and compiling, or of loading; 0 for a hit.
+      run_seconds: time of the dispatch to the device, where the program runs asynchronously.
+      record_seconds: from the start of the trace to its end, including the Python between operations.
+      reason: for a miss, its difference from the nearest cached trace. Computed on access, as it is slow.
     """
 
     kind: str
@@ -215,7 +209,7 @@ class Event:
 
 
 def events() -> Records[Event]:
-    """What was run so far, the oldest first."""
+    """The flushes so far, oldest first."""
     earlier = tuple(miss_log.misses)
     made = LazySequence(jax_compile_log.events, lambda fields: _event(earlier, *fields))
     return Records(made, "nothing has run yet")

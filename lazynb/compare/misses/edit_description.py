@@ -1,4 +1,4 @@
-"""An edit of the user's in words: the kind of cause, and what its text is filled in with."""
+"""Description of a user's edit as a kind of cause, with the fields for its text."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from lazynb.compare.misses.source_pair import SourcePair, UserEdit
 from lazynb.compare.misses.source_syntax import dotted_name, expression_text
 from lazynb.compare.misses.tree_edit import Edit, called, inner_expressions, operators_of
 
-# ---- Calls, operators and attributes that were taken off one expression and put around another: one edit
+# ---- Calls, operators and attributes moved elsewhere ------------------------------------------------------
 
 MovedWrappers = dict[int, UserEdit]
-"""By the id of what was put around an expression, the edit that took the same off another one."""
+"""id of an edit that added a wrapper → the edit that removed the same wrapper from another expression."""
 
 
 def moved_wrappers(edits: Sequence[UserEdit]) -> MovedWrappers:
-    """The edits that belong together: each is taken once."""
+    """Pairs each added wrapper with an edit that removed the same one; each edit is used once."""
     left = [edit for edit in edits if edit.edit.kind == "removed"]
     found: MovedWrappers = {}
     for put in edits:
@@ -30,14 +30,14 @@ def moved_wrappers(edits: Sequence[UserEdit]) -> MovedWrappers:
 
 
 def moved_wrapper_text(put: Edit, off: Edit) -> tuple[str, str]:
-    """What it stood around, and what it stands around now."""
+    """The expression that was wrapped before, and the one that is wrapped now."""
     before, now = off.given[0], put.given[1]
     assert before is not None and now is not None
     return f"`{expression_text(before)}`", f"`{expression_text(now)}`"
 
 
 def _around(edit: Edit) -> Hashable:
-    """Equal for the same call, operator or attribute around another expression; None if it is none."""
+    """Key that is equal for the same call, operator or attribute around another expression, or None."""
     side = 1 if edit.kind == "added" else 0
     outer, inner = (edit.before, edit.now)[side], edit.given[side]
     if outer is None or inner is None:
@@ -79,13 +79,13 @@ _OPERATORS = {
     ast.Gt: "greater",
     ast.GtE: "greater_equal",
 }
-"""Operators of Python's, and what the operation is called."""
+"""Python operator → name of the operation."""
 
 Words = tuple[str, dict[str, Any]]
 
 
 def cause_fields(edit: Edit) -> Words | None:
-    """The kind of cause that an edit is, with its fields; None if it has no words."""
+    """The kind of cause of an edit, and its fields; None if the edit cannot be described."""
     if edit.kind == "argument":
         return _argument(edit)
     if edit.kind == "variable":
@@ -118,7 +118,7 @@ def _text(argument: ast.AST | None) -> str:
 
 
 def _name(node: ast.AST | None) -> str | None:
-    """What an expression does, in a word."""
+    """The name of an expression's operation."""
     if isinstance(node, ast.Call):
         return called(node) or None
     if isinstance(node, ast.Subscript):
@@ -131,11 +131,11 @@ def _name(node: ast.AST | None) -> str | None:
     return names[0] if len(names) == 1 else None
 
 
-# ---- Calls of the user's own functions in statements that only one of two sources has ---------------------
+# ---- Calls of user functions in unpaired statements -------------------------------------------------------
 
 
 def calls_on_one_side(pair: SourcePair) -> Iterator[UserEdit]:
-    """The calls, as edits: what they record stands in the functions, whose lines both sources have."""
+    """Yields these calls as edits: their operations are on the functions' lines, which both sources have."""
     for side, kind in enumerate(("removed", "added")):
         functions = [each.functions.functions for each in pair.sides]
         for file, statement in pair.alone[side]:

@@ -1,5 +1,5 @@
-"""Which edits of the user's reach which operations: those of the edited expression, of a function that it
-calls, or of what is called by a name that it defines."""
+"""Maps user edits to the operations that they reach: those of the edited expression, those of a function that
+it calls, or those of calls to a name that it defines."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ EXPLAINED = frozenset(
     "replaced added removed parameter argument nested literal identity operand input_added input_removed "
     "returns moved repeats".split()
 )
-"""Kinds of changes that an edit explains."""
+"""Kinds of changes that an edit can explain."""
 
 _NAMED = frozenset(("parameter", "literal"))
-"""Kinds that tell by themselves what differs: only another argument of the same call tells it better."""
+"""Kinds that describe the difference well; only an edited argument of the same call describes it better."""
 
 _FAR = 9
 
 
 class EditReach:
-    """Which edits reach which operations."""
+    """Determines which edits reach which operations."""
 
     def __init__(self, pair: SourcePair, comparables: tuple[ProgramGraph, ProgramGraph]):
         self._pair = pair
@@ -33,7 +33,7 @@ class EditReach:
         self._definitions: dict[int, dict[str, list[ast.stmt]]] = {}
 
     def causes(self, change: ProgramChange, edits: Sequence[UserEdit]) -> list[UserEdit]:
-        """The edits that are nearest to what differs; none if no edit reaches it."""
+        """The edits nearest to a change; empty if no edit reaches it."""
         if change.kind not in EXPLAINED:
             return []
         distances = [(self._distance(change, edit), edit) for edit in edits]
@@ -44,7 +44,7 @@ class EditReach:
         return _exact(change, found)
 
     def is_inside(self, change: ProgramChange, edit: UserEdit) -> bool:
-        """Whether an edit is in the function that a changed operation calls, and not in the call."""
+        """Whether an edit is in the function that a changed operation calls, not in the call itself."""
         if change.kind != "nested":
             return False
         if change.at is not None and self._on_line(change.at, edit):
@@ -54,10 +54,10 @@ class EditReach:
             return not any(span in spans for span in own if span is not None)
         return False
 
-    # ---- how near an edit is -------------------------------------------------------------------------------
+    # ---- Distance of an edit -------------------------------------------------------------------------------
 
     def _distance(self, change: ProgramChange, edit: UserEdit) -> int:
-        """How near: the same expression, within it, around it, by name."""
+        """Distance: the same expression, inside it, around it, by name."""
         best = _FAR
         if change.kind == "nested" and change.at is not None and self._on_line(change.at, edit):
             best = 1
@@ -90,7 +90,7 @@ class EditReach:
         return 5 if consequence and self._by_name(side, step, edit, node) else _FAR
 
     def _on_line(self, step: ProgramStep, edit: UserEdit) -> bool:
-        """Whether ``step``, of which only the line is known, is in the statement of an edit."""
+        """Whether ``step``, which only has a line, is in the statement of an edit."""
         if step.line is None:
             return False
         file, line = step.line
@@ -100,18 +100,17 @@ class EditReach:
         )
 
     def span(self, side: int, step: ProgramStep) -> Span | None:
-        """Where the expression stands that asked for an operation."""
+        """Source span of the expression that requested an operation."""
         position = self._comparables[side].position(step)
         if position is None or None in position:
             return None
         line, end_line, column, end_column = position
         return Span((line, column), (end_line, end_column))
 
-    # ---- by name -------------------------------------------------------------------------------------------
+    # ---- Reach by name -------------------------------------------------------------------------------------
 
     def _by_name(self, side: int, step: ProgramStep, edit: UserEdit, node: ast.AST) -> bool:
-        """Whether an operation is in a function that the edited expression calls, or whether it was asked for
-        by calling what the edited statement defines."""
+        """Whether an operation is in a function that the edited expression calls, or uses an edited name."""
         assert step.line is not None
         source = self._pair.sides[side].source(step.line[0])
         if source is None:
@@ -133,7 +132,7 @@ class EditReach:
         return bool(defined & self._called_from(side, names))
 
     def _called_from(self, side: int, names: set[str]) -> set[str]:
-        """The names that the definitions of ``names`` use, and so on."""
+        """Transitive closure of the names that the definitions of ``names`` use."""
         definitions = self._definitions_of(side)
         reached, left = set(names), list(names)
         while left:
@@ -144,7 +143,7 @@ class EditReach:
         return reached
 
     def _definitions_of(self, side: int) -> dict[str, list[ast.stmt]]:
-        """By name, the functions, classes and other callables that a side's sources define."""
+        """Name → functions, classes and other callables that a side's sources define."""
         known = self._definitions.get(side)
         if known is None:
             known = self._definitions[side] = {}
@@ -157,10 +156,10 @@ class EditReach:
 
 
 def _between(own: Span, span: Span, node: ast.AST, kind: str, unchanged: bool) -> int:
-    """How near the edited ``node`` at ``span`` is to the expression at ``own`` that asked for an operation.
+    """Distance of the edited ``node`` at ``span`` from the expression at ``own`` that requested an operation.
 
     Arguments:
-      unchanged: something was put around the node, which is as it was.
+      unchanged: whether the edit only wrapped the node and left it unchanged.
     """
     if unchanged:
         return 4 if isinstance(node, ast.Lambda) and span.holds(own) else _FAR
@@ -172,7 +171,6 @@ def _between(own: Span, span: Span, node: ast.AST, kind: str, unchanged: bool) -
 
 
 def _functions_around(source: Source, line: int) -> set[str]:
-    """The names of the functions and lambdas in which a line stands."""
     names: set[str] = set()
     for statement in source.statements:
         node = statement.node
@@ -185,7 +183,7 @@ def _functions_around(source: Source, line: int) -> set[str]:
 
 
 def _read_around(source: Source, line: int) -> set[str]:
-    """The names that the statement of a line reads, and those around it: the tests and ranges of blocks."""
+    """The names that the statement of a line and its enclosing blocks (tests, ranges) read."""
     names: set[str] = set()
     for statement in source.statements:
         node = statement.node
@@ -195,7 +193,6 @@ def _read_around(source: Source, line: int) -> set[str]:
 
 
 def _callees(node: ast.AST) -> set[str]:
-    """The names of what an expression calls."""
     names: set[str] = set()
     for each in ast.walk(node):
         if isinstance(each, ast.Call):
@@ -204,7 +201,7 @@ def _callees(node: ast.AST) -> set[str]:
 
 
 def _exact(change: ProgramChange, edits: Sequence[UserEdit]) -> list[UserEdit]:
-    """Those of ``edits`` that say what the change says, if it names an argument."""
+    """The edits with the same argument name as the change, if it has one."""
     inner: Any = change
     while inner.fields.get("change") is not None:
         inner = inner.fields["change"]

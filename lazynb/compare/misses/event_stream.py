@@ -1,4 +1,4 @@
-"""The event stream: what happens in a program, a JSON object a line, as it happens."""
+"""The event stream of ``lazynb run --events``: its schema, and the observer that writes it as JSON lines."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from lazynb.running.observers import BreakEvent, FlushEvent, JaxCompilation, Obs
 from lazynb.user_code.call_stack import Place
 from lazynb.version import __version__
 
-# ---- The schema of the event stream that ``lazynb run --events`` writes: one JSON object a line -----------
-# A later lazynb may write more events and more fields under the same version: a reader takes what it knows. A
-# field that is taken away or means something else is another version.
+# ---- Event schema, one JSON object per line ---------------------------------------------------------------
+# A later lazynb may add events and fields under the same version; a reader ignores unknown ones. Removing a
+# field or changing its meaning requires a new version.
 
 VERSION = 1
 
 
 class Line(TypedDict):
-    """A line of the user's.
+    """A line of the user's code.
 
     Attributes:
       file: path of the file, or the name under which a cell was compiled.
-      line: its number, from 1.
-      text: its source text, without the spaces around it; empty if nobody has it.
-      cell: the notebook cell's execution count; null outside of a notebook.
+      line: line number, from 1.
+      text: its source text, stripped; empty if unavailable.
+      cell: the notebook cell's execution count; null outside a notebook.
     """
 
     file: str
@@ -47,12 +47,12 @@ class Line(TypedDict):
 
 
 class Event(TypedDict):
-    """What each event has.
+    """Fields of every event.
 
     Attributes:
-      event: which it is.
-      at: seconds since the stream began.
-      thread: the name of the thread in which it happened.
+      event: name of the event.
+      at: seconds since the start of the stream.
+      thread: name of the thread in which it happened.
     """
 
     event: str
@@ -61,14 +61,14 @@ class Event(TypedDict):
 
 
 class Start(Event):
-    """The stream begins. It is the first line.
+    """Start of the stream, always the first line.
 
     Attributes:
-      version: of this schema.
+      version: version of this schema.
       lazynb, jax, python: their versions.
-      program: what is run, as it was given.
-      arguments: the script's own.
-      time: the date and time in UTC, as ISO 8601 writes it.
+      program: the program that runs, as given on the command line.
+      arguments: the arguments of the script.
+      time: date and time in UTC, in ISO 8601 format.
     """
 
     version: int
@@ -84,11 +84,10 @@ class Flush(Event):
     """A pending trace is about to run.
 
     Attributes:
-      kind: what asked for it: a kind of trace break, such as ``float``.
-      line: the line that asked.
-      operations: operations that were recorded in the trace.
-      record_seconds: from the beginning of the trace to its end: recording, and the Python between the
-        operations.
+      kind: cause of the flush: a kind of trace break, such as ``float``.
+      line: the line that caused it.
+      operations: number of operations recorded in the trace.
+      record_seconds: from the start of the trace to its end, including the Python between operations.
     """
 
     kind: str
@@ -98,28 +97,28 @@ class Flush(Event):
 
 
 class Compiling(Event):
-    """The making of a program begins. If no ``compile`` follows it failed, or the process ended; or the
-    program was made ahead and has not run yet.
+    """Compilation of a program begins. If no ``compile`` event follows, compilation failed, the process
+    ended, or the program was compiled ahead of time and has not run yet.
 
     Attributes:
-      operations: in the program.
+      operations: number of operations in the program.
     """
 
     operations: int
 
 
 class Compile(Event):
-    """A program had to be made; told when it first runs.
+    """A program was compiled or loaded; written at its first run.
 
     Attributes:
-      program: its number, which ``%cache`` shows.
-      line: the line that asked for the run.
+      program: its number, as in ``%cache``.
+      line: the line that caused the run.
       operations: recorded operations in it.
-      cache: ``compiled``, or ``disk``: an earlier process had compiled it.
-      seconds: lowering and compiling it, or loading it.
-      reason: how it differs from the nearest cached program; null if that would take too long by now (see
-        ``lazynb.config.max_explained``).
-      cure: what would make it a hit; empty if nobody knows; null as ``reason``.
+      cache: ``compiled``, or ``disk`` if an earlier process had compiled it.
+      seconds: time of lowering and compiling, or of loading.
+      reason: how it differs from the nearest cached program; null once explanations have become too expensive
+        (see ``lazynb.config.max_explained``).
+      cure: an edit that would make it a hit; empty if none is known; null if ``reason`` is null.
     """
 
     program: int
@@ -132,15 +131,15 @@ class Compile(Event):
 
 
 class Run(Event):
-    """A program was handed to the device; it goes on asynchronously.
+    """A program was dispatched to the device, where it runs asynchronously.
 
     Attributes:
-      program: its number; null if lazynb forgot it.
+      program: its number; null if lazynb no longer has it.
       cache: ``hit``, ``compiled`` or ``disk``.
-      operations: that were pending.
+      operations: pending operations.
       computed: operations that it computes; the others were dead.
-      results: arrays that it gives.
-      seconds: of handing it over.
+      results: number of arrays that it returns.
+      seconds: time of the dispatch.
     """
 
     program: int | None
@@ -152,17 +151,17 @@ class Run(Event):
 
 
 class Break(Event):
-    """Python forced pending traces to run: a trace break, or a barrier that was asked for.
+    """Python forced pending traces to run: a trace break or an explicit barrier.
 
     Attributes:
       code: such as ``LNB103``.
       kind: such as ``float``.
-      asked: whether it was asked for as such: ``lazynb.sync()``, ``block_until_ready()``.
-      line: the line that did it.
-      detail: the function, argument or attribute that needed the value; empty if it is not known.
-      operations: that it ran.
-      seconds: until Python could go on.
-      hint: what to write instead.
+      asked: whether it was an explicit barrier: ``lazynb.sync()``, ``block_until_ready()``.
+      line: the line that caused it.
+      detail: the function, argument or attribute that needed the value; empty if unknown.
+      operations: number of operations that it ran.
+      seconds: time until Python continued.
+      hint: code to write instead.
     """
 
     code: str
@@ -176,12 +175,12 @@ class Break(Event):
 
 
 class JaxCompile(Event):
-    """JAX compiled a program by itself, which is none of lazynb's.
+    """JAX compiled a program outside lazynb.
 
     Attributes:
-      name: as JAX calls it: ``jit(stage)``.
+      name: JAX's name for it, such as ``jit(stage)``.
       line: the line that ran.
-      seconds: lowering and compiling, or loading from JAX's own cache.
+      seconds: time of lowering and compiling, or of loading from JAX's own cache.
     """
 
     name: str
@@ -190,12 +189,12 @@ class JaxCompile(Event):
 
 
 class End(Event):
-    """The program has ended. It is the last line; a process that is killed leaves none.
+    """The program ended, always the last line. A killed process does not write it.
 
     Attributes:
-      status: the program's exit status.
-      error: type and text of the exception that ended it; empty if none did.
-      seconds: of the whole program.
+      status: exit status of the program.
+      error: type and text of the exception that ended it; empty if there was none.
+      seconds: run time of the whole program.
     """
 
     status: int
@@ -213,32 +212,32 @@ EVENTS: dict[str, type[Event]] = {
     "jax_compile": JaxCompile,
     "end": End,
 }
-"""By name, what each event has."""
+"""Name of an event → its fields."""
 
 
 class EventStream(Observer):
-    """Writes each event when it comes, and each line at once: a process that is killed leaves whole lines.
+    """Writes each event immediately as one line, so that a killed process leaves complete lines.
 
-    A file that can no longer be written ends the stream, and not the program.
+    A write error ends the stream but not the program.
 
     Arguments:
-      path: the file; what is in it is written over.
-      program, arguments: what runs.
+      path: the file, which is overwritten.
+      program, arguments: the program that runs, and its arguments.
 
     Attributes:
-      written: how many events were written.
+      written: number of events written.
       error: why the stream ended early; empty if it did not.
 
     Raises:
-      OSError: the file cannot be written at all.
+      OSError: the file cannot be opened for writing.
     """
 
     def __init__(self, path: Path, program: str, arguments: Sequence[str] = ()):
         self.written = 0
         self.error = ""
-        self._file = io.FileIO(path, "w")  # without a buffer
+        self._file = io.FileIO(path, "w")  # unbuffered
         self._began = time.perf_counter()
-        self._lock = threading.RLock()  # the collector may run a finaliser that reads a value
+        self._lock = threading.RLock()  # reentrant: garbage collection may run a finaliser that reads a value
         self._steps = 0
         self._end: Callable[[], None] | None = None
         self._write(
@@ -253,11 +252,11 @@ class EventStream(Observer):
         )
 
     def open(self) -> None:
-        """Writes what all threads do from here on."""
+        """Starts writing the events of all threads."""
         self._end = observe(self, everywhere=True)
 
     def close(self, status: int, error: str) -> None:
-        """Writes how the program ended, and nothing more."""
+        """Writes the end event and closes the file."""
         end, self._end = self._end, None
         if end is not None:
             end()
@@ -275,10 +274,10 @@ class EventStream(Observer):
             try:
                 self._file.write(data)
                 self.written += 1
-            except (OSError, ValueError) as error:  # the disk is full, or the program closed the file
+            except (OSError, ValueError) as error:  # disk full, or file closed by the program
                 self.error = getattr(error, "strerror", None) or str(error)
 
-    # ---- what is seen --------------------------------------------------------------------------------------
+    # ---- Observed events -----------------------------------------------------------------------------------
 
     def flushing(self, event: FlushEvent) -> None:
         self._write(
@@ -313,7 +312,7 @@ class EventStream(Observer):
             is_explained = self._steps <= config.max_explained
         reason = cure = None
         if is_explained:
-            with contextlib.suppress(Exception):  # the program that runs must not end for it
+            with contextlib.suppress(Exception):  # an error here must not end the user's program
                 reason, cure = reason_of(miss), "; ".join(cures_of(miss))
         self._write(
             "compile",

@@ -1,4 +1,4 @@
-"""The unpaired operations, which only one of two programs has: added, removed, replaced, repeated, jitted."""
+"""Differences in unpaired operations: added, removed, replaced, repeated, jitted or no longer jitted."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from lazynb.jax_compat.jax_names import CONVERTING, MOVING, SHAPE_ADAPTERS
 from lazynb.user_code.text_format import join_words
 
 _OPERATIONS = frozenset("replaced parameter argument nested identity".split())
-"""Kinds of changes that are about what operations do."""
+"""Kinds of changes in what operations compute."""
 
 _SHOWN_NAMES = 4
 
 OMITTABLE = MOVING | CONVERTING
-"""Primitives that JAX leaves out where they would give what they take."""
+"""Primitives that JAX omits if they would return their operand unchanged."""
 
 Groups = list[list[ProgramStep]]
-"""Operations of one program, those of a line together."""
+"""Operations of one program, grouped by line."""
 
 
 def find_jitted(sides: ProgramPair) -> None:
-    """Finds the functions that are jitted in one program alone, where one operation stands for their body."""
+    """Finds functions that are jitted in one program only, where one operation replaces their body."""
     users_functions: dict[int, bool] = {}
     for side, kind in zip(sides.both, ("unjitted", "jitted"), strict=True):
         for step in side.program.operations:
@@ -44,7 +44,7 @@ def find_jitted(sides: ProgramPair) -> None:
 
 
 def _body(side: ProgramSide, step: ProgramStep) -> list[ProgramStep]:
-    """The operations of the other program that make up the function which ``step`` calls, jitted."""
+    """The operations of the other program that form the body of the jitted function that ``step`` calls."""
     name = step.params["name"]
     body = []
     for other in side.other.operations:
@@ -58,7 +58,7 @@ def _body(side: ProgramSide, step: ProgramStep) -> list[ProgramStep]:
 def _add_jitted(
     sides: ProgramPair, kind: str, side: ProgramSide, step: ProgramStep, body: Sequence[ProgramStep]
 ) -> None:
-    """Tells that ``step`` of one program is ``body`` in the other."""
+    """Adds the change that ``step`` of one program is ``body`` in the other."""
     numbers = _numbers(body)
     side.explained.add(step.number)
     sides.other(side).explained.update(numbers)
@@ -70,11 +70,9 @@ def _add_jitted(
 
 
 class InsertionsDeletions:
-    """Finds the operations that only one of the programs has.
+    """Finds operations that only one of the programs has, and adds them to the ``changes`` of ``sides``.
 
-    Arguments:
-      sides: the two programs; what is found becomes their ``changes``.
-      pairs: compares dead operations, if a derivative is there because of them.
+    ``pairs`` compares the dead operations that a derivative depends on.
     """
 
     def __init__(self, sides: ProgramPair, pairs: OperationPairs):
@@ -82,7 +80,7 @@ class InsertionsDeletions:
         self._pairs = pairs
 
     def compare_all(self) -> None:
-        """Tells of the operations that are told neither by a loop nor by another difference."""
+        """Adds changes for the operations that neither a loop nor another difference explains."""
         both = self._sides.both
         unpaired = [side.without_partner() for side in both]
         self._turns(unpaired)
@@ -96,13 +94,13 @@ class InsertionsDeletions:
         self._substituted(*groups)
         self._one_sided(groups)
         if not self._sides.changes:
-            # A derivative differs with what it is of, which would be told; so something was asked of it.
+            # A difference of the primal would be in ``changes``, so the derivative itself was requested.
             self._one_sided(derivatives)
 
-    # ---- what is explained ---------------------------------------------------------------------------------
+    # ---- Explained operations ------------------------------------------------------------------------------
 
     def _turns(self, unpaired: Sequence[Sequence[ProgramStep]]) -> None:
-        """Tells what a loop did more or less often."""
+        """Adds changes for loops with a different number of iterations."""
         loops: dict[tuple[int, int, int], list[ProgramStep]] = {}
         for side in self._sides.both:
             for step in unpaired[side.number]:
@@ -117,7 +115,7 @@ class InsertionsDeletions:
             self._sides.changes.append(side.change("repeats", fields, _numbers(steps), steps[0]))
 
     def _changed_instructions(self, side: ProgramSide) -> set[Hashable]:
-        """The instructions of the operations that are known to differ."""
+        """The instructions of operations that are known to differ."""
         instructions: set[Hashable] = set()
         for change in self._sides.changes:
             if change.kind in _OPERATIONS:
@@ -128,7 +126,7 @@ class InsertionsDeletions:
     def _unexplained(
         self, side: ProgramSide, steps: Sequence[ProgramStep], changed: set[Hashable]
     ) -> list[ProgramStep]:
-        """Those of ``steps`` that do not follow from a known difference.
+        """The steps that do not follow from a known difference.
 
         Arguments:
           changed: the instructions of the operations that differ.
@@ -143,8 +141,7 @@ class InsertionsDeletions:
         return unexplained
 
     def _follows_dead(self, step: ProgramStep, side: ProgramSide) -> bool:
-        """Whether an operation that only a derivative needs is there because a dead operation differs, the
-        one that the derivative is of."""
+        """Whether an operation of a derivative exists because the dead primal operation differs."""
         instruction = side.program.instruction(step)
         if instruction is None:
             return False
@@ -159,16 +156,15 @@ class InsertionsDeletions:
         return False
 
     def _is_told(self, old: ProgramStep, new: ProgramStep) -> bool:
-        """Compares two operations. Returns whether a change tells how they differ."""
+        """Compares two operations and returns whether a change reports how they differ."""
         count = len(self._sides.changes)
         self._pairs.compare(old, new)
         return len(self._sides.changes) > count or new.call in self._sides.explained_calls
 
-    # ---- what is left --------------------------------------------------------------------------------------
+    # ---- Remaining operations ------------------------------------------------------------------------------
 
     def _substituted(self, removed: Groups, added: Groups) -> None:
-        """Tells of the groups that stand at the same place of both programs, between the same two that
-        correspond, and takes them out of ``removed`` and ``added``."""
+        """Adds changes for groups in the same gap of both programs, and removes these from the arguments."""
         before, now = self._sides.before, self._sides.now
         for old in list(removed):
             gap = before.surrounding_matches(old[0])
@@ -182,12 +178,12 @@ class InsertionsDeletions:
             self._sides.changes.append(change)
 
     def _gap_before(self, added: Sequence[ProgramStep]) -> tuple[int, ...]:
-        """Where a group of operations would stand in the earlier program."""
+        """The gap of the earlier program that corresponds to the gap around an added group."""
         now = self._sides.now
         return tuple(now.partner.get(number, number) for number in now.surrounding_matches(added[0]))
 
     def _one_sided(self, groups: Sequence[Groups]) -> None:
-        """Tells of groups of operations that only one of the programs has, by side."""
+        """Adds changes for groups of operations that only one of the programs has, by side."""
         for side, kind in zip(self._sides.both, ("removed", "added"), strict=True):
             for group in groups[side.number]:
                 change = self._left_out(side, group)
@@ -201,10 +197,10 @@ class InsertionsDeletions:
                 self._sides.changes.append(side.change(kind, fields, _numbers(group), group[0]))
 
     def _left_out(self, side: ProgramSide, group: Sequence[ProgramStep]) -> ProgramChange | None:
-        """``group`` as a call that gives what it takes in the other program, where JAX leaves it out.
+        """``group`` as a call that JAX omits in the other program, where it is the identity.
 
-        That is a slice of all, or another type that is the same one. Returns None if it is none.
-        Whether the call was made there, only the source tells.
+        Examples are a slice of everything and a conversion to the same type. Returns None if ``group`` is not
+        such a call. Whether the other program calls it can only be seen in the source.
         """
         if not all(step.primitive.name in OMITTABLE for step in group):
             return None
@@ -227,12 +223,12 @@ class InsertionsDeletions:
         )
 
     def _at(self, step: ProgramStep) -> ProgramStep:
-        """An operation of the present program on the line of ``step``, which is one of the earlier."""
+        """An operation of the present program on the same line as ``step`` of the earlier program."""
         before, now = self._sides.before.program, self._sides.now.program
         return next(each for each in now.operations if now.text(each) == before.text(step))
 
     def _goes_past(self, side: ProgramSide, last: ProgramStep, taken: Value) -> bool:
-        """Whether those that take the result of ``last`` take ``taken`` in the other program."""
+        """Whether the readers of the result of ``last`` read ``taken`` in the other program."""
         users = [step for step in side.program.operations if (last.number, 0) in step.operands]
         for step in users:
             partner = side.partner_of(step)
@@ -245,7 +241,7 @@ class InsertionsDeletions:
 
 
 def _taken(program: ProgramGraph, group: Sequence[ProgramStep]) -> Value | None:
-    """The only array that ``group`` takes from outside; None if there are several."""
+    """The only array that ``group`` reads from outside; None if there are several."""
     own = {step.number for step in group}
     taken = {value for step in group for value in step.operands if value[0] not in own}
     arrays = [value for value in taken if program.steps[value[0]].scalar is None]
@@ -257,7 +253,7 @@ def _call_name(group: Sequence[ProgramStep]) -> str:
 
 
 def _by_line(steps: Sequence[ProgramStep]) -> Groups:
-    """Neighbours of one line, in order."""
+    """Groups neighbouring steps of one line, in order."""
     groups: Groups = []
     for step in steps:
         if groups and step.line is not None and groups[-1][0].line == step.line:
@@ -268,7 +264,7 @@ def _by_line(steps: Sequence[ProgramStep]) -> Groups:
 
 
 def listed(program: ProgramGraph, group: Sequence[ProgramStep]) -> str:
-    """The operations in words: for each call the function that the user called, else the main operation."""
+    """The operations as a phrase: the function that the user called, otherwise the main operation."""
     calls: dict[Hashable, list[ProgramStep]] = {}
     for step in group:
         calls.setdefault(program.instruction(step) or step.number, []).append(step)

@@ -1,4 +1,4 @@
-"""Recurrences: differences that come again at each step of a loop, each told once."""
+"""Folds differences that recur at each step of a loop into one cause."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from lazynb.running.jaxpr_program import needed_steps
 from lazynb.running.miss_log import Miss
 
 _BACK = 5
-"""Earlier steps that are looked at."""
+"""Number of earlier steps that are compared."""
 
 _STEPS = 3
-"""Steps from which something is a series."""
+"""Minimum number of steps of a series."""
 
 _RECURRING = frozenset(("shape", "parameter", "argument", "added", "repeats"))
-"""Kinds of differences that a loop may bring again at each step."""
+"""Kinds of differences that can recur at each step of a loop."""
 
 
 def fold_recurrences(
@@ -32,10 +32,10 @@ def fold_recurrences(
     earlier: Sequence[Miss],
     runs: Sequence[Miss],
 ) -> list[ProgramChange]:
-    """``changes``, with those that came at each of the earlier steps told as a series.
+    """Replaces the changes that occurred at each of the earlier steps by a series.
 
     Arguments:
-      runs: the programs that were run at the miss's line, in order, by the miss that made each.
+      runs: the programs that ran at the miss's line, in order, each as the miss that compiled it.
     """
     same_line = [other for other in earlier if other.spot.identity == miss.spot.identity][-_BACK:]
     series = list(changes)
@@ -48,7 +48,7 @@ def fold_recurrences(
 
 
 def _recurrence(change: ProgramChange, steps: Sequence[Sequence[ProgramChange]]) -> ProgramChange | None:
-    """``change`` as one of a series; returns None if it is not one."""
+    """``change`` as part of a series; None if it is not part of one."""
     if change.kind == "argument" and "now" in change.fields:
         change = dataclasses.replace(change, fields={**change.fields, "name": "the shape"})
     elif change.kind not in ("shape", "parameter"):
@@ -68,7 +68,7 @@ def _recurrence(change: ProgramChange, steps: Sequence[Sequence[ProgramChange]])
 
 
 def _is_same(change: ProgramChange, other: ProgramChange) -> bool:
-    """Whether ``other`` is about the same input, or about the same parameter of the same operation."""
+    """Whether ``other`` concerns the same input, or the same parameter of the same operation."""
     if other.kind != change.kind or ("before" in change.fields) != ("before" in other.fields):
         return False
     if change.kind != "argument" and other.fields["name"] != change.fields["name"]:
@@ -77,7 +77,7 @@ def _is_same(change: ProgramChange, other: ProgramChange) -> bool:
 
 
 def _shapes(values: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Whether a series of shapes grows along one axis, and how to show it."""
+    """Whether a series of shapes grows along one axis, and its text."""
     shapes = [ast.literal_eval(value) for value in values]
     rank = len(shapes[0])
     changing = [axis for axis in range(rank) if any(shape[axis] != shapes[0][axis] for shape in shapes)]
@@ -104,12 +104,9 @@ def _series(change: ProgramChange, kind: str, values: Sequence[str]) -> ProgramC
 def _longer(
     changes: list[ProgramChange], same_line: Sequence[Miss], miss: Miss, runs: Sequence[Miss]
 ) -> list[ProgramChange]:
-    """Operations that were added at each step are one cause, if the trace is longer by the same ones each
-    time.
+    """Folds operations added at each step into one cause, if each step adds the same operations.
 
-    Arguments:
-      same_line: the earlier programs of the miss's line.
-      runs: the programs that were run there, in order.
+    ``same_line`` has the earlier programs of the miss's line, ``runs`` the programs that ran there, in order.
     """
     grown = [change for change in changes if change.kind in ("added", "repeats")]
     if not grown:
@@ -124,21 +121,20 @@ def _longer(
 
 
 def _in_a_row(same_line: Sequence[Miss], runs: Sequence[Miss]) -> list[Miss]:
-    """The last of ``same_line`` that ran once each, one after the other, with nothing run in between."""
+    """The last of ``same_line`` that ran once each, consecutively."""
     row: list[Miss] = []
     earlier = [run for run in runs if run in same_line or run.number > same_line[-1].number]
     for run in reversed(earlier):
         if run not in same_line:
             continue
         if row and run is row[0]:
-            return row[1:]  # it was run again: the loop did not grow there
+            return row[1:]  # it ran again, so the loop did not grow there
         row.insert(0, run)
     return row
 
 
 def _lengths(misses: Sequence[Miss]) -> list[int]:
-    """The numbers of operations of the last of ``misses`` that are longer than the one before by the same
-    operations each time."""
+    """Numbers of operations of the last ``misses``, as far back as each grew by the same operations."""
     contents = [_operations(miss) for miss in misses]
     body: collections.Counter[Any] | None = None
     lengths = [contents[-1].total()]
@@ -152,13 +148,13 @@ def _lengths(misses: Sequence[Miss]) -> list[int]:
 
 
 def _operations(miss: Miss) -> collections.Counter[Any]:
-    """How often each operation is in the needed part of a program."""
+    """Number of occurrences of each operation in the needed part of a program."""
     needed = needed_steps(miss.summary.end.path(), miss.wanted)
     return collections.Counter(step.operation for step in needed if step.operation is not None)
 
 
 def _alternating(changes: list[ProgramChange], miss: Miss, runs: Sequence[Miss]) -> list[ProgramChange]:
-    """``changes``, in which a shape alternates if the runs at this line went to and fro between two."""
+    """Reports shapes as alternating if the runs at this line alternated between two programs."""
     if not _alternates(miss, runs):
         return changes
     alternating = []
@@ -170,6 +166,6 @@ def _alternating(changes: list[ProgramChange], miss: Miss, runs: Sequence[Miss])
 
 
 def _alternates(miss: Miss, runs: Sequence[Miss]) -> bool:
-    """Whether the runs went to and fro between ``miss`` and one other program."""
+    """Whether the runs alternated between ``miss`` and one other program."""
     others = {run for run in runs if run is not miss}
     return len(others) == 1 and sum(before is not after for before, after in pairwise(runs)) >= _STEPS

@@ -1,9 +1,7 @@
-"""The kinds of causes: why a trace was not in the cache.
+"""The kinds of causes why a trace was not in the cache, and causes as text.
 
-They are a table of data, one entry for each kind of difference to the nearest cached trace.
-
-The order is that of importance: a difference further up explains those below it more often than the reverse.
-Codes are stable: they are never reused for something else.
+The table has one entry for each kind of difference from the nearest cached trace, ordered by importance: an
+entry explains later ones more often than the reverse. Codes are stable and never reused.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ class CauseKind:
     Attributes:
       code: stable identifier, such as ``LNB411``.
       kind: short name, such as ``shape``.
-      text: what differs; the fields in braces are filled in.
+      text: description of the difference, with placeholders in braces.
       cure: the edit that would make it a hit; empty if there is none.
     """
 
@@ -55,7 +53,7 @@ _TABLE = (
         "{name} was recorded under another JAX configuration",
         "keep JAX's settings the same",
     ),
-    # How the trace lies between trace breaks.
+    # Position of the trace between trace breaks.
     CauseKind(
         "LNB411",
         "broke",
@@ -110,7 +108,7 @@ _TABLE = (
     ),
     CauseKind("LNB419", "not_reached", "{operation} {was} not reached: {why}", ""),
     CauseKind("LNB420", "reached", "{operation} {was} not reached before: {why}", ""),
-    # Programs that loop.
+    # Loops.
     CauseKind(
         "LNB421",
         "grows",
@@ -142,7 +140,7 @@ _TABLE = (
         "the trace is longer at each step: {series} operations",
         "keep a running value in place of all earlier ones, or call lazynb.sync() where a step ends",
     ),
-    # What flows into the trace.
+    # Inputs of the trace.
     CauseKind("LNB431", "rank", "{name} is {now}, was {before}", "give {it} as many dimensions as before"),
     CauseKind("LNB432", "shape", "{name} is {now}, was {before}", _ONE_SHAPE),
     CauseKind(
@@ -179,7 +177,7 @@ _TABLE = (
         "the number {before} at {at} is now {now}: {then}",
         "hold the number in a variable: another value is then the same program",
     ),
-    # What the trace does.
+    # Operations of the trace.
     CauseKind("LNB441", "replaced", "{now} in place of {before}", ""),
     CauseKind("LNB442", "added", "{operation} {was} added", ""),
     CauseKind("LNB443", "removed", "{operation} {was} removed", ""),
@@ -236,7 +234,7 @@ _TABLE = (
         "LNB457", "not_run", "{operation} {stand} in both sources, but only {which} program has {it}", ""
     ),
     CauseKind("LNB458", "carried", "{operation} was moved from {before} to {now}", ""),
-    # What is asked of the trace.
+    # Results and donation.
     CauseKind(
         "LNB461",
         "alive",
@@ -264,26 +262,26 @@ _TABLE = (
 
 CAUSES: dict[str, CauseKind] = {kind.kind: kind for kind in _TABLE}
 RANKS: dict[str, int] = {kind.kind: rank for rank, kind in enumerate(_TABLE)}
-"""By kind, its importance; the smallest first."""
+"""Importance of each kind; the smallest comes first."""
 
 
-# ---- What is told of the difference of two programs: its causes, in the user's terms ----------------------
+# ---- Causes and differences -------------------------------------------------------------------------------
 
 _SHOWN = 8
-"""Causes told of one miss."""
+"""Maximum number of causes shown for one miss."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cause:
-    """One difference to the nearest cached trace.
+    """One difference from the nearest cached trace.
 
     Attributes:
       kind: see ``lazynb.compare.misses.miss_causes.CAUSES``.
-      text: in the user's terms, with the line.
+      text: description in the user's terms, with the line.
       place: the user's line; None if there is none.
       cure: the edit that would make it a hit; empty if there is none.
-      steps: numbers of the steps of the miss that it is about.
-      before: those of the nearest cached trace.
+      steps: numbers of the affected steps of the miss.
+      before: numbers of the affected steps of the nearest cached trace.
     """
 
     kind: str
@@ -305,13 +303,11 @@ class Difference:
 
     Attributes:
       causes: the most important first.
-      nearest: None if nothing was like it.
-      pairs: by step of the miss, that of ``nearest`` which corresponds.
-      rank0_differs: steps of the miss that correspond to one and are a cause; those that differ in
-      consequence are
-        not among them.
-      added: steps of the miss that nothing corresponds to.
-      removed: the reverse, steps of ``nearest``.
+      nearest: None if no trace was similar.
+      pairs: step of the miss → its partner in ``nearest``.
+      rank0_differs: paired steps of the miss that are a cause, without those that differ as a consequence.
+      added: steps of the miss without partner.
+      removed: steps of ``nearest`` without partner.
     """
 
     causes: Sequence[Cause]
@@ -323,7 +319,7 @@ class Difference:
 
 
 def most_important(causes: Sequence[Cause]) -> list[Cause]:
-    """The most important of ``causes``, which are in their order."""
+    """The most important of ``causes``, which are ordered by importance."""
     told = _unique_causes(causes)
     if len(told) > _SHOWN:
         text = CAUSES["more"].text.format(count=len(told) - _SHOWN + 1)
@@ -332,7 +328,7 @@ def most_important(causes: Sequence[Cause]) -> list[Cause]:
 
 
 def _unique_causes(causes: Sequence[Cause]) -> list[Cause]:
-    """Causes that read the same (an edited line in a loop) as one."""
+    """Merges causes with equal text, such as those of an edited line in a loop."""
     once: dict[tuple[str, str], Cause] = {}
     for cause in causes:
         known = once.get((cause.kind, cause.text))
@@ -353,7 +349,7 @@ def _words(change: ProgramChange) -> tuple[str, str]:
 
 
 def cause_of(change: ProgramChange) -> Cause:
-    """A change as the user is told it."""
+    """Converts a change to the cause reported to the user."""
     text, cure = _words(change)
     if change.at is None:
         place = change.fields.get("place")
@@ -368,32 +364,31 @@ def cause_of(change: ProgramChange) -> Cause:
 
 
 _LOST = frozenset(("removed", "not_alive"))
-"""Kinds whose line is one of the earlier program."""
+"""Kinds whose line is in the earlier program."""
 
 
 def loop_piece_cause(miss: Miss) -> Cause:
-    """It is a piece of a loop."""
+    """The cause of a trace that is a piece of a loop."""
     assert miss.cut is not None
     cause, at = CAUSES["divided"], miss.cut.spot.place
     return Cause("divided", f"{cause.text}: {at.label}", at, cause.cure)
 
 
 def new_cause(miss: Miss, earlier: Sequence[Miss]) -> Cause:
-    """Nothing is like it, as far as is remembered."""
+    """The cause of a trace without a similar one among those remembered."""
     among = "" if len(earlier) == miss.number else f", among the {len(earlier):,} programs remembered"
     return Cause("new", CAUSES["new"].text.format(among=among), None, "")
 
 
 def unnamed_cause(other: Miss, miss: Miss) -> Cause:
-    """The same program was made again because of a part of JAX's configuration that has no name: a mesh in
-    force, a setting that came with an import."""
+    """The cause of a recompilation due to unnamed JAX configuration: a mesh, a setting from an import."""
     kind = "unknown" if other.summary.root is miss.summary.root else "context"
     cause = CAUSES[kind]
     return Cause(kind, cause.text.format(name="the program"), None, cause.cure)
 
 
 def forgotten_cause(other: Miss, earlier: Iterable[Miss]) -> Cause:
-    """The same program was made before, and pushed out of the cache since."""
+    """The cause of a recompilation after eviction from the cache."""
     assert other.forgotten is not None
     kept = sum(_was_kept(miss, other.forgotten) for miss in earlier)
     setting = "max_executables" if kept >= config.max_executables else "max_recorded"
@@ -403,5 +398,5 @@ def forgotten_cause(other: Miss, earlier: Iterable[Miss]) -> Cause:
 
 
 def _was_kept(miss: Miss, number: int) -> bool:
-    """Whether the cache held the program of ``miss`` when that of the miss ``number`` was made."""
+    """Whether the cache held the program of ``miss`` when the miss ``number`` occurred."""
     return miss.number <= number and (miss.forgotten is None or miss.forgotten >= number)

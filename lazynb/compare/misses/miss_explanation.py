@@ -1,4 +1,4 @@
-"""An earlier program laid beside a miss: how they differ, and whether they have enough in common."""
+"""Explains a miss by comparing it with earlier programs and choosing the nearest one."""
 
 from __future__ import annotations
 
@@ -33,14 +33,13 @@ from lazynb.recording.loops.trace_growth import CUT
 from lazynb.running.miss_log import Miss
 from lazynb.user_code.call_stack import line_of
 
-# ---- The words of two programs' sources: whether the one may be an edit of the other ----------------------
+# ---- Word overlap of two sources --------------------------------------------------------------------------
 
 _WORD = re.compile(r"\w+")
 
 
 def word_overlap(miss: Miss, other: Miss) -> float:
-    """The share of the names and numbers that the cells have in common which recorded two programs, from 0 to
-    1."""
+    """Share of names and numbers that the recording cells of two programs have in common, from 0 to 1."""
     own, theirs = ("\n".join(each.sources.values()) for each in (miss, other))
     shared = (_words_in(own) & _words_in(theirs)).total()
     return shared / max(_words_in(own).total(), _words_in(theirs).total(), 1)
@@ -52,17 +51,17 @@ def _words_in(text: str) -> Counter[str]:
 
 
 _ALIKE = 0.5
-"""Share of the cell that must be left for an edit of it to be the cause."""
+"""Minimum share of the cell that is unchanged if an edit of it is the cause."""
 
 SAME_WORDS = 0.3
-"""Share of the names and numbers of the cells that must be in both, if one is an edit of the other."""
+"""Minimum share of names and numbers in both cells if one is an edit of the other."""
 
 _UNLIKE = 0.75
-"""Share of the operations that must correspond in programs whose sources are not alike."""
+"""Minimum share of paired operations in programs whose sources are not alike."""
 
 
 class Candidate:
-    """An earlier trace laid beside the miss."""
+    """An earlier trace, compared with the miss."""
 
     def __init__(self, other: Miss, miss: Miss, comparable: ProgramGraph):
         self.other, self.miss, self.comparable = other, miss, comparable
@@ -90,7 +89,7 @@ class Candidate:
             self.changes += self._donation()
 
     def _is_read(self, change: ProgramChange) -> bool:
-        """Whether a value that only one program returns is what an edited line reads."""
+        """Whether a value that only one program returns is read by an edited line."""
         if change.kind not in ("alive", "not_alive") or change.at is None or change.at.line is None:
             return False
         if change.fields["name"].startswith("the variable"):
@@ -99,20 +98,20 @@ class Candidate:
         return change.at.line == (spot.code.co_filename, line_of(spot.code, spot.lasti))
 
     def _key(self, side: int, step: ProgramStep) -> str:
-        """Equal for steps whose statements correspond."""
+        """Key that is equal for steps of corresponding statements."""
         text = (self.old_comparable, self.comparable)[side].text(step)
         return text if step.line is None else self.sources.key(side, step.line, text)
 
     @property
     def is_same(self) -> bool:
-        """Whether both are one program."""
+        """Whether both are the same program."""
         return not self.changes
 
     @functools.cached_property
     def is_related(self) -> bool:
-        """Whether enough of the two is alike for a difference to mean something."""
+        """Whether the two have enough in common for a meaningful difference."""
         if self.is_same:
-            return False  # what made a program of its own of it is not known
+            return False  # the reason for the separate compilation is unknown
         likeness: dict[object, list[float]] = {}
         for step in self.comparable.operations:
             if step.needed and not self._is_asked(step):
@@ -123,7 +122,7 @@ class Candidate:
         else:
             size = max(len(units), len(likeness))
         if self.has_like_source and any(map(is_edit, self.changes)):
-            return True  # what the user edited is known
+            return True  # the user's edit is known
         same_line = self.other.spot.place.text == self.miss.spot.place.text
         same_end = same_line and not REASONS[self.miss.kind].barrier
         share = 0.3 if same_end else 0.5 if self.has_like_source else _UNLIKE
@@ -131,11 +130,11 @@ class Candidate:
 
     @property
     def has_like_source(self) -> bool:
-        """Whether the one source may be an edit of the other: in its form, and in its words."""
+        """Whether one source may be an edit of the other, by its structure and its words."""
         return self.sources.likeness >= _ALIKE and word_overlap(self.miss, self.other) >= SAME_WORDS
 
     def _is_asked(self, step: ProgramStep) -> bool:
-        """Whether the line of a trace break that the other program does not have recorded an operation."""
+        """Whether the line of a trace break that the other program lacks recorded an operation."""
         if step.number in self.comparison.alignment.old or step.line is None:
             return False
         spot = self.miss.spot
@@ -143,7 +142,7 @@ class Candidate:
         return step.line == line and any(bound.kind == "broke" for bound in self.bounds)
 
     def _likeness(self, step: ProgramStep) -> float:
-        """How much the operation ``step`` is like the one it corresponds to: from 0 to 1."""
+        """Similarity of the operation ``step`` and its partner, from 0 to 1."""
         match = self.comparison.alignment.old.get(step.number)
         if match is None:
             return 0.0
@@ -160,7 +159,7 @@ class Candidate:
 
     @property
     def distance(self) -> float:
-        """How much there is to tell: the fewer differences, the nearer."""
+        """Number of differences, with the number of added and removed steps as tie-breaker."""
         touched = sum(
             len(change.now) + len(change.before)
             for change in self.changes
@@ -169,7 +168,7 @@ class Candidate:
         return len(self.changes) + 0.01 * touched
 
     def _donation(self) -> list[ProgramChange]:
-        """The inputs whose memory only one of the two takes."""
+        """Changes for inputs that only one of the two donates."""
         alignment = self.comparison.alignment
         old = _given(self.old_comparable, self.other)
         new = _given(self.comparable, self.miss)
@@ -180,7 +179,7 @@ class Candidate:
         return changes + [self._memory("not_donated", number) for number in kept]
 
     def _memory(self, kind: str, number: int) -> ProgramChange:
-        """Whether the memory of an input of the miss is taken differs."""
+        """The change for an input whose donation differs."""
         step = self.comparable.steps[number]
         before = self.old_comparable.steps[self.comparison.alignment.old[number]]
         user = next(iter(self.comparable.users().get((number, 0), ())), None)
@@ -195,11 +194,11 @@ class Candidate:
         return ProgramChange(kind, {"name": name}, (number,), (before.number,), user)
 
     def same_program(self, cause: Cause) -> Difference:
-        """The difference if both are one program, made again because of ``cause``."""
+        """The difference if both are one program that was compiled again because of ``cause``."""
         return Difference([cause], self.other, self.comparison.alignment.old)
 
     def difference(self, changes: Sequence[ProgramChange]) -> Difference:
-        """The difference that the user is told."""
+        """The difference as reported to the user."""
         alignment = self.comparison.alignment
         ordered = sorted(changes, key=lambda change: RANKS[change.kind])
         causes = most_important([cause_of(change) for change in ordered])
@@ -214,25 +213,24 @@ class Candidate:
 
 
 def _given(comparable: ProgramGraph, miss: Miss) -> set[int]:
-    """The needed inputs whose memory the program takes."""
+    """The needed inputs that the program donates."""
     inputs = [comparable.inputs[number] for number in miss.donated]
     return {step.number for step in inputs if step.needed}
 
 
 def _needed_without(comparable: ProgramGraph, partner: dict[int, int]) -> tuple[int, ...]:
-    """The needed steps that nothing corresponds to."""
     return tuple(step.number for step in comparable.steps if step.needed and step.number not in partner)
 
 
 def _unit(step: ProgramStep) -> object:
-    """The same for the operations of one function that the user called."""
+    """Key that is equal for the operations of one function call of the user."""
     return step.number if step.call is None else (step.call, step.line)
 
 
 _LEAVES_RESULTS = frozenset(
     "literal nested parameter identity number constant configuration context dtype".split()
 )
-"""Kinds that say nothing of which results there are, so that whose memory is taken may differ as well."""
+"""Kinds that do not affect which results there are, so that donation may differ independently."""
 
 
 def _bound_change(bound: TraceBoundary) -> ProgramChange:
@@ -241,24 +239,22 @@ def _bound_change(bound: TraceBoundary) -> ProgramChange:
     return ProgramChange(bound.kind, fields, bound.now, bound.before)
 
 
-# ---- The difference of a trace to the nearest one that was cached: why it was compiled, in the user's terms
+# ---- Choice of the nearest cached trace -------------------------------------------------------------------
 
 _EXACT = 4
-"""Earlier traces that are laid beside a miss step by step; which, is decided by what they are made of."""
+"""Number of earlier traces compared step by step; chosen by the operations that they contain."""
 
 _LOOKED_AT = 200
-"""The latest earlier traces, of which what they are made of is compared."""
+"""Number of the latest earlier traces whose operations are counted."""
 
 
 def difference(miss: Miss, earlier: Sequence[Miss], runs: Callable[[], Sequence[Miss]]) -> Difference:
-    """The difference of ``miss`` to the nearest of the ``earlier`` ones that was cached then. Runs and
-    compiles nothing.
+    """The difference between ``miss`` and the nearest trace that was cached then. Runs and compiles nothing.
 
     Arguments:
-      runs: gives the programs that were run at the miss's line, in order, by the miss that made each.
+      runs: returns the programs that ran at the miss's line, in order, each as the miss that compiled it.
 
-    Time: in proportion to the trace's length and to the number of differences, for :data:`_EXACT` earlier
-    traces.
+    Time is proportional to the trace length and the number of differences, for :data:`_EXACT` earlier traces.
     """
     linecache.checkcache()
     if miss.cut is not None and miss.cut.kind == CUT:
@@ -283,29 +279,28 @@ def difference(miss: Miss, earlier: Sequence[Miss], runs: Callable[[], Sequence[
 
 
 def _nearness(candidate: Candidate) -> tuple[bool, float, int]:
-    """Least for the nearest: its source may be an edit of the other, and there is least to tell."""
+    """Sort key; candidates with a similar source and few differences come first."""
     return not candidate.has_like_source, candidate.distance, -candidate.other.number
 
 
 def _candidates(ranked: Sequence[Miss], miss: Miss, comparable: ProgramGraph) -> list[Candidate]:
-    """The first of ``ranked``, laid beside the miss, until one differs in one thing alone."""
+    """Compares the first of ``ranked`` with the miss, until one differs in exactly one change."""
     candidates: list[Candidate] = []
     for other in ranked[:_EXACT]:
         candidate = Candidate(other, miss, comparable)
         candidates.append(candidate)
         if len(candidate.changes) == 1 and candidate.is_related:
-            break  # nothing is nearer
+            break  # no other can be nearer
     return candidates
 
 
 def _was_forgotten(other: Miss, miss: Miss) -> bool:
-    # What was pushed out by the miss itself was there when it was looked for, but then it is not the same
-    # program.
+    # A program that the miss itself evicted was cached at the lookup, but then it is not the same program.
     return other.forgotten is not None and other.forgotten <= miss.number
 
 
 def _by_likeness(miss: Miss, earlier: Sequence[Miss]) -> list[Miss]:
-    """Those of ``earlier`` that may be related, the most alike first, then the latest."""
+    """The possibly related earlier misses, most similar first, then latest first."""
     own, asked = miss.made_of, miss.spot.place.text
     size = sum(own.values())
     scored = []

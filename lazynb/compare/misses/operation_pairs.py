@@ -1,4 +1,4 @@
-"""The pairs of operations that correspond in two programs, and how the two of a pair differ."""
+"""Differences between the two operations of each pair."""
 
 from __future__ import annotations
 
@@ -21,11 +21,9 @@ from lazynb.jax_compat.jax_names import UNNAMED_PARAMETERS
 
 
 class OperationPairs:
-    """Finds how the operations that correspond differ.
+    """Finds how paired operations differ, and adds this to the ``changes`` of ``sides``.
 
-    Arguments:
-      sides: the two programs; what is found becomes their ``changes``.
-      inside: gives the differences of two functions that JAX called.
+    ``inside`` returns the differences of two functions that JAX called.
     """
 
     def __init__(
@@ -35,7 +33,7 @@ class OperationPairs:
         self._inside = inside
 
     def compare_all(self) -> None:
-        """Compares the pairs; those of derivatives only if the others are alike."""
+        """Compares the pairs; pairs of derivatives only if the other pairs are equal."""
         sides = self._sides
         pairs: list[tuple[ProgramStep, ProgramStep]] = []
         derivatives: list[tuple[ProgramStep, ProgramStep]] = []
@@ -61,7 +59,7 @@ class OperationPairs:
                 self._operands(old, new)
 
     def compare(self, old: ProgramStep, new: ProgramStep) -> None:
-        """Compares what two operations do, without their operands."""
+        """Compares two operations without their operands."""
         types = self._types(old, new)
         follows = types != Types() or self._sides.settings
         if old.name != new.name and not _is_renamed(old, new):
@@ -81,10 +79,10 @@ class OperationPairs:
                 types.append(types_between(before, now))
         return joined(types)
 
-    # ---- operations ----------------------------------------------------------------------------------------
+    # ---- Operations ----------------------------------------------------------------------------------------
 
     def _replaced(self, old: ProgramStep, new: ProgramStep) -> None:
-        """One operation stands for another, or one function of several operations that the user called."""
+        """Reports that an operation, or a called function of several operations, replaced another."""
         sides = self._sides
         before, now = sides.before.called(old), sides.now.called(new)
         sides.before.explained.update(before)
@@ -93,7 +91,7 @@ class OperationPairs:
         sides.changes.append(ProgramChange("replaced", fields, tuple(now), tuple(before), new))
 
     def _function(self, old: ProgramStep, new: ProgramStep, follows: bool) -> None:
-        """A function of the user's that JAX called differs: says where in it."""
+        """Reports the differences inside a user function that JAX called."""
         before, now = jc.jaxprs_in(old.params), jc.jaxprs_in(new.params)
         if len(before) != len(now):
             self._argument(old, new)
@@ -112,7 +110,7 @@ class OperationPairs:
             self._sides.changes.append(ProgramChange("nested", nested, *numbers, change.at or new))
 
     def _library(self, old: ProgramStep, new: ProgramStep, types: Types, follows: bool) -> None:
-        """A library function differs: says in which parameters."""
+        """Reports the differing parameters of a library function."""
         parameters = library_parameters(old, new, types)
         if not parameters:
             if not follows:
@@ -124,13 +122,13 @@ class OperationPairs:
                 self._parameter(old, new, parameter)
 
     def _follows(self, parameter: Parameter) -> bool:
-        """Whether a parameter differs as the sizes do that were told already."""
+        """Whether a parameter differs only by sizes that are already reported."""
         if self._sides.settings:
             return True
         return bool(parameter.numbers) and self._sides.dimensions.issuperset(parameter.numbers or ())
 
     def _unexplained(self, old: ProgramStep, new: ProgramStep, *, built_alike: bool) -> None:
-        """A library function differs, and no parameter or type of its operands tells why."""
+        """Reports a library function that differs in no parameter and no operand type."""
         if built_alike and holds_new_object(old, new):
             self._sides.add_pair("identity", old, new, operation=new.label)
         elif contexts_differ(old, new):
@@ -139,7 +137,7 @@ class OperationPairs:
             self._argument(old, new)
 
     def _argument(self, old: ProgramStep, new: ProgramStep) -> None:
-        """An argument of a library function differs that is not as it is among an operation's parameters."""
+        """Reports a changed argument of a library function that no parameter of the operation shows."""
         before, now = _types_in_words(old), _types_in_words(new)
         gives = f": it gives {now}, gave {before}" if now != before else ""
         self._sides.add_pair("argument", old, new, operation=called_name(new), gives=gives)
@@ -147,7 +145,7 @@ class OperationPairs:
     def _parameter(self, old: ProgramStep, new: ProgramStep, parameter: Parameter) -> None:
         if new.call is not None:
             if new.call in self._sides.explained_calls:
-                return  # one argument of a function makes several of its operations differ
+                return  # one argument can change several operations of a function
             self._sides.explained_calls.add(new.call)
         if parameter.name in UNNAMED_PARAMETERS:
             self._argument(old, new)
@@ -160,13 +158,13 @@ class OperationPairs:
         }
         self._sides.add_pair("parameter", old, new, **fields)
 
-    # ---- operands ------------------------------------------------------------------------------------------
+    # ---- Operands ------------------------------------------------------------------------------------------
 
     def _operands(self, old: ProgramStep, new: ProgramStep) -> None:
-        """What a pair takes, where the steps that give it do not tell."""
+        """Reports a changed operand, unless the steps that compute it explain the change."""
         sides = self._sides
         if sides.now.program.instruction(new) in sides.loops:
-            return  # which turn is which is not known
+            return  # the pairing of iterations is unknown
         if len(old.operands) != len(new.operands):
             if not sides.follows_type_change(new, sides.now):
                 count = len(new.operands)
@@ -179,14 +177,14 @@ class OperationPairs:
                 return
 
     def _is_one_sided(self, a: Value, b: Value) -> bool:
-        """Whether the result ``a`` of the earlier program was removed, or ``b`` of the present one added."""
+        """Whether the earlier program's result ``a`` was removed, or the present program's ``b`` added."""
         first, second = self._sides.before, self._sides.now
         removed = first.program.steps[a[0]].is_operation and a[0] not in first.partner
         added = second.program.steps[b[0]].is_operation and b[0] not in second.partner
         return removed or added
 
     def _operand(self, old: ProgramStep, new: ProgramStep, a: Value, b: Value) -> None:
-        """Tells that ``new`` takes ``b`` where ``old`` took ``a``."""
+        """Reports that ``new`` reads ``b`` where ``old`` read ``a``."""
         before, now = self._sides.before.program, self._sides.now.program
         first, second = before.steps[a[0]], now.steps[b[0]]
         text_before, text_now = _described(before, a), _described(now, b)
@@ -197,13 +195,13 @@ class OperationPairs:
 
 
 def _is_renamed(old: ProgramStep, new: ProgramStep) -> bool:
-    """Whether both call a jitted function of the user's, under two names: what differs is within."""
+    """Whether both call a jitted user function under two names; the difference is then inside."""
     both_jitted = old.primitive is new.primitive and "name" in old.params and "name" in new.params
     return both_jitted and calls_users_function(old) and calls_users_function(new)
 
 
 def _described(comparable: ProgramGraph, value: Value) -> str:
-    """A value in words: the user's name of it, or where it comes from."""
+    """A phrase for a value: the user's name, or the step that computes it."""
     step = comparable.steps[value[0]]
     if step.is_operation:
         names = comparable.names.get(value, ())
@@ -214,14 +212,14 @@ def _described(comparable: ProgramGraph, value: Value) -> str:
 
 
 def _operand_kind(before: ProgramStep, now: ProgramStep) -> str:
-    """The kind of change if a pair takes ``now`` instead of ``before``."""
+    """The kind of change if a pair reads ``now`` instead of ``before``."""
     if before.is_operation == now.is_operation:
         return "operand"
     return "input_added" if before.is_operation else "input_removed"
 
 
 def _call_name(step: ProgramStep, group: Sequence[int]) -> str:
-    """What stands for a group of operations of one call."""
+    """A name for a group of operations of one call."""
     return called_name(step) if len(group) > 1 else step.label
 
 

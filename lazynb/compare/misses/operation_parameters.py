@@ -1,4 +1,4 @@
-"""The parameters of two operations that differ, named as the user writes them."""
+"""Differences in the parameters of two operations, with the parameter names that the user writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lazynb.jax_compat.jax_names import (
 from lazynb.recording.jaxpr_structure import ByIdentity, structure
 
 _SINGLE = frozenset("axis start end step size length".split())
-"""Shown without the brackets of a tuple if it has one element."""
+"""Parameters shown without tuple brackets if they have one element."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class Parameter:
     """A parameter that differs.
 
     Attributes:
-      name: as the user writes it, if that is known.
+      name: as the user writes it, if known.
       before, now: text of its values.
-      numbers: the pairs of integers that differ, if both values are integers; else None.
+      numbers: the pairs of integers that differ, if both values are integers; otherwise None.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Types:
-    """What of the operands' types differs."""
+    """Which properties of the operand types differ."""
 
     rank: bool = False
     shape: bool = False
@@ -57,7 +57,7 @@ class Types:
 
 
 def types_between(before: Any, now: Any) -> Types:
-    """How the types (avals) ``before`` and ``now`` differ."""
+    """Compares the avals ``before`` and ``now``."""
     rank, shape = len(before.shape) != len(now.shape), before.shape != now.shape
     dtype = before.dtype != now.dtype or before.weak_type != now.weak_type
     sharding = not (shape or dtype) and before != now  # an explicit sharding is part of the type
@@ -65,7 +65,7 @@ def types_between(before: Any, now: Any) -> Types:
 
 
 def joined(types: list[Types]) -> Types:
-    """All differences of several values."""
+    """The union of the differences of several values."""
     return Types(
         any(each.rank for each in types),
         any(each.shape for each in types),
@@ -75,13 +75,12 @@ def joined(types: list[Types]) -> Types:
 
 
 def is_plumbing(name: str, value: Any) -> bool:
-    """Whether a parameter is none that the user writes."""
+    """Whether a parameter is internal, not written by the user."""
     return name in ADDED_PARAMETERS or bool(jc.jaxprs_of(value))
 
 
 def plain_parameters(before: ProgramStep, now: ProgramStep, types: Types) -> list[Parameter]:
-    """The parameters written by the user that differ and do not follow from ``types``. Functions are left
-    out."""
+    """The user's parameters that differ and do not follow from ``types``, without functions."""
     parameters = []
     for name, value in now.params.items():
         old = before.params.get(name)
@@ -95,7 +94,7 @@ def plain_parameters(before: ProgramStep, now: ProgramStep, types: Types) -> lis
 
 
 def _as_index(before: ProgramStep, now: ProgramStep, parameters: list[Parameter]) -> list[Parameter]:
-    """The start and end of a slice of one element, along one axis, are an index."""
+    """Replaces start and end of a slice of one element along one axis by an index."""
     if [parameter.name for parameter in parameters] != ["start", "end"]:
         return parameters
     pairs = zip(_ranges(before), _ranges(now), strict=False)
@@ -109,13 +108,12 @@ def _as_index(before: ProgramStep, now: ProgramStep, parameters: list[Parameter]
 
 
 def _ranges(step: ProgramStep) -> list[tuple[int, int]]:
-    """By axis, the start and end of a slice."""
+    """The start and end of a slice, by axis."""
     return list(zip(step.params["start_indices"], step.params["limit_indices"], strict=True))
 
 
 def library_parameters(before: ProgramStep, now: ProgramStep, types: Types) -> list[Parameter] | None:
-    """The same as :func:`plain_parameters`, with those in the functions of JAX's own that both steps call.
-    Returns None if these functions are built differently."""
+    """Like :func:`plain_parameters`, including JAX's own inner functions; None if their structures differ."""
     parameters = plain_parameters(before, now, types)
     old, new = jc.jaxprs_in(before.params), jc.jaxprs_in(now.params)
     if len(old) != len(new):
@@ -133,8 +131,7 @@ def library_parameters(before: ProgramStep, now: ProgramStep, types: Types) -> l
 
 
 def contexts_differ(before: ProgramStep, now: ProgramStep) -> bool:
-    """Whether the operations in the functions that two operations call were traced under different
-    configurations of JAX."""
+    """Whether operations inside the called functions were traced under different JAX configurations."""
     for a, b in zip(jc.jaxprs_in(before.params), jc.jaxprs_in(now.params), strict=False):
         for x, y in zip(graph_of_jaxpr(a).operations, graph_of_jaxpr(b).operations, strict=False):
             if x.operation.ctx != y.operation.ctx or contexts_differ(x, y):
@@ -143,12 +140,12 @@ def contexts_differ(before: ProgramStep, now: ProgramStep) -> bool:
 
 
 def calls_users_function(step: ProgramStep) -> bool:
-    """Whether an operation holds a function that the user wrote."""
+    """Whether an operation contains a function that the user wrote."""
     return any(is_users(jaxpr) for jaxpr in jc.jaxprs_in(step.params))
 
 
 def holds_new_object(before: ProgramStep, now: ProgramStep) -> bool:
-    """Whether the two differ in an object without content to compare alone: a callback made anew."""
+    """Whether the two differ only in an object without comparable content, such as a recreated callback."""
     for name, value in now.params.items():
         if name in ADDED_PARAMETERS or not _is_opaque(value):
             continue
@@ -159,7 +156,7 @@ def holds_new_object(before: ProgramStep, now: ProgramStep) -> bool:
 
 
 def _is_opaque(value: Any) -> bool:
-    """Whether a value has no content to show: Python tells it by its address."""
+    """Whether a value has no content to show, only its address."""
     if isinstance(value, str | bytes | bool | int | float | complex) or value is None or jc.is_jaxpr(value):
         return False
     if _is_named(value):
@@ -184,21 +181,20 @@ def _parameter(operation: str, name: str, before: Any, now: Any) -> Parameter:
 
 
 def _without_brackets(value: Any) -> Any:
-    """The element of a tuple of one; anything else as it is."""
     if isinstance(value, tuple) and len(value) == 1:
         return value[0]
     return value
 
 
 def _text(value: Any) -> str:
-    if _is_named(value):  # an enumeration, a generator of random numbers
+    if _is_named(value):  # an enumeration, or a random number generator
         return str(value.name)
     text = str(value)
     return text if len(text) <= 60 else text[:59] + "…"
 
 
 def _numbers(before: Any, now: Any) -> tuple[tuple[int, int], ...] | None:
-    """The pairs of integers that differ; returns None if not all are integers, or one side has more."""
+    """The pairs of integers that differ; None if some values are not integers, or the counts differ."""
     old, new = _integers(before), _integers(now)
     if old is None or new is None or len(old) != len(new):
         return None
@@ -206,7 +202,7 @@ def _numbers(before: Any, now: Any) -> tuple[tuple[int, int], ...] | None:
 
 
 def _integers(value: Any) -> tuple[int, ...] | None:
-    """The integers of a parameter; returns None if it has others."""
+    """The integers of a parameter; None if it has other values."""
     numbers = value if isinstance(value, tuple) else (value,)
     if all(type(number) is int for number in numbers):
         return numbers

@@ -1,4 +1,4 @@
-"""The two sides of a comparison: both programs, what corresponds, and the changes found so far."""
+"""The data of a comparison of two programs: both sides, their pairing, and the changes found so far."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class ProgramChange:
 
     Attributes:
       kind: see ``lazynb.compare.misses.miss_causes.CAUSES``.
-      fields: what its text is filled in with.
-      now, before: steps of the two programs that it is about.
-      at: the step of either whose line tells it; None if there is none.
+      fields: values for the placeholders of its text.
+      now, before: affected steps of the two programs.
+      at: the step whose line is reported, of either program; None if there is none.
     """
 
     kind: str
@@ -33,17 +33,17 @@ class ProgramChange:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class ProgramSide:
-    """One of the two programs, as it is compared with the other.
+    """One of the two programs, prepared for comparison with the other.
 
     Attributes:
       number: 0 before, 1 now.
       program: its steps.
-      partner: by number of a step, that of the other program's which corresponds.
+      partner: number of a step → number of its partner in the other program.
       other: the other program.
       back: the reverse of ``partner``.
-      outside: steps that are there because of where the traces begin and end.
+      outside: steps that the other program lacks because the traces begin or end elsewhere.
       lines: the source lines of its operations.
-      explained: operations without partner that a change is about already.
+      explained: operations without partner that a change already covers.
     """
 
     number: int
@@ -56,36 +56,36 @@ class ProgramSide:
     explained: set[int] = dataclasses.field(default_factory=set)
 
     def steps_of(self, change: ProgramChange) -> tuple[int, ...]:
-        """The steps of this program that a change is about."""
+        """The steps of this program that a change affects."""
         return change.now if self.number else change.before
 
     def change(
         self, kind: str, fields: dict[str, Any], numbers: tuple[int, ...], at: ProgramStep
     ) -> ProgramChange:
-        """A change that is about steps of this program alone."""
+        """Creates a change that affects steps of this program only."""
         if self.number:
             return ProgramChange(kind, fields, now=numbers, at=at)
         return ProgramChange(kind, fields, before=numbers, at=at)
 
     def partner_of(self, step: ProgramStep) -> ProgramStep | None:
-        """The step of the other program that corresponds to ``step``; None if there is none."""
+        """The partner of ``step`` in the other program; None if there is none."""
         partner = self.partner.get(step.number)
         return None if partner is None else self.other.steps[partner]
 
     def without_partner(self) -> list[ProgramStep]:
-        """The needed operations that nothing corresponds to, and that no change explains yet."""
+        """The needed operations without partner that no change explains yet."""
         skip = self.outside | self.explained | self.partner.keys()
         return [step for step in self.program.operations if step.needed and step.number not in skip]
 
     def surrounding_matches(self, step: ProgramStep) -> tuple[int, int]:
-        """The operations with a partner before and after ``step``; -1 if there is none."""
+        """The paired operations before and after ``step``; -1 if there is none."""
         paired = [other.number for other in self.program.operations if other.number in self.partner]
         paired = [-1, *paired, -1]
         at = bisect.bisect(paired, step.number, 1, len(paired) - 1)
         return paired[at - 1], paired[at]
 
     def called(self, step: ProgramStep) -> list[int]:
-        """The operations of the call of ``step``, if no other of them has a partner; else ``step`` alone."""
+        """The operations of the call of ``step`` if no other one has a partner; otherwise only ``step``."""
         if step.call is None:
             return [step.number]
         group = []
@@ -98,7 +98,7 @@ class ProgramSide:
         return group or [step.number]
 
     def reached(self) -> set[int]:
-        """The operations that depend on a value which has another type in the other program."""
+        """The operations that depend on a value whose type differs in the other program."""
         changed: set[int] = set()
         for step in self.program.steps:
             partner = self.partner_of(step)
@@ -111,7 +111,7 @@ class ProgramSide:
         return reached
 
     def iteration_counts(self) -> dict[Hashable, Counter[str]]:
-        """By instruction, how often it recorded each operation. Derivatives do not count: a call has many."""
+        """Instruction → counts of recorded operations, without derivatives, because one call records many."""
         counts: dict[Hashable, Counter[str]] = {}
         for step in self.program.operations:
             if step.number in self.outside or is_derivative(step):
@@ -123,23 +123,19 @@ class ProgramSide:
 
 
 class ProgramPair:
-    """The two programs of a comparison, side by side.
+    """The two programs of a comparison.
 
     Arguments:
-      outside: by side, the steps that are there because of where the traces begin and end.
-      functions: the two are functions that JAX called, and what types their arguments have is explained
-        elsewhere.
-      settings: JAX's configuration differs, so that types and parameters may differ too.
+      outside: for each side, the steps that only exist because the traces begin or end elsewhere.
+      functions: whether the two are functions that JAX called; their argument types are explained elsewhere.
+      settings: whether JAX's configuration differs, so that types and parameters may differ too.
 
     Attributes:
       before, now: the sides.
-      alignment: which step is which.
-      functions, settings: the arguments.
       changes: the differences found so far.
-      dimensions: the pairs of sizes, before and now, that the changes tell of.
-      explained_calls: the calls of library functions of which a change tells a parameter.
-      loops: the instructions that ran another number of times: by that of either program, how often before
-        and now.
+      dimensions: pairs of sizes, before and now, that the changes report.
+      explained_calls: calls of library functions for which a change reports a parameter.
+      loops: instruction of either program → iteration counts before and now, where they differ.
     """
 
     def __init__(
@@ -160,29 +156,26 @@ class ProgramPair:
         self._reached = self.before.reached(), self.now.reached()
 
     def other(self, side: ProgramSide) -> ProgramSide:
-        """The side opposite to ``side``."""
+        """The opposite side."""
         return self.both[1 - side.number]
 
     def add_pair(self, kind: str, old: ProgramStep, new: ProgramStep, **fields: Any) -> None:
-        """Adds a change that is about two operations that correspond."""
+        """Adds a change that affects two corresponding operations."""
         self.changes.append(ProgramChange(kind, fields, (new.number,), (old.number,), new))
 
     def needed_pairs(self) -> Iterator[tuple[ProgramStep, ProgramStep]]:
-        """The operations that correspond and are both needed, in the order of the present program."""
+        """Pairs of corresponding operations that are both needed, in the order of the present program."""
         for step in self.now.program.operations:
             old = self.now.partner_of(step)
             if old is not None and step.needed and old.needed:
                 yield old, step
 
     def same_line(self, old: ProgramStep, new: ProgramStep) -> bool:
-        """Whether two operations stand in lines of the same text."""
+        """Whether two operations are on lines with the same text."""
         return self.before.program.text(old) == self.now.program.text(new)
 
     def follows_type_change(self, step: ProgramStep, side: ProgramSide) -> bool:
-        """Whether an operation is in one program alone because the types of what it takes differ.
-
-        Its line is in both programs then.
-        """
+        """Whether an operation on a common line exists in one program only because operand types differ."""
         if side.program.text(step) not in self.other(side).lines:
             return False
         return self.settings or step.number in self._reached[side.number]
@@ -208,15 +201,14 @@ class ProgramPair:
 
 
 def is_derivative(step: ProgramStep) -> bool:
-    """Whether an operation belongs to a function that JAX made of another one, as the backward pass of
-    ``grad`` does."""
+    """Whether JAX derived the operation's function from another one, such as ``grad``'s backward pass."""
     if step.origin is None or step.origin.callee is None:
         return False
     return step.origin.callee.co_name in DERIVATIVE_FUNCTIONS
 
 
 def names_joined(first: str, second: str) -> str:
-    """Two lists of operations in words as one, each name once."""
+    """Joins two phrases that list operations, each name once."""
     names = dict.fromkeys(
         [*first.replace(" and ", ", ").split(", "), *second.replace(" and ", ", ").split(", ")]
     )
@@ -225,10 +217,9 @@ def names_joined(first: str, second: str) -> str:
 
 
 def called_name(step: ProgramStep) -> str:
-    """The library function that the user called, quoted; else the operation."""
+    """The library function that the user called, in backquotes; otherwise the operation."""
     return f"`{step.call[0]}`" if step.call is not None else step.label
 
 
 def _lines(program: ProgramGraph) -> set[str]:
-    """The source lines of a program's operations."""
     return {program.text(step) for step in program.operations} - {""}

@@ -1,7 +1,7 @@
-"""Operations whose statement stands in both sources, and that only one of the two programs has.
+"""Detects operations that one program lacks because its run did not reach their statement.
 
-Nobody added or removed them: one run did not reach their line, as an exception left the lines before it, or
-took another branch.
+The statement is in both sources: the user neither added nor removed it. An exception left the preceding
+lines, or the run took another branch.
 """
 
 from __future__ import annotations
@@ -25,12 +25,7 @@ _LOOPS = ast.For | ast.While | ast.AsyncFor
 
 
 class RunCoverage:
-    """Tells which lines were reached for one of two programs alone.
-
-    Arguments:
-      pair: the sources of both.
-      comparables, misses: the programs, before and now.
-    """
+    """Determines which lines only one of two runs reached."""
 
     def __init__(
         self, pair: SourcePair, comparables: tuple[ProgramGraph, ProgramGraph], misses: tuple[Miss, Miss]
@@ -41,18 +36,18 @@ class RunCoverage:
         self._recorded = self._statements(0), self._statements(1)
 
     def report_exceptions(self, changes: Sequence[ProgramChange]) -> list[ProgramChange]:
-        """``changes``, in which what an exception kept from running is told as not reached."""
+        """Reports operations that an exception prevented as not reached."""
         found = [self._told(change) for change in changes]
         return self._joined(
             [new if "why" in new.fields else old for old, new in zip(changes, found, strict=True)]
         )
 
     def told(self, changes: Sequence[ProgramChange]) -> list[ProgramChange]:
-        """``changes``, in which what nobody added or removed, and no edit explains, is told so."""
+        """Reports operations that were neither added nor removed, and that no edit explains, as not run."""
         return self._joined([self._told(change) for change in changes])
 
     def _joined(self, changes: Sequence[ProgramChange]) -> list[ProgramChange]:
-        """``changes``, in which operations that are not there for the same reason are one."""
+        """Merges changes whose operations are missing for the same reason."""
         joined: list[ProgramChange] = []
         where: dict[tuple[str, object], int] = {}
         for change in changes:
@@ -65,7 +60,6 @@ class RunCoverage:
         return joined
 
     def _with_more(self, told: ProgramChange, change: ProgramChange) -> ProgramChange:
-        """One change for two with the same reason."""
         now, before = told.now + change.now, told.before + change.before
         program = self._comparables[1 if now else 0]
         names = listed(program, [program.steps[number] for number in now or before])
@@ -75,16 +69,15 @@ class RunCoverage:
         return ProgramChange(told.kind, fields, now, before, told.at)
 
     def stands(self, steps: Sequence[ProgramStep], side: int) -> bool:
-        """Whether a cell that recorded the other program has the line of one of ``steps`` too, as it is or
-        edited."""
+        """Whether a cell that recorded the other program contains a line of ``steps``, possibly edited."""
         recorded = self._misses[1 - side].sources
         found = [self._pair.partner(side, step.line) for step in steps if step.line is not None]
         return any(there is not None and there[0] in recorded for there in found)
 
     def is_passed(self, steps: Sequence[ProgramStep], side: int) -> bool:
-        """Whether the lines of ``steps``, which only ``side`` has, were not reached by the other run: an
-        exception left the lines before, or they stand before the trace break there, in no loop with it. Then
-        no trace break has cut them off."""
+        """Whether the other run did not reach the lines of ``steps``, which only ``side`` has, so that no
+        trace break cut them off: an exception left the preceding lines, or they precede the trace break and
+        share no loop with it."""
         spot = self._misses[1 - side].spot
         file, line = spot.code.co_filename, line_of(spot.code, spot.lasti)
         stand = [self._unrecorded(step, side) for step in steps]
@@ -104,7 +97,7 @@ class RunCoverage:
                 return False
         return True
 
-    # ---- one change ----------------------------------------------------------------------------------------
+    # ---- One change ----------------------------------------------------------------------------------------
 
     def _told(self, change: ProgramChange) -> ProgramChange:
         if change.kind == "argument" and not (change.now and change.before):
@@ -126,8 +119,7 @@ class RunCoverage:
         return self._worded(change, side, why, line if side else (there[0], there[1].first))
 
     def _branch(self, change: ProgramChange) -> ProgramChange:
-        """``change``, of a call that gives what it takes in one program; unless it stands in a branch of its
-        expression, that the other program may not have taken."""
+        """Rewords a call that is an identity in the other program, if its branch may not have run there."""
         side = 1 if change.now else 0
         program = self._comparables[side]
         step = program.steps[(change.now or change.before)[0]]
@@ -142,11 +134,11 @@ class RunCoverage:
     def _worded(
         self, change: ProgramChange, side: int, why: str | None, now: tuple[str, int]
     ) -> ProgramChange:
-        """What is told of a change.
+        """The reworded change.
 
         Arguments:
-          side: which has the operations.
-          why: the other did not reach them; None if that is not known.
+          side: the side that has the operations.
+          why: why the other run did not reach them; None if unknown.
           now: their line in the present source.
         """
         several = " and " in str(change.fields["operation"])
@@ -164,15 +156,15 @@ class RunCoverage:
         return ProgramChange("not_run", fields, change.now, change.before, line_step(now))
 
     def _unrecorded(self, step: ProgramStep, side: int) -> Located | None:
-        """The statement of the other source that the one of ``step`` corresponds to, if the other program has
-        nothing of it. Of a cell that recorded nothing of the other program, nothing can be said."""
+        """The partner, in the other source, of the statement of ``step``, if the other program has no
+        operation of it. None if the cell recorded nothing of the other program."""
         there = self._pair.partner(side, step.line) if step.line is not None else None
         if there is None or (there[0], id(there[1].node)) in self._recorded[1 - side]:
             return None
         return there if there[0] in self._misses[1 - side].sources else None
 
     def _statements(self, side: int) -> set[tuple[str, int]]:
-        """The statements that recorded operations of one program: by file and the id of the node."""
+        """The statements that recorded operations of one program, as file and node id."""
         found = set()
         for line in {step.line for step in self._comparables[side].operations if step.line is not None}:
             source = self._pair.sides[side].source(line[0])
@@ -181,10 +173,10 @@ class RunCoverage:
                 found.add((line[0], id(statement.node)))
         return found
 
-    # ---- why -----------------------------------------------------------------------------------------------
+    # ---- Reasons -------------------------------------------------------------------------------------------
 
     def _why(self, there: Located, side: int) -> str | None:
-        """Why a statement of ``side`` was not reached; None if that is not known."""
+        """Why a statement of ``side`` was not reached; None if unknown."""
         for each in (there, *self._callers(there, side)):
             why = self._after_exception(each, side) or self._left_try(each, side)
             if why is not None:
@@ -192,7 +184,7 @@ class RunCoverage:
         return None
 
     def _callers(self, there: Located, side: int) -> Iterator[Located]:
-        """The statements that call the function in which a statement is."""
+        """The statements that call the function containing a statement."""
         file, statement = there
         source = self._pair.sides[side].source(file)
         assert source is not None
@@ -206,7 +198,7 @@ class RunCoverage:
                     yield other, each
 
     def _after_exception(self, there: Located, side: int) -> str | None:
-        """The exception that left the lines before a statement, in the run of its cell."""
+        """The exception that left the lines before a statement in the run of its cell."""
         file, statement = there
         source = self._pair.sides[side].source(file)
         assert source is not None
@@ -221,7 +213,7 @@ class RunCoverage:
         return None
 
     def _left_try(self, there: Located, side: int) -> str | None:
-        """The ``try`` in which a statement is, if nothing but an exception leaves the lines before it."""
+        """The ``try`` around a statement, if only an exception can leave the lines before it."""
         file, statement = there
         source = self._pair.sides[side].source(file)
         spot = self._misses[side].spot
@@ -238,7 +230,7 @@ class RunCoverage:
 
 
 def _is_conditional(source: Source, position: tuple[int, int, int, int]) -> bool:
-    """Whether an expression may be left out though its statement runs."""
+    """Whether an expression may be skipped although its statement runs."""
     line, end_line, column, end_column = position
     own = Span((line, column), (end_line, end_column))
     for node in ast.walk(source.tree):
@@ -257,8 +249,7 @@ def _is_conditional(source: Source, position: tuple[int, int, int, int]) -> bool
 
 
 def _function_around(source: Source, line: int) -> str | None:
-    """The name of the innermost function in which a line stands; None for none. The line of its ``def`` is
-    not among them."""
+    """The innermost function whose body contains a line, without the ``def`` line; None if there is none."""
     found = None
     for statement in source.statements:
         node = statement.node
@@ -268,7 +259,7 @@ def _function_around(source: Source, line: int) -> str | None:
 
 
 def _loop(source: Source, first: int, second: int) -> bool:
-    """Whether two lines stand in one loop."""
+    """Whether two lines are in the same loop."""
     for statement in source.statements:
         node: Statement | ast.stmt = statement.node
         if isinstance(node, _LOOPS) and node.lineno <= min(first, second) <= max(first, second) <= (

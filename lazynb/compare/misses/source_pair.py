@@ -1,4 +1,4 @@
-"""The sources behind two programs, side by side: which statement is which, and what the user edited."""
+"""Pairs the source files and statements of two programs, and finds the user's edits."""
 
 from __future__ import annotations
 
@@ -15,27 +15,21 @@ from lazynb.user_code.call_stack import Place
 from lazynb.user_code.cells import history
 
 _DEFINING = 20
-"""Cells that are looked through for what others call."""
+"""Maximum number of cells searched for definitions."""
 
 _GAP = 60
-"""Statements between two that correspond, beyond which only the same statement is looked for."""
+"""Statements between two pairs; in larger gaps only equal statements are paired."""
 
 _OWN, _RECORDED = 20_000, 10_000
-"""Statements more that the cells count for which asked for the two programs, and those that recorded them."""
+"""Bonus, in statements, for pairing the cells that caused the runs, and those that recorded the programs."""
 
 _ALIKE = 0.5
-"""Share of a statement that must be left for it to be the same one, edited."""
+"""Minimum unchanged share of a statement that counts as edited, not as replaced."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class UserEdit:
-    """An edit, with where it is.
-
-    Attributes:
-      edit: what was changed.
-      files: of both sources.
-      statements: that hold it, in both sources.
-    """
+    """An edit, with the files and statements that contain it in both sources."""
 
     edit: Edit
     files: tuple[str, str]
@@ -43,16 +37,17 @@ class UserEdit:
 
 
 Located = tuple[str, Statement]
-"""A statement, with its file."""
+"""A file, and a statement in it."""
 
 
 class Sources:
-    """The user's code behind one program: what recorded its operations, and what defines what that calls.
+    """The user's code behind one program: cells that recorded it, and cells with the definitions that it
+    uses.
 
     Attributes:
-      texts: by file, the cells in the order of their last runs.
+      texts: file → text, cells in the order of their last runs.
       recorded: the files that recorded operations.
-      functions: what they call and define.
+      functions: the functions that they call and define.
     """
 
     def __init__(self, miss: Miss):
@@ -61,7 +56,7 @@ class Sources:
         self.functions = Signatures(map(source_of, self.texts.values()))
 
     def source(self, file: str) -> Source | None:
-        """The source of a file; None if its text is not known."""
+        """The source of a file; None if its text is unknown."""
         text = self.texts.get(file)
         return None if text is None else source_of(text)
 
@@ -104,9 +99,9 @@ def defined_in(source: Source) -> set[str]:
 
 @functools.lru_cache(maxsize=2048)
 def exported_names(text: str) -> Set[str]:
-    """The names that a cell gives to other cells: those that it binds outside of functions and classes."""
+    """The names that a cell binds outside functions and classes, which other cells can use."""
     names: set[str] = set()
-    inner = 0  # the last line of the function or class before
+    inner = 0  # the last line of the preceding function or class
     for statement in source_of(text).statements:
         if statement.node.lineno > inner:
             names |= names_bound_by(statement.node)
@@ -131,23 +126,23 @@ class SourcePair:
 
     Attributes:
       sides: the sources before and now.
-      edits: what the user changed, in the order of the present sources.
-      alone: by side, the statements that only that source has, each with its file.
-      likeness: from 0 to 1, how much of the cells is alike that asked for the two programs or recorded them.
+      edits: the user's edits, in the order of the present sources.
+      alone: for each side, the statements that only that source has, each with its file.
+      likeness: similarity, from 0 to 1, of the cells that caused the runs or recorded the two programs.
     """
 
     def __init__(self, before: Miss, now: Miss):
         self.sides = Sources(before), Sources(now)
         self.edits: list[UserEdit] = []
         self.alone: tuple[list[Located], list[Located]] = [], []
-        self._partners: tuple[dict[tuple[str, int], Located], ...] = {}, {}  # by file and the id of a node
-        self._old: dict[tuple[str, int], Statement] = {}  # by file and the id of a present statement's node
-        self._alike: dict[int, float] = {}  # by the id of a present statement's node
+        self._partners: tuple[dict[tuple[str, int], Located], ...] = {}, {}  # file and node id → partner
+        self._old: dict[tuple[str, int], Statement] = {}  # file and node id now → statement before
+        self._alike: dict[int, float] = {}  # node id of a present statement → similarity
         own = before.spot.code.co_filename, now.spot.code.co_filename
         self._ran = tuple({file, *side.recorded} for file, side in zip(own, self.sides, strict=True))
         pairs = list(self._paired_files(own))
         alike = {pair: self._compare(*pair) for pair in pairs}
-        # Where others asked, what is the same is only what both call.
+        # If other cells caused the runs, equal cells only contain functions that both call.
         shared = () if own in pairs else tuple(pair for pair in pairs if self._is_same(*pair))
         size = sum(self._size_of_ran(side, {pair[side] for pair in shared}) for side in (0, 1))
         self.likeness = sum(alike[pair] for pair in pairs if pair not in shared) / size if size else 0.0
@@ -160,7 +155,7 @@ class SourcePair:
         return sum(statement.size for source in sources for statement in source.statements)
 
     def key(self, side: int, line: tuple[str, int], text: str) -> str:
-        """Equal for the lines of two statements that correspond; else the ``text`` of the line."""
+        """Key that is equal for lines of corresponding statements; ``text`` if the line has no statement."""
         file, number = line
         source = self.sides[side].source(file)
         statement = source.at(number) if source is not None else None
@@ -171,37 +166,36 @@ class SourcePair:
         return "\0".join(statement.key)
 
     def partner(self, side: int, line: tuple[str, int]) -> Located | None:
-        """The statement of the other source that stands for the one on a line of ``side``; None if there is
-        none."""
+        """The partner, in the other source, of the statement on a line of ``side``; None if there is none."""
         source = self.sides[side].source(line[0])
         statement = source.at(line[1]) if source is not None else None
         return None if statement is None else self._partners[side].get((line[0], id(statement.node)))
 
     def is_edited(self, side: int, line: tuple[str, int]) -> bool:
-        """Whether the statement on a line of ``side`` is another one in the other source."""
+        """Whether the statement on a line of ``side`` differs from its partner or has none."""
         source, there = self.sides[side].source(line[0]), self.partner(side, line)
         statement = source.at(line[1]) if source is not None else None
         return statement is None or there is None or statement.key != there[1].key
 
     def is_unchanged(self, place: Place | None) -> bool:
-        """Whether the line of ``place`` stands in the source before too."""
+        """Whether the line of ``place`` is also in the source before."""
         if place is None or not place.text:
             return False
         texts = self.sides[0].texts.values()
         return any(place.text == line.strip() for text in texts for line in text.splitlines())
 
     def statement_likeness(self, before: tuple[str, int], now: tuple[str, int]) -> float:
-        """How much the statements of two lines are alike, from 0 to 1; 0 if they do not correspond."""
+        """Similarity of the statements of two lines, from 0 to 1; 0 if they do not correspond."""
         source = self.sides[1].source(now[0])
         statement = source.at(now[1]) if source is not None else None
         if statement is None or self.key(0, before, "") != self.key(1, now, ""):
             return 0.0
         return self._alike.get(id(statement.node), 1.0)
 
-    # ---- which file is which -------------------------------------------------------------------------------
+    # ---- Pairing of files ----------------------------------------------------------------------------------
 
     def _paired_files(self, own: tuple[str, str]) -> Iterator[tuple[str, str]]:
-        """The files that correspond: first those that ran, then those that define what these call."""
+        """Pairs files: first those that ran, then those that define functions called by them."""
         for ran in (True, False):
             before, now = (
                 {file: text for file, text in side.texts.items() if (file in own_ran) == ran}
@@ -236,10 +230,10 @@ class SourcePair:
         same = sum(statement.key in keys for statement in new.statements)
         return same + len(defined_in(old) & defined_in(new))
 
-    # ---- which statement is which --------------------------------------------------------------------------
+    # ---- Pairing of statements -----------------------------------------------------------------------------
 
     def _compare(self, before: str, now: str) -> float:
-        """Pairs the statements of two files. Returns how much of the two together is alike, if both ran."""
+        """Pairs the statements of two files and returns the size of the similar part, if both ran."""
         old, new = self.sides[0].source(before), self.sides[1].source(now)
         assert old is not None and new is not None
         functions = self.sides[0].functions, self.sides[1].functions
@@ -269,7 +263,6 @@ Pairs = list[tuple[Statement, Statement]]
 def _paired(
     before: Sequence[Statement], now: Sequence[Statement], functions: tuple[Signatures, Signatures]
 ) -> Pairs:
-    """The statements that correspond, in order."""
     pairs: Pairs = []
     i, j = 0, 0
     keys = [statement.key for statement in before], [statement.key for statement in now]
@@ -284,7 +277,7 @@ def _paired(
 def _edited(
     before: Sequence[Statement], now: Sequence[Statement], functions: tuple[Signatures, Signatures]
 ) -> Pairs:
-    """The statements of a gap that correspond though they were edited: those with the most in common."""
+    """Pairs edited statements of a gap so that their total similarity is largest."""
     if not before or not now or max(len(before), len(now)) > _GAP:
         return []
     rows: list[tuple[float, Pairs]] = [(0.0, [])] * (len(now) + 1)
@@ -301,7 +294,7 @@ def _edited(
 
 
 def _likeness(a: Statement, b: Statement, functions: tuple[Signatures, Signatures]) -> float:
-    """From 0 to 1."""
+    """Similarity of two statements, from 0 to 1."""
     if a.key == b.key:
         return 1.0
     if type(a.node) is not type(b.node):
@@ -309,5 +302,5 @@ def _likeness(a: Statement, b: Statement, functions: tuple[Signatures, Signature
     cost, _ = edit_between(a, b, functions)
     bound = bool(
         names_bound_by(a.node) & names_bound_by(b.node)
-    )  # what sets the same variable is likely the same one
+    )  # statements that set the same variable likely correspond
     return max(0.0, 1 - cost / (a.size + b.size)) + 0.1 * bound

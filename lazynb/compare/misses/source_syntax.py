@@ -1,4 +1,4 @@
-"""The names that the arguments of a call have, as its function calls them."""
+"""Syntax of the user's source: statements, spans and names, and the signatures of the functions it calls."""
 
 from __future__ import annotations
 
@@ -12,34 +12,32 @@ from typing import Any, NamedTuple
 
 import jax
 
-# ---- The user's source as statements and expressions, and where an instruction stands among them ----------
+# ---- Source as statements and expressions -----------------------------------------------------------------
 
 _NOT_PYTHON = re.compile(r"^(\s*)[%!?].*$", re.MULTILINE)
-"""Lines that IPython reads by itself."""
+"""Lines with IPython syntax."""
 
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 class Span(NamedTuple):
-    """A part of a text, from (line, column) to (line, column); columns count bytes of UTF-8."""
+    """A span of a text, from (line, column) to (line, column); columns count UTF-8 bytes."""
 
     start: tuple[int, int]
     end: tuple[int, int]
 
     def holds(self, other: Span) -> bool:
-        """Whether ``other`` lies within."""
+        """Whether ``other`` lies within the span."""
         return self.start <= other.start and other.end <= self.end
 
 
 class Statement:
-    """A statement; of one that has a body, its first line (``for i in xs``) without the body.
+    """A statement; for a compound statement, its header (``for i in xs``) without the body.
 
     Attributes:
-      node: of the syntax tree.
       parts: its expressions.
-      key: equal for the same statement, wherever it stands and however it is written.
-      size: number of nodes of the syntax tree.
-      first, last: its lines.
+      key: equal for equal statements, independent of position and formatting.
+      size: number of syntax tree nodes.
     """
 
     def __init__(self, node: ast.stmt):
@@ -69,9 +67,9 @@ class Source:
     """The text of a cell or of a file.
 
     Attributes:
-      tree: its syntax tree; without statements if it is not Python.
-      statements: in the order of the text.
-      words: the names that are in it.
+      tree: its syntax tree; empty if the text is not Python.
+      statements: in text order.
+      words: the names in the text.
     """
 
     def __init__(self, text: str):
@@ -84,19 +82,19 @@ class Source:
         self.words = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
 
     def at(self, line: int) -> Statement | None:
-        """The innermost statement that stands on a line."""
+        """The innermost statement on a line."""
         found = [statement for statement in self.statements if statement.first <= line <= statement.last]
         return found[-1] if found else None
 
 
 @functools.lru_cache(maxsize=256)
 def source_of(text: str) -> Source:
-    """The source of a text; made once."""
+    """The parsed source of a text, cached."""
     return Source(text)
 
 
 def span_of(node: ast.AST) -> Span | None:
-    """Where a node stands; None if that is not known."""
+    """The span of a node; None if unknown."""
     line, end = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
     if line is None or end is None:
         return None
@@ -109,7 +107,7 @@ def names_in(node: ast.AST) -> set[str]:
 
 
 def expression_text(node: ast.AST) -> str:
-    """An expression as text, in one line; what a module gives without the module's name."""
+    """An expression as one line of text; a dotted name is shortened to its last part."""
     if isinstance(node, ast.Attribute) and dotted_name(node) is not None:
         return node.attr
     text = ast.unparse(node)
@@ -136,20 +134,20 @@ _USUAL = {
     "functools": "functools",
     "lazynb": "lazynb",
 }
-"""Modules by the names that they usually have, if no source says so."""
+"""Usual alias → module, for sources without the import."""
 
 _VARIADIC = {"reshape": "shape", "transpose": "axes"}
-"""Methods that take a tuple, or its elements one by one, and the name of it."""
+"""Methods that take a tuple or its elements as separate arguments → name of the tuple."""
 
 Argument = ast.expr | None
-"""None: the default is taken."""
+"""None stands for the default."""
 
 
 class Signatures:
-    """The functions that sources call, found by what the sources import and define. Nothing is run.
+    """Signatures of the functions that sources call, from their imports and definitions. Runs no user code.
 
     Arguments:
-      sources: those that may define what is called, the latest last.
+      sources: sources that may define the functions, latest last.
     """
 
     def __init__(self, sources: Iterable[Source]):
@@ -175,7 +173,7 @@ class Signatures:
                     self.functions[target.id] = _as_function(target.id, node.value)
 
     def object(self, node: ast.AST) -> Any:
-        """What a name of a library's stands for; None if it is not known."""
+        """The object that a library name refers to; None if unknown."""
         name = dotted_name(node)
         if name is None or name.split(".")[0] in self.functions:
             return None
@@ -185,9 +183,9 @@ class Signatures:
         return found(".".join([self._modules[first], *rest]))
 
     def arguments(self, call: ast.Call) -> Mapping[str, Argument] | None:
-        """The arguments of a call by the names that its function has for them; None if they are not known.
+        """The arguments of a call by parameter name; None if the names are unknown.
 
-        A parameter that is not given has its default, if the default can be written.
+        An omitted parameter has its default, if the default can be written as an expression.
         """
         if any(isinstance(arg, ast.Starred) for arg in call.args):
             return None
@@ -212,7 +210,7 @@ class Signatures:
         return {name: given[name] for name in (*order, *given) if name in given}
 
     def _signature(self, function: ast.expr) -> tuple[inspect.Signature | None, int]:
-        """The signature of a function, and how many of its first parameters a call does not give."""
+        """The signature of a function, and the number of leading parameters that a call omits."""
         name = dotted_name(function)
         if name in self.functions:
             return _written_signature(self.functions[name]), 0
@@ -221,7 +219,7 @@ class Signatures:
             return None, 0
         if value is not None:
             return signature_of(value), 0
-        if isinstance(function, ast.Attribute):  # a method, most often of an array
+        if isinstance(function, ast.Attribute):  # usually a method of an array
             array_function = getattr(jax.numpy, function.attr, None)
             if callable(getattr(jax.Array, function.attr, None)) and array_function is not None:
                 return signature_of(array_function), 1
@@ -229,7 +227,7 @@ class Signatures:
 
 
 def _packed(call: ast.Call, name: str) -> Mapping[str, Argument]:
-    """The arguments of a method that takes a tuple, or its elements one by one."""
+    """The arguments of a method that takes a tuple or its elements as separate arguments."""
     given: dict[str, Argument] = {keyword.arg or "": keyword.value for keyword in call.keywords}
     if len(call.args) == 1:
         given[name] = call.args[0]
@@ -240,7 +238,7 @@ def _packed(call: ast.Call, name: str) -> Mapping[str, Argument]:
 
 @functools.lru_cache(maxsize=4096)
 def found(name: str) -> Any:
-    """What a dotted name stands for, among the modules that are loaded; None if nothing does."""
+    """The object that a dotted name refers to in the loaded modules; None if there is none."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         module = sys.modules.get(".".join(parts[:length]))
@@ -254,7 +252,7 @@ def found(name: str) -> Any:
 
 
 def signature_of(function: Any) -> inspect.Signature | None:
-    """The signature of a function; None if it has none that can be read."""
+    """The signature of a function; None if it cannot be inspected."""
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
@@ -262,7 +260,7 @@ def signature_of(function: Any) -> inspect.Signature | None:
 
 
 def _positional(signature: inspect.Signature | None, count: int) -> list[str] | None:
-    """The names of the first ``count`` arguments; None if they are not known."""
+    """The names of the first ``count`` arguments; None if unknown."""
     if signature is None:
         return [] if count == 0 else None
     names: list[str] = []
@@ -275,7 +273,7 @@ def _positional(signature: inspect.Signature | None, count: int) -> list[str] | 
 
 
 def _defaults(signature: inspect.Signature) -> dict[str, Argument]:
-    """The defaults that can be written, by parameter."""
+    """The defaults that can be written as expressions, by parameter."""
     defaults: dict[str, Argument] = {}
     for parameter in signature.parameters.values():
         if parameter.default is not parameter.empty:
@@ -293,7 +291,7 @@ def _as_expression(value: Any) -> Argument:
 
 
 def _written_signature(function: ast.FunctionDef) -> inspect.Signature:
-    """The signature of a function of the user's. Its defaults are expressions."""
+    """The signature of a user function. Its defaults are expressions."""
     parameters = []
     spec = function.args
     plain = [*spec.posonlyargs, *spec.args]

@@ -1,4 +1,4 @@
-"""The bounds of two traces: one trace break or cell more or less makes other programs of the same lines."""
+"""Changed boundaries of a trace: trace breaks and cell ends that divide the same lines differently."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lazynb.user_code.call_stack import CodePosition, Place, cell_source, line_o
 from lazynb.user_code.cells import CellRun, history
 
 Sides = tuple[Sequence[ProgramStep], Sequence[ProgramStep]]
-"""Steps of the earlier program, and of the present one."""
+"""Steps of the earlier and of the present program."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,11 +24,12 @@ class TraceBoundary:
     """A trace break, or the end of a cell, that only one of two traces has.
 
     Attributes:
-      kind: ``broke``, ``goes_on``, ``begins_later`` or ``begins_earlier``; ``cell_split`` or ``cell_merged``.
+      kind: ``broke``, ``goes_on``, ``begins_later``, ``begins_earlier``, ``turn``, ``cell_split`` or
+        ``cell_merged``.
       reason: kind of the trace break; empty for the end of a cell.
-      place: its line; for the end of a cell a line on its other side.
-      now, before: steps of the two programs that are there because of it.
-      operations: those in words, where they are told.
+      place: its line; for the end of a cell, a line on its other side.
+      now, before: steps of the two programs that are only there because of it.
+      operations: these steps as a phrase, for kinds whose text contains them.
     """
 
     kind: str
@@ -40,21 +41,19 @@ class TraceBoundary:
 
 
 _NEAR = 20
-"""Runs of cells before a program in which its other part may have been recorded."""
+"""Number of preceding cell runs in which the other part of a program may have been recorded."""
 
 _ENDS = frozenset(("broke", "goes_on", "cell_split", "cell_merged"))
-"""Kinds of bounds with which other variables are alive at the end."""
+"""Kinds after which different variables are alive at the end of the trace."""
 
 
 class TraceBoundaries:
-    """The trace breaks, in ``bounds``, by which the trace of ``now`` begins or ends elsewhere than that of
-    ``before``.
+    """Finds the boundaries, ``bounds``, where the trace of ``now`` begins or ends elsewhere than ``before``.
 
-    What is on one side only counts as cut off if its lines still stand in the source of the other side;
-    otherwise the user has added or removed it.
+    Unpaired steps count as cut off if their lines are in the other source, otherwise as added or removed.
 
     Arguments:
-      reached: says which lines stand in both sources, and were not reached.
+      reached: finds lines that are in both sources but were not reached.
     """
 
     def __init__(
@@ -71,10 +70,10 @@ class TraceBoundaries:
         self.sources = self._source(0), self._source(1)
 
     def outside(self, alignment: Alignment) -> tuple[set[int], set[int], bool]:
-        """The steps of both programs that the bounds explain, and whether the traces end elsewhere."""
+        """The steps of both programs that the boundaries explain, and whether the traces end elsewhere."""
         before, now = self._misses
         if _follows(before, now) or _follows(now, before):
-            return set(), set(), False  # they are two parts of one program
+            return set(), set(), False  # two parts of one program
         heads, tails = self._leftover(alignment)
         if _end(before) != _end(now):
             self._compare_ends(tails)
@@ -114,13 +113,13 @@ class TraceBoundaries:
             self._add("begins_earlier", before.cut.kind, before.cut.spot, heads)
 
     def _left_out(self, steps: Sequence[ProgramStep], side: int) -> bool:
-        """Whether the lines of ``steps`` are in the other program, where they gave what they took."""
+        """Whether the lines of ``steps`` are in the other program, where they were identities."""
         own, other = self._comparables[side], self._comparables[1 - side]
         lines = {other.text(step) for step in other.operations}
         return all(step.primitive.name in OMITTABLE and own.text(step) in lines for step in steps)
 
     def _compare_cells(self, leftover: Sides, alignment: Alignment) -> None:
-        """Adds the end of a cell that cuts off what is left over on one side alone."""
+        """Adds the end of a cell that cuts off steps of one side only."""
         before, now = leftover
         if bool(before) == bool(now):
             return
@@ -140,9 +139,9 @@ class TraceBoundaries:
                 self.bounds.append(TraceBoundary("cell_split", "", found, none, own, words))
 
     def _is_handed_over(self, numbers: set[int], side: int, alignment: Alignment) -> bool:
-        """Whether a value goes from the steps ``numbers`` of ``side`` to the other program, or back.
+        """Whether a value passes between the steps ``numbers`` of ``side`` and the other program.
 
-        It is an input of the other alone, or a result. Or the steps have nothing to do with others.
+        The value is an input of the other program only, or a result. Also true for isolated steps.
         """
         own, other = self._comparables[side], self._comparables[1 - side]
         partner, back = (alignment.old, alignment.new) if side else (alignment.new, alignment.old)
@@ -163,8 +162,7 @@ class TraceBoundaries:
         return alone
 
     def _elsewhere(self, steps: Sequence[ProgramStep], side: int) -> Place | None:
-        """The first line of ``steps``, left over on ``side``, if all stand in cells that recorded neither
-        program; else None."""
+        """The first line of ``steps`` if all are in cells that recorded neither program, otherwise None."""
         lines = {self._comparables[side].text(step) for step in steps} - {""}
         texts = [text for text in self._misses[1 - side].sources.values()]
         here = {line.strip() for text in texts for line in text.splitlines()}
@@ -189,9 +187,9 @@ class TraceBoundaries:
         return None if lines else found
 
     def _is_turn(self, heads: Sides) -> bool:
-        """Whether what comes first in the present program follows its trace break, in a loop's turn before.
+        """Whether the present program begins with the rest of the previous loop iteration, after its break.
 
-        What comes first in the earlier one stands in the source too: nobody added or removed anything.
+        The head of the earlier program must be in the source too, so that it was not added or removed.
         """
         if self._misses[0].cut is not None or not self._written(heads[1], 1):
             return False
@@ -202,22 +200,22 @@ class TraceBoundaries:
         self.bounds.append(TraceBoundary(kind, reason, spot.place, now, before, words))
 
     def _leftover(self, alignment: Alignment) -> tuple[Sides, Sides]:
-        """What is left over before the first pair, and what is left over after the last."""
+        """The unpaired steps before the first pair, and those after the last pair."""
         before, now = self._comparables
         old_head, old_tail = _head_and_tail(before, alignment.new)
         new_head, new_tail = _head_and_tail(now, alignment.old)
         return (old_head, new_head), (old_tail, new_tail)
 
     def _off_line(self, steps: Sequence[ProgramStep], side: int) -> bool:
-        """Whether some of ``steps`` do not stand on the line of the side's own trace break."""
+        """Whether a step is on another line than the trace break of its side."""
         spot = self._misses[side].spot
         line = (spot.code.co_filename, line_of(spot.code, spot.lasti))
         return any(step.line != line for step in steps)
 
     def _written(self, steps: Sequence[ProgramStep], side: int) -> bool:
-        """Whether the lines of ``steps``, left over on ``side``, stand in the source of the other side.
+        """Whether the lines of the unpaired ``steps`` of ``side`` are in the source of the other side.
 
-        Most of them suffice: others may have been edited at the same time.
+        More than half of them suffice, because others may have been edited at the same time.
         """
         comparable = self._comparables[side]
         lines = {comparable.text(step) for step in steps} - {""}
@@ -238,7 +236,7 @@ class TraceBoundaries:
         return {line.strip() for text in texts for line in text.splitlines()}
 
     def _files(self, side: int) -> set[str]:
-        """The sources of one side's operations, and the other side's files: a file is read as it is now."""
+        """The source files of one side, and those of the other side that are only known as they are now."""
         own = _files_of(self._comparables[side])
         other = _files_of(self._comparables[1 - side])
         return own | {file for file in other if cell_source(file) is None}
@@ -251,8 +249,7 @@ def _files_of(comparable: ProgramGraph) -> set[str]:
 def _head_and_tail(
     comparable: ProgramGraph, match: dict[int, int]
 ) -> tuple[list[ProgramStep], list[ProgramStep]]:
-    """The needed operations without partner that stand before the first one with a partner, and after the
-    last one."""
+    """The needed unpaired operations before the first paired one, and those after the last."""
     paired = [step.number for step in comparable.operations if step.number in match]
     if not paired:
         return [], []
@@ -263,17 +260,17 @@ def _head_and_tail(
 
 
 def _end(miss: Miss) -> tuple[str, str]:
-    """The trace break that asked for the program: its kind and source line."""
+    """Kind and source line of the trace break that ended the trace."""
     return miss.kind, miss.spot.place.text
 
 
 def _begins_at_break(miss: Miss) -> bool:
-    """Whether the trace began after a trace break, and not where lazynb itself has cut a loop."""
+    """Whether the trace began after a trace break, and not where lazynb cut a loop."""
     return miss.cut is not None and miss.cut.kind != CUT
 
 
 def _start(miss: Miss) -> tuple[str, str] | None:
-    """The trace break that the program begins after: its kind and source line."""
+    """Kind and source line of the trace break after which the program begins."""
     if miss.cut is None:
         return None
     return miss.cut.kind, miss.cut.spot.place.text

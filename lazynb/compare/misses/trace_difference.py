@@ -1,4 +1,4 @@
-"""The comparison of two programs: what differs, and which of it only follows from another difference."""
+"""Comparison of two programs: finds the differences and drops those that follow from another difference."""
 
 from __future__ import annotations
 
@@ -12,29 +12,24 @@ from lazynb.compare.misses.program_sides import ProgramChange, ProgramPair, Prog
 from lazynb.compare.program_graph import ProgramGraph, ProgramStep, is_constant, is_number
 
 _KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
-"""Python's types of numbers, by NumPy's kinds of dtypes."""
+"""NumPy kind of a dtype → Python number type."""
 
 _SHOWN_DEVICES = 4
 
 
 class TraceDifference:
-    """The differences of the program ``now`` to the program ``before``, in ``changes``.
+    """The differences between the programs ``before`` and ``now``, in ``changes``.
 
-    What flows in and what comes out is compared here.
+    This class compares inputs and results, and delegates the comparison of operations.
 
     Arguments:
-      functions: the two are functions that JAX called, and inputs their arguments; what types these have is
-        explained elsewhere.
-      settings_explained: JAX's configuration differs, so that types and parameters may differ too.
-      outside: gives, of the alignment, the steps of both programs that are there for another reason (where
-        the traces begin and end), and whether the traces end elsewhere, so that what is alive then differs
-        too.
-      sources: lines of the code behind the two.
+      functions: whether the two are functions that JAX called, whose argument types are explained elsewhere.
+      settings_explained: whether JAX's configuration differs, so that types and parameters may differ too.
+      outside: takes the alignment; returns the steps of both programs that another reason explains (where the
+        traces begin and end), and whether the traces end elsewhere, so that different values are alive at the
+        end.
+      sources: lines of the source code of both.
       key: see :class:`lazynb.compare.matching.Alignment`.
-
-    Attributes:
-      changes: the differences.
-      alignment: which step is which.
     """
 
     def __init__(
@@ -63,7 +58,7 @@ class TraceDifference:
         self._find()
 
     def different(self) -> list[tuple[ProgramStep, ProgramStep]]:
-        """The operations that correspond, are needed and not the same."""
+        """Pairs of corresponding needed operations that differ."""
         return [(old, new) for old, new in self._sides.needed_pairs() if not old.same_operation(new)]
 
     def _find(self) -> None:
@@ -79,8 +74,7 @@ class TraceDifference:
             self._order()
 
     def _drop_told_constants(self) -> None:
-        """Leaves out the constants of a line of which another change tells what was edited: an exponent is a
-        parameter of the power, and a number in its derivative."""
+        """Drops constants on lines with a reported edit: an exponent is also a number in a derivative."""
         told = {change.at.place for change in self.changes if change.at is not None}
         self.changes[:] = [
             change
@@ -89,13 +83,12 @@ class TraceDifference:
         ]
 
     def _inside(self, before: ProgramGraph, now: ProgramGraph) -> Sequence[ProgramChange]:
-        """The differences of two functions that JAX called."""
         return TraceDifference(before, now, functions=True, settings_explained=self._sides.settings).changes
 
-    # ---- what flows in -------------------------------------------------------------------------------------
+    # ---- Inputs --------------------------------------------------------------------------------------------
 
     def _inputs(self) -> None:
-        """Compares the inputs that correspond; of functions, the literals alone."""
+        """Compares corresponding inputs; for functions, only the literals."""
         side = self._sides.now
         for new in side.program.inputs:
             old = side.partner_of(new)
@@ -133,12 +126,11 @@ class TraceDifference:
             self._constant(old, new)
 
     def _constant(self, old: ProgramStep, new: ProgramStep) -> None:
-        """Tells of two numbers of one type of which at least one is written in the code, and so a constant of
-        its program."""
+        """Reports two numbers of one type of which at least one is a constant of its program."""
         user = self._user(new)
         place = user.place if user is not None else None
         if place is None or (is_constant(old) and is_constant(new) and (old.held.is_own or new.held.is_own)):
-            return  # JAX's own follow from what it was asked for
+            return  # constants that JAX adds follow from the requested operation
         now, then = new.scalar, "a constant of this program"
         if not is_constant(new):
             then = "from here on an input"
@@ -174,11 +166,11 @@ class TraceDifference:
         self.changes.append(ProgramChange(kind, fields, (new.number,), (old.number,), user))
 
     def _user(self, given: ProgramStep) -> ProgramStep | None:
-        """The first operation that takes an input; None if none does."""
+        """The first operation that reads an input; None if there is none."""
         return next(iter(self._users.get((given.number, 0), ())), None)
 
     def _literal(self, old: ProgramStep, new: ProgramStep) -> None:
-        """Compares two inputs of functions of which at least one is written in its function."""
+        """Compares two function inputs of which at least one is a literal in its function."""
         if old.operation == new.operation:
             return
         user = self._user(new)
@@ -186,12 +178,12 @@ class TraceDifference:
             return
         before, now = _literal_text(old), _literal_text(new)
         if before == now and old.scalar is not None:
-            return  # its type follows from the other operand's
+            return  # its type follows from the other operand
         partner = self._sides.now.partner_of(user)
         if partner is not None:
             self._sides.add_pair("literal", partner, user, operation=user.label, now=now, before=before)
 
-    # ---- what comes out ------------------------------------------------------------------------------------
+    # ---- Results -------------------------------------------------------------------------------------------
 
     def _results(self) -> None:
         before, now = self._sides.both
@@ -203,16 +195,15 @@ class TraceDifference:
             self._alive("not_alive", before)
 
     def _returns(self) -> None:
-        """Tells that two functions return other values."""
         before, now = _result_count(self._sides.before.program), _result_count(self._sides.now.program)
         if before == now:
             now = "others, or the same in another order"
         self.changes.append(ProgramChange("returns", {"before": before, "now": now}))
 
     def _alive(self, kind: str, side: ProgramSide) -> None:
-        """Tells of the values that only one of the programs returns, though both have them.
+        """Reports values that both programs compute but only one returns.
 
-        A variable that holds what was added, or held what was removed, is not among them.
+        Variables that hold an added value, or held a removed one, are left out.
         """
         wanted_there = set(side.other.wanted)
         reused = _names_without_partner(side)
@@ -229,7 +220,7 @@ class TraceDifference:
                 self.changes.append(side.change(kind, {"name": name}, (number,), step))
 
     def _order(self) -> None:
-        """Tells of the same steps in another order."""
+        """Reports the same steps in another order."""
         before = self._sides.before
         furthest = -1
         for old, new in self._sides.needed_pairs():
@@ -240,7 +231,7 @@ class TraceDifference:
 
 
 def _names_without_partner(side: ProgramSide) -> set[str]:
-    """The variables that hold the results of the other program's to which nothing corresponds."""
+    """The variables that hold results of the other program without partner."""
     names: set[str] = set()
     for value in side.other.wanted:
         if value[0] not in side.back:
@@ -254,7 +245,7 @@ def _result_count(program: ProgramGraph) -> str:
 
 
 def _input_name(kind: str, new: ProgramStep, user: ProgramStep | None) -> str:
-    """An input in words: the user's name of it, or what takes it."""
+    """A phrase for an input: the user's name, or the operation that reads it."""
     if kind == "number" or (is_number(new) and not new.name):
         return "a number" if user is None else f"the number that {user.label} takes"
     if new.name:
@@ -271,7 +262,7 @@ def _dtype_of(aval: Any) -> str:
 
 
 def _kind_of(step: ProgramStep) -> str:
-    """An input in words: a number with its Python type, an array with its shape."""
+    """A phrase for an input: a number with its Python type, or an array with its shape."""
     aval = step.avals[0]
     if not is_number(step):
         return f"an array, {aval.str_short()}"
@@ -285,7 +276,6 @@ def _kind_of(step: ProgramStep) -> str:
 
 
 def _held(step: ProgramStep) -> str:
-    """The devices that hold an input, in words."""
     sharding = step.held
     if sharding is None:
         return "not bound to a device"

@@ -1,7 +1,7 @@
-"""The least edit that makes one statement of another: which expressions the user changed.
+"""The smallest edit that turns one statement into another: which expressions the user changed.
 
-It is a tree edit distance (Zhang and Shasha 1989) with the moves that people make: another function, operator
-or argument, a call put around an expression or taken off.
+A tree edit distance (Zhang and Shasha 1989) with typical edits as moves: a different function, operator or
+argument, a call added around an expression or removed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TypeGuard
 from lazynb.compare.misses.source_syntax import Signatures, Statement, dotted_name, size_of
 
 LARGE = 250
-"""Nodes of a statement beyond which no edit is looked for."""
+"""Statements with more nodes than this are not compared."""
 
 REPORTED_KINDS = frozenset("function operator argument variable added removed".split())
-"""Kinds of edits that can be told by themselves."""
+"""Kinds of edits that can be reported on their own."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -25,14 +25,14 @@ class Edit:
     """One expression that the user changed.
 
     Attributes:
-      kind: ``function`` or ``operator`` (another one in its place), ``argument`` (of a call), ``variable``
-        (what is assigned to it), ``added`` or ``removed`` (a call or operator around an expression),
-        ``value`` (a number, a variable, an index within an expression).
-      before, now: the expression in both sources; for an argument its call, for what was added or removed
-        what it stands around, and with it. None for what one source has alone.
-      name: of a variable, or of an argument as its function calls it.
-      given: the argument or value in both sources, None for a default that cannot be written; for what was
-        added or removed, the expression within it, in the source that has it.
+      kind: ``function`` or ``operator`` (replaced), ``argument`` (of a call), ``variable`` (its assigned
+        value), ``added`` or ``removed`` (a call or operator around an expression), ``value`` (a number, a
+        variable, an index within an expression).
+      before, now: the expression in both sources; for ``argument`` the call; for ``added`` and ``removed``
+        the expression without and with its wrapper. None if one source lacks it.
+      name: name of the variable, or the function's name for the argument.
+      given: the argument or value in both sources, None for a default that cannot be written as an
+        expression; for ``added`` and ``removed`` the wrapped expression, in the source that has the wrapper.
     """
 
     kind: str
@@ -43,17 +43,13 @@ class Edit:
 
 
 CostedEdits = tuple[float, tuple[Edit, ...]]
-"""What an edit costs, and its parts."""
+"""Cost of an edit, and its parts."""
 
 _NOTHING: CostedEdits = 0.0, ()
 
 
 def edit_between(before: Statement, now: Statement, functions: tuple[Signatures, Signatures]) -> CostedEdits:
-    """The least edit between two statements.
-
-    Arguments:
-      functions: what the two sources call.
-    """
+    """The smallest edit between two statements, given the functions that the two sources call."""
     if before.key == now.key:
         return _NOTHING
     if max(before.size, now.size) > LARGE:
@@ -62,13 +58,13 @@ def edit_between(before: Statement, now: Statement, functions: tuple[Signatures,
 
 
 class _EditDistance:
-    """Compares expressions; each pair once."""
+    """Compares expressions, each pair once."""
 
     def __init__(self, functions: tuple[Signatures, Signatures]):
         self._functions = functions
         self._known: dict[tuple[int, int], CostedEdits] = {}
         self._dumps: dict[int, str] = {}
-        self._kept: list[tuple[ast.AST, ast.AST]] = []  # so that the ids stay their own
+        self._kept: list[tuple[ast.AST, ast.AST]] = []  # keeps the nodes alive, so that their ids stay unique
 
     def statements(self, before: Statement, now: Statement) -> CostedEdits:
         cost, edits = self._sequences(before.parts, now.parts)
@@ -82,7 +78,7 @@ class _EditDistance:
         return cost, edits
 
     def _is_setting(self, a: ast.Assign, b: ast.Assign) -> bool:
-        """Whether a variable is set to another plain value."""
+        """Whether a variable is assigned a different plain value."""
         if list(map(ast.dump, a.targets)) != list(map(ast.dump, b.targets)):
             return False
         if not isinstance(b.targets[0], ast.Name) or isinstance(a.value, ast.Lambda):
@@ -90,7 +86,7 @@ class _EditDistance:
         return self._is_plain(0, a.value) and self._is_plain(1, b.value)
 
     def between(self, a: ast.AST, b: ast.AST) -> CostedEdits:
-        """The least edit between two expressions."""
+        """The smallest edit between two expressions."""
         key = id(a), id(b)
         known = self._known.get(key)
         if known is None:
@@ -127,10 +123,10 @@ class _EditDistance:
         return rest[0] + 1.5 + sum(map(self._size, others)), (*rest[1], edit)
 
     def _size(self, node: ast.AST) -> int:
-        """The number of nodes of an expression; a library's name is one, however it is written."""
+        """The number of nodes of an expression; a library name counts as one node, however it is written."""
         return 1 if any(side.object(node) is not None for side in self._functions) else size_of(node)
 
-    # ---- expressions of one kind ---------------------------------------------------------------------------
+    # ---- Expressions of the same type ----------------------------------------------------------------------
 
     def _alike(self, a: ast.AST, b: ast.AST) -> CostedEdits:
         if isinstance(a, ast.Call) and isinstance(b, ast.Call):
@@ -151,14 +147,14 @@ class _EditDistance:
         return _sum(parts)
 
     def _exponent(self, a: ast.BinOp, b: ast.BinOp) -> CostedEdits:
-        """The edit between two exponents, which shape the program if they are written."""
+        """The edit between two exponents; an exponent written as a literal is part of the program."""
         cost, edits = self.between(a.right, b.right)
         if edits and self._is_plain(0, a.right) and self._is_plain(1, b.right):
             return cost, (Edit("argument", a, b, "exponent", (a.right, b.right)),)
         return cost, edits
 
     def _indices(self, a: ast.Subscript, b: ast.Subscript) -> Iterator[CostedEdits]:
-        """The edits between two indices, by axis; of numbers that are written, which shape the program."""
+        """The edits between two indices, by axis; indices written as literals are part of the program."""
         old, new = (each.elts if isinstance(each, ast.Tuple) else [each] for each in (a.slice, b.slice))
         if len(old) != len(new):
             yield self._sequences(old, new)
@@ -183,7 +179,7 @@ class _EditDistance:
         return cost, edits
 
     def _sequences(self, a: Sequence[ast.AST], b: Sequence[ast.AST]) -> CostedEdits:
-        """The least edit between two lists of expressions: some are compared, some are on one side alone."""
+        """The smallest edit between two lists of expressions, including insertions and deletions."""
         if len(a) == len(b):
             return _sum([self.between(x, y) for x, y in zip(a, b, strict=True)])
         rows: list[CostedEdits] = [_sum(map(_only_now, b[:n])) for n in range(len(b) + 1)]
@@ -199,13 +195,13 @@ class _EditDistance:
             rows = row
         return rows[-1]
 
-    # ---- calls ---------------------------------------------------------------------------------------------
+    # ---- Calls ---------------------------------------------------------------------------------------------
 
     def _calls(self, a: ast.Call, b: ast.Call) -> CostedEdits:
         same = self._same_function(a.func, b.func)
         if same is None:
             other, (cost, edits) = self._functions_called(a, b), self._plain_arguments(a, b)
-            if other is not _NOTHING:  # what only one of two functions is given comes and goes with it
+            if other is not _NOTHING:  # arguments of only one function follow from the replacement
                 edits = tuple(edit for edit in edits if not _is_given_once(edit, a))
             return _sum([other, (cost, edits)])
         old, new = self._functions[0].arguments(a), self._functions[1].arguments(b)
@@ -215,7 +211,7 @@ class _EditDistance:
         return _sum([same, *(self._argument(name, a, b, old.get(name), new.get(name)) for name in names)])
 
     def _same_function(self, a: ast.AST, b: ast.AST) -> CostedEdits | None:
-        """The edit between two expressions that give one function; None if they are two functions."""
+        """The edit between two expressions for the same function; None if the functions differ."""
         if self._dump(a) == self._dump(b):
             return _NOTHING
         if isinstance(a, ast.Attribute) and isinstance(b, ast.Attribute) and a.attr == b.attr:
@@ -227,7 +223,7 @@ class _EditDistance:
         return None
 
     def _functions_called(self, a: ast.Call, b: ast.Call) -> CostedEdits:
-        """Another function is called."""
+        """The edit that replaces the called function."""
         if self._is_renamed(a.func, b.func):
             return _NOTHING
         first, second = self._receiver(0, a.func), self._receiver(1, b.func)
@@ -241,8 +237,7 @@ class _EditDistance:
         return edit if alone is None else (edit[0] + 2 + size_of(alone), edit[1])
 
     def _is_renamed(self, a: ast.AST, b: ast.AST) -> bool:
-        """Whether two names are of functions of the user's with one body, or of one that is called otherwise
-        now: then each name is in one source alone."""
+        """Whether two names refer to user functions with equal bodies, or to one that was renamed."""
         first, second = self._functions[0].functions, self._functions[1].functions
         before, now = dotted_name(a) or "", dotted_name(b) or ""
         if before not in first or now not in second:
@@ -258,7 +253,7 @@ class _EditDistance:
         return function.value
 
     def _plain_arguments(self, a: ast.Call, b: ast.Call) -> CostedEdits:
-        """The arguments of two calls, by position and keyword."""
+        """The edits between the arguments of two calls, by position and keyword."""
         old = {keyword.arg: keyword.value for keyword in a.keywords}
         new = {keyword.arg: keyword.value for keyword in b.keywords}
         keywords = [self._argument(name or "", a, b, old.get(name), new.get(name)) for name in {**old, **new}]
@@ -267,7 +262,7 @@ class _EditDistance:
     def _argument(
         self, name: str, a: ast.Call, b: ast.Call, old: ast.AST | None, new: ast.AST | None
     ) -> CostedEdits:
-        """One argument of two calls. What differs is the argument, or something within it."""
+        """The edit between one argument of two calls: the argument itself, or an expression within it."""
         if old is None and new is None:
             return _NOTHING
         edit = Edit("argument", a, b, name, (old, new))
@@ -283,7 +278,7 @@ class _EditDistance:
         return cost, edits
 
     def _is_plain(self, side: int, node: ast.AST) -> bool:
-        """Whether an argument is no array: numbers, words, types, functions, and tuples of them."""
+        """Whether an argument is not an array: numbers, strings, types, functions, and tuples of them."""
         if isinstance(node, ast.Constant | ast.Lambda):
             return True
         if isinstance(node, ast.Tuple | ast.List):
@@ -301,12 +296,12 @@ def _body(function: ast.FunctionDef) -> list[str]:
 
 
 def _is_given_once(edit: Edit, call: ast.Call) -> bool:
-    """Whether ``edit`` is an argument by name of ``call`` that only one source has."""
+    """Whether ``edit`` is a keyword argument of ``call`` that only one source has."""
     return edit.kind == "argument" and edit.before is call and None in edit.given
 
 
 def called(call: ast.Call) -> str:
-    """The name of the function that is called: the last of its words; empty if it has none."""
+    """The last part of the called function's name; empty if it has no name."""
     function: ast.AST = call.func
     while isinstance(function, ast.Call):
         function = function.func
@@ -316,7 +311,7 @@ def called(call: ast.Call) -> str:
 
 
 def inner_expressions(node: ast.AST) -> Iterator[ast.AST]:
-    """The expressions around which a call, an operator or an index stands."""
+    """The operands of a call, operator, attribute or index that it may wrap."""
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute):
             yield node.func.value
@@ -334,7 +329,7 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _operator(a: ast.AST, b: ast.AST) -> CostedEdits:
-    """The edit between the operators of two expressions of one kind."""
+    """The edit between the operators of two expressions of the same type."""
     old, new = operators_of(a), operators_of(b)
     if list(map(type, old)) == list(map(type, new)):
         return _NOTHING

@@ -1,4 +1,4 @@
-"""Flattening: recorded operations as equations, with the calls of functions opened."""
+"""A recorded program as a flat list of equations, each with the user's line; calls are inlined."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lazynb.recording.snapshot.snapshot_nodes import Call, Node, Snapshot, displ
 from lazynb.user_code.call_stack import Place
 from lazynb.xla.recorded_operations import RecordedOperation, RecordedOperations, Value
 
-# ---- Equations: a recorded program as a flat list of primitives, each with the user's line ----------------
+# ---- Equations --------------------------------------------------------------------------------------------
 
 Operand = Any
 """The number of a value, or a ``Literal`` of a jaxpr."""
@@ -23,22 +23,21 @@ MOVING = frozenset(
     dynamic_update_slice expand_dims gather iota pad pvary reshape rev select_n slice split squeeze
     stop_gradient transpose""".split()
 )
-"""Primitives that move, choose or convert numbers, and compute none."""
+"""Primitives that move, select or convert numbers without arithmetic."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Equation:
-    """One primitive.
+    """One application of a primitive.
 
     Attributes:
       number: its position in the program.
-      operands: what it reads.
-      results: the numbers of the values that it gives.
-      avals: their types.
+      results: numbers of the result values.
+      avals: types of the results.
       place: the user's line.
-      name: the operation's, for the user.
-      within: the functions that it is inside of, the outermost first.
-      unit: the number of the call that eager JAX compiles as a whole, in which it is; None if it runs alone.
+      name: user-visible name of the operation.
+      within: the enclosing functions, outermost first.
+      unit: number of the enclosing call that eager JAX compiles as a whole; None if the equation runs alone.
     """
 
     number: int
@@ -57,12 +56,11 @@ class Equation:
 
 @dataclasses.dataclass(frozen=True)
 class JittedCall:
-    """A jitted function that the code calls: eager JAX compiles it, and runs it as one program.
+    """A call of a jitted function, which eager JAX compiles and runs as one program.
 
     Attributes:
-      name: the function's.
       equation: the call as one equation.
-      last: the number of the last equation inside of it.
+      last: number of the last equation inside it.
     """
 
     name: str
@@ -75,11 +73,11 @@ class Equations:
     """A recorded program.
 
     Attributes:
-      taken: the numbers of the values that come from outside, with what they are.
+      taken: number of a value from outside → its source.
       equations: in order.
       units: the calls of jitted functions.
-      wanted: the numbers of the results.
-      avals: the type of each value, by its number.
+      wanted: numbers of the results.
+      avals: type of each value, by number.
     """
 
     taken: dict[int, Any] = dataclasses.field(default_factory=dict)
@@ -89,22 +87,22 @@ class Equations:
     avals: list[Any] = dataclasses.field(default_factory=list)
 
     def new_value(self, aval: Any) -> int:
-        """The number of a value more."""
+        """Adds a value and returns its number."""
         self.avals.append(aval)
         return len(self.avals) - 1
 
     def maker(self) -> dict[int, Equation]:
-        """By value, the equation that gives it."""
+        """The equation that computes each value."""
         return {value: each for each in self.equations for value in each.results}
 
 
 def as_jaxpr(
     program: Equations, equations: Iterable[Equation], outputs: Sequence[Operand], scope: str = "n{}"
 ) -> Any:
-    """The closed jaxpr that takes all that ``program`` takes, in order, and gives ``outputs``.
+    """Builds a closed jaxpr with the inputs of ``program``, in order, and ``outputs`` as results.
 
     Arguments:
-      scope: the name scope of an equation, with its number.
+      scope: format of the name scope of an equation, filled in with its number.
     """
     variables: dict[int, Any] = {value: jc.new_var(program.avals[value]) for value in program.taken}
 
@@ -124,11 +122,11 @@ def as_jaxpr(
 def single_equation_function(
     equation: Equation, avals: Sequence[Any], results: Sequence[Any], params: dict[str, Any]
 ) -> Any:
-    """A function that does one equation alone, at once where nothing is traced.
+    """Returns a function that applies one equation, immediately if nothing is traced.
 
     Arguments:
-      avals, results: the types of what it takes and gives.
-      params: the parameters of the primitive.
+      avals, results: types of the operands and results.
+      params: parameters of the primitive.
     """
     taken, given = [jc.new_var(aval) for aval in avals], [jc.new_var(aval) for aval in results]
     eqn = jc.new_eqn(taken, given, equation.primitive, params, equation.effects, equation.context, "")
@@ -136,17 +134,17 @@ def single_equation_function(
 
 
 def flattened(recorded: RecordedOperations, snapshot: Snapshot, wanted: Sequence[Value]) -> Equations:
-    """The operations that ``wanted`` need, with calls of functions opened; loops and branches stay one.
+    """Lists the operations that ``wanted`` depends on. Calls are inlined, loops and branches are not.
 
     Arguments:
-      snapshot: the graph of what was recorded.
+      snapshot: the graph of the recorded operations.
     """
     return _Flattening(recorded, snapshot).program(wanted)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Location:
-    """Where an equation stands: its position in the recorded operation, the line, the functions around it."""
+    """Location of an equation: path within the recorded operation, line, and enclosing functions."""
 
     path: tuple[int, ...]
     place: Place | None
@@ -162,7 +160,6 @@ class _Flattening:
         self._program = Equations()
 
     def program(self, wanted: Sequence[Value]) -> Equations:
-        """The whole program."""
         operations = self._recorded.needed(wanted)
         for applied in operations:
             self._add(applied)
@@ -171,7 +168,7 @@ class _Flattening:
         return self._program
 
     def _leave_out_wrappers(self) -> None:
-        """Takes the names of functions away that are there for one operation, such as ``jnp.multiply``."""
+        """Removes names of functions that wrap a single operation, such as ``jnp.multiply``."""
         inside: dict[tuple[str, ...], list[Equation]] = {}
         for each in self._program.equations:
             if each.unit is not None:
@@ -184,7 +181,7 @@ class _Flattening:
                     self._program.equations[each.number] = shorter
 
     def _value(self, value: Value) -> int:
-        """The number of a value; the first time, of one from outside."""
+        """The number of a value; registers a value from outside at its first use."""
         value = self._recorded.known(value)
         if value not in self._known:
             taken = self._recorded.inputs[value]
@@ -219,7 +216,7 @@ class _Flattening:
     def _open(
         self, one: _Primitive, operands: Sequence[Any], avals: Sequence[Any], where: _Location
     ) -> list[Any]:
-        """Adds ``one``, or what is inside of it. Returns its results."""
+        """Adds ``one``, or the operations inside it, and returns its results."""
         if one.primitive.name not in jc.SINGLE_BODY_PRIMITIVES:
             return self._append(one, operands, avals, where)
         jaxpr = jc.jaxprs_in(one.params)[0]
@@ -301,7 +298,7 @@ class _Flattening:
 
 @dataclasses.dataclass(frozen=True)
 class _Primitive:
-    """A primitive with its parameters, recorded or inside of a call."""
+    """A primitive with its parameters, recorded or inside a call."""
 
     primitive: Any
     params: dict[str, Any]

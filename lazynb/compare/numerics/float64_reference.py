@@ -1,4 +1,4 @@
-"""The reference: operations in float64 and complex128, whatever type they were recorded with."""
+"""The float64 and complex128 reference for operations of any type."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NARROW = frozenset(
         "threefry2x32",
     }
 )
-"""Operations that mean something else in float64, or have no form in it."""
+"""Operations that have another meaning in float64, or no float64 form."""
 
 _NARROW_PARTS = ("random_", "callback")
 
@@ -34,7 +34,7 @@ _PRECISION = {"precision": jax.lax.Precision.HIGHEST, "algorithm": None}
 
 
 def wide_type(dtype: Any) -> Any:
-    """float64 for a floating point type, complex128 for a complex one; others as they are."""
+    """float64 for a floating-point type, complex128 for a complex one; other types unchanged."""
     if jax.dtypes.issubdtype(dtype, jax.dtypes.extended) or not is_inexact(dtype):
         return dtype
     return np.dtype(np.complex128 if np.dtype(dtype).kind == "c" else np.float64)
@@ -47,34 +47,30 @@ def wide_aval(aval: Any) -> Any:
 
 @contextlib.contextmanager
 def in_float64() -> Iterator[None]:
-    """The body runs in JAX's 64-bit mode."""
+    """Runs the body in JAX's 64-bit mode."""
     with jax.enable_x64(True), jax.debug_nans(False), jax.debug_infs(False):
         yield
 
 
 class Reference:
-    """Evaluates equations in float64.
-
-    Attributes:
-      narrow: the numbers of the equations that have no form in float64, and ran in their own type.
-    """
+    """Evaluates equations in float64; those without float64 form, ``narrow``, run in their own type."""
 
     def __init__(self) -> None:
         self.narrow: set[int] = set()
         self._functions: dict[int, Any] = {}
 
     def __call__(self, equation: Equation, operands: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
-        """What ``equation`` gives for wide ``operands``: wide arrays of NumPy's; random keys as they are.
+        """Evaluates ``equation`` on wide ``operands``; returns wide NumPy arrays, and random keys unchanged.
 
         Arguments:
-          avals: the types of the operands in the program.
+          avals: types of the operands in the program.
         """
         number = equation.number
         with jc.set_current_trace(jc.eval_trace), in_float64():
             if number not in self.narrow and not _is_narrow(equation):
                 try:
                     return self._in_float64(equation, operands, avals)
-                except Exception:  # no rule for it in float64: JAX says so in many ways
+                except Exception:  # no rule for float64; the type of JAX's error varies
                     pass
             self.narrow.add(number)
         return _narrow(equation, operands, avals)
@@ -101,7 +97,7 @@ def _is_narrow(equation: Equation) -> bool:
 
 
 def _narrow(equation: Equation, operands: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
-    """What ``equation`` gives in its own type for operands rounded to theirs."""
+    """Evaluates ``equation`` in its own type, on operands rounded to their types."""
     with np.errstate(all="ignore"):
         taken = [
             value if jc.is_key(aval) else np.asarray(value).astype(aval.dtype)
@@ -116,12 +112,11 @@ def _host(value: Any) -> Any:
     return value if jc.is_key(value) else np.asarray(value)
 
 
-# ---- parameters --------------------------------------------------------------------------------------------
+# ---- Parameters --------------------------------------------------------------------------------------------
 
 
 def wide_params(params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of a primitive, with float64 in place of narrower types, in the functions that it calls
-    too, and the highest precision of products."""
+    """Widens types to float64 in a primitive's parameters and inner functions; sets the highest precision."""
     found = {name: _wide_param(value) for name, value in params.items()}
     for name, value in _PRECISION.items():
         if name in found and found[name] is not None:
@@ -141,7 +136,7 @@ def _wide_param(value: Any) -> Any:
 
 
 def _wide_jaxpr(jaxpr: Any) -> Any:
-    """``jaxpr`` in float64; one without constants, closed as it was."""
+    """``jaxpr`` in float64, without constants; closed if it was closed."""
     inner = getattr(jaxpr, "jaxpr", jaxpr)
     consts = [to_widest(value) for value in jc.constants(jaxpr)]
 
@@ -155,7 +150,7 @@ def _wide_jaxpr(jaxpr: Any) -> Any:
 
 
 def _evaluated(jaxpr: Any, operands: Sequence[Any]) -> list[Any]:
-    """What the equations of ``jaxpr`` give in float64 for its constants and inputs."""
+    """Evaluates the equations of ``jaxpr`` in float64 on its constants and inputs."""
     values = dict(zip([*jaxpr.constvars, *jaxpr.invars], operands, strict=True))
 
     def read(atom: Any) -> Any:
@@ -179,7 +174,7 @@ def _applied(eqn: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def _applied_narrow(eqn: Any, operands: Sequence[Any]) -> list[Any]:
-    """In its own type, between conversions."""
+    """Applies an equation in its own type, with conversions before and after."""
     taken = [
         value if jc.is_key(atom.aval) else jax.lax.convert_element_type(value, atom.aval.dtype)
         for value, atom in zip(operands, eqn.invars, strict=True)

@@ -1,8 +1,9 @@
-"""Distances between arrays of floating point numbers, in units in the last place (ULPs) and relatively.
+"""Distances between floating-point arrays in units in the last place (ULPs); origins of NaNs and infinities.
 
 One ULP is the distance from a number to the next larger one of its type, at the larger magnitude of the two
-that are compared; below the smallest normal number it is the smallest subnormal one. Two NaNs are equal, and
-so are two infinities of one sign; any other pair with a NaN or an infinity is infinitely far apart.
+compared; below the smallest normal number it is the smallest subnormal one. Two NaNs are equal, and so are
+two infinities of one sign. Any other pair with a NaN or an infinity is infinitely far apart. A
+*wide* array is float64 or complex128.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
-# ---- Births: the operations that make the first NaN or infinity of finite numbers -------------------------
+# ---- Origins of NaNs and infinities -----------------------------------------------------------------------
 
 NAN, INF = "NaN", "Inf"
 
@@ -24,18 +25,18 @@ ELEMENTWISE = frozenset(
     lgamma log log1p logistic max min mul neg nextafter pow real reduce_precision rem round rsqrt select_n
     sign sin sinh sqrt square sub tan tanh""".split()
 )
-"""Operations of which each element comes from one of each operand, and is asked for by itself."""
+"""Operations that compute each element from one element of each operand."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NonfiniteOrigin:
-    """NaNs or infinities that an operation makes.
+    """NaNs or infinities that an operation creates.
 
     Attributes:
       kind: ``NaN`` or ``Inf``.
-      count: how many elements.
-      index: of the first of them.
-      result: in which of the operation's results they are.
+      count: number of elements.
+      index: index of the first element.
+      result: index of the operation's result that contains them.
     """
 
     kind: str
@@ -45,12 +46,12 @@ class NonfiniteOrigin:
 
 
 def nonfinite_origins(name: str, operands: Sequence[Any], results: Sequence[Any]) -> list[NonfiniteOrigin]:
-    """What an operation makes.
+    """Lists the NaNs and infinities that an operation creates.
 
-    An infinity is born where all operands are finite, a NaN where none of them is a NaN.
+    An infinity is created if all operands are finite, a NaN if no operand is a NaN.
 
     Arguments:
-      name: of the primitive.
+      name: name of the primitive.
       operands, results: wide arrays.
     """
     found = []
@@ -74,7 +75,7 @@ def _not_finite(array: Any) -> Any:
 
 
 def _any(name: str, operands: Sequence[Any], result: np.ndarray, asks: Any) -> Any:
-    """Where one of the operands is such."""
+    """Marks where ``asks`` holds for an operand."""
     marks = np.zeros(result.shape, bool)
     for operand in operands:
         operand = np.asarray(operand)
@@ -91,14 +92,13 @@ def _first(marks: np.ndarray) -> tuple[int, ...]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Distance:
-    """How far two arrays are apart.
+    """The distance between two arrays.
 
     Attributes:
       ulps: the largest difference in ULPs; None for types that are not floating point.
-      relative: the largest difference relative to the larger magnitude; for other types the largest
-        difference.
-      differing: the number of elements that differ.
-      index: of the element with the largest difference; None if none differs.
+      relative: the largest difference relative to the larger magnitude; for other types absolute.
+      differing: number of elements that differ.
+      index: index of the element with the largest difference; None if none differs.
     """
 
     ulps: float | None
@@ -113,12 +113,12 @@ def is_inexact(dtype: Any) -> bool:
 
 
 def real_type(dtype: Any) -> Any:
-    """The floating point type of a type's parts."""
+    """The floating-point type of a type's real and imaginary parts."""
     return np.dtype(dtype).type(0).real.dtype if np.dtype(dtype).kind == "c" else np.dtype(dtype)
 
 
 def to_widest(array: Any) -> np.ndarray:
-    """``array`` in the widest type: float64, complex128; others as they are."""
+    """``array`` as float64 or complex128; other types unchanged."""
     array = np.asarray(array)
     if array.dtype.kind == "c":
         return array.astype(np.complex128)
@@ -126,7 +126,7 @@ def to_widest(array: Any) -> np.ndarray:
 
 
 def ulp(magnitude: Any, dtype: Any) -> np.ndarray:
-    """The size of one ULP of ``dtype`` at these magnitudes (float64, not negative)."""
+    """The size of one ULP of ``dtype`` at these magnitudes (float64, nonnegative)."""
     about = jnp.finfo(real_type(dtype))
     _, exponent = np.frexp(np.where(np.isfinite(magnitude), magnitude, 1.0))
     exponent = np.where(np.equal(magnitude, 0), int(about.minexp), exponent)
@@ -134,20 +134,20 @@ def ulp(magnitude: Any, dtype: Any) -> np.ndarray:
 
 
 def round_to(array: np.ndarray, dtype: Any) -> np.ndarray:
-    """``array``, a wide one, rounded to ``dtype`` and wide again."""
+    """A wide array rounded to ``dtype`` and widened again."""
     with np.errstate(all="ignore"):
         return to_widest(array.astype(dtype))
 
 
 def equal_elements(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Where two wide arrays are equal."""
+    """Marks where two wide arrays are equal."""
     if first.dtype.kind in "fc":
         return (first == second) | (np.isnan(first) & np.isnan(second))  # type: ignore[no-any-return]
     return first == second  # type: ignore[no-any-return]
 
 
 def ulps_between(first: np.ndarray, second: np.ndarray, dtype: Any) -> np.ndarray:
-    """The difference of each pair of elements of two wide arrays, in ULPs of ``dtype``."""
+    """Elementwise difference of two wide arrays, in ULPs of ``dtype``."""
     with np.errstate(all="ignore"):
         larger = np.maximum(np.abs(first), np.abs(second))
         apart = np.abs(first - second) / ulp(larger, dtype)
@@ -156,10 +156,10 @@ def ulps_between(first: np.ndarray, second: np.ndarray, dtype: Any) -> np.ndarra
 
 
 def distance(first: Any, second: Any, dtype: Any) -> Distance:
-    """How far two arrays of type ``dtype`` are apart.
+    """The distance between two arrays of type ``dtype``.
 
     Arguments:
-      first, second: of one shape; they may be wide already.
+      first, second: arrays of one shape; may be wide already.
     """
     first, second = to_widest(first), to_widest(second)
     differ = ~equal_elements(first, second)

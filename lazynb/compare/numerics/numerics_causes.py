@@ -1,4 +1,4 @@
-"""Why compiled values part from eager ones: the supposed cause is taken away, and all compiled again."""
+"""Finds why compiled values differ from eager ones, by recompiling with suspected causes removed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from lazynb.xla.hlo.module import Instruction, Module, parse
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NumericsCause:
-    """Why an operation's compiled values are not the eager ones.
+    """Why an operation's compiled values differ from the eager ones.
 
     Attributes:
       code: ``algebra``, ``precision``, ``min-max``, ``library``, ``fma``, ``generator``, ``together``,
         ``fusion``, ``order`` or ``unknown``.
-      text: in a sentence.
-      label: how it is known: ``verified by recompiling``, ``rule inferred`` or ``not known``.
-      experiment: what was changed for the recompilation; empty if none showed it.
+      text: the cause in a sentence.
+      label: the evidence: ``verified by recompiling``, ``rule inferred`` or ``not known``.
+      experiment: the change of the compilation that removed the difference; empty if none did.
       kernel: the fusion cluster that computes the operation in the compiled program; empty if none does.
-      tried: the changes that made no difference.
+      tried: the changes that had no effect.
     """
 
     code: str
@@ -42,12 +42,12 @@ class Experiment:
     """A change of the compilation.
 
     Attributes:
-      code: of the cause that it takes away.
-      what: the change, in words that follow "compiled again".
-      text: the cause, if the difference goes with it.
-      options: XLA's.
-      platforms: where they mean something; empty for everywhere.
-      barrier: whether a barrier stands before the operation.
+      code: code of the cause that it removes.
+      what: the change, as a phrase that follows "compiled again".
+      text: the cause, if the change removes the difference.
+      options: XLA options.
+      platforms: platforms that have these options; empty for all.
+      barrier: whether a barrier is inserted before the operation.
     """
 
     code: str
@@ -105,13 +105,13 @@ EXPERIMENTS = (
         (("xla_disable_hlo_passes", "fusion"),),
     ),
 )
-"""What is tried, in this order: the narrow causes first, since a wide change takes several away."""
+"""Experiments in order, narrow causes first, because a broad change removes several causes."""
 
 
 def cause_of(comparison: ValueComparison, one: ComparedEquation) -> NumericsCause:
-    """Why the compiled values of an operation are not the eager ones.
+    """Why the compiled values of an operation differ from the eager ones.
 
-    The program is compiled and run once for each experiment, until the difference goes.
+    Compiles and runs the program once for each experiment, until the difference disappears.
     """
     program = _Inside(comparison.seen.ran, one)
     tried: list[str] = []
@@ -135,7 +135,7 @@ FMA = (
 
 
 def is_fused_multiply_add(comparison: ValueComparison, one: ComparedEquation) -> bool:
-    """Whether the compiled values of a sum are, to the bit, those with a product that was not rounded."""
+    """Whether the compiled values of a sum are bit-identical to those with an unrounded product."""
     equation, program = one.equation, comparison.code.program
     if equation.primitive.name not in ("add", "sub", "add_any"):
         return False
@@ -162,7 +162,6 @@ def _possible(comparison: ValueComparison) -> Iterator[Experiment]:
 
 
 def _disappears(comparison: ValueComparison, one: ComparedEquation, experiment: Experiment) -> bool:
-    """Whether the difference goes with what the experiment takes away."""
     equation = one.equation
     try:
         ran = comparison.executable.run(
@@ -170,7 +169,7 @@ def _disappears(comparison: ValueComparison, one: ComparedEquation, experiment: 
             options=dict(experiment.options),
             barrier=equation if experiment.barrier else None,
         )
-    except Exception:  # XLA does not know the option, or cannot do without the pass
+    except Exception:  # XLA lacks the option, or requires the pass
         return False
     results = [to_widest(ran.values[value]) for value in equation.results]
     if one.verdict == PARTS:
@@ -189,11 +188,7 @@ def _may_add_otherwise(comparison: ValueComparison, one: ComparedEquation) -> bo
 
 
 class _Inside:
-    """Where an operation is in the optimised program.
-
-    Attributes:
-      kernel: the cluster that computes it; empty if there is none.
-    """
+    """An operation in the optimised program; ``kernel`` is its cluster, empty if there is none."""
 
     def __init__(self, ran: CompiledRun, one: ComparedEquation):
         self.kernel, self._opcode, self._name = "", None, one.equation.name
@@ -206,7 +201,7 @@ class _Inside:
             self.kernel, self._opcode = cluster.name, instruction.opcode
 
     def instead(self, code: str) -> str:
-        """What XLA computes in the operation's place, as the end of a sentence."""
+        """The instruction that XLA uses instead of the operation, as the end of a sentence."""
         if not self._is_known or code != "algebra":
             return ""
         if self._opcode is None:
@@ -217,7 +212,7 @@ class _Inside:
 
 
 def _marked(module: Module, number: int) -> Iterator[tuple[Cluster, Instruction]]:
-    """The instructions that were made of an operation, with their clusters."""
+    """The instructions that an operation was lowered to, with their clusters."""
     by_name = {
         instruction.name: instruction
         for computation in module.computations.values()

@@ -1,4 +1,4 @@
-"""A recorded piece of code, with the values that it takes: what numerics are asked of."""
+"""Recorded code with its input values: the object that numerics examine."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from lazynb.user_code.text_format import size
 from lazynb.xla.recorded_operations import RecordedInput, RecordedOperations, recorded_trace
 
 MOST_OPERATIONS = 1_000
-"""Operations that are looked at one by one."""
+"""Maximum number of operations."""
 
 MOST_BYTES = 4 << 30
-"""Memory that all values may take, twice and in float64."""
+"""Maximum memory for all values, in two forms in their own type and once in float64."""
 
 
 class TooLarge(LazynbError):
-    """The code has more operations, or larger arrays, than can be looked at one by one."""
+    """The code has too many operations, or too large arrays."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordedCode:
-    """What was recorded.
+    """Recorded code with its inputs.
 
     Attributes:
       program: its operations.
-      taken: what comes from outside, by the number of the value.
-      constants: the numbers of those that are written into the program.
+      taken: values from outside, by number.
+      constants: numbers of the values that are constants of the program.
       settings: JAX's configuration.
     """
 
@@ -54,16 +54,16 @@ def code_of(
     is_constant: Callable[[Any], bool],
     is_written: Callable[[State], bool],
 ) -> RecordedCode:
-    """The operations of pending traces that some tensors need.
+    """Collects the operations of pending traces that some tensors depend on.
 
     Arguments:
-      given: values of inputs that the traces have the types of only, by the ``id`` of the type.
-      is_constant: whether an array from outside is written into the program.
-      is_written: whether a number is, by its step.
+      given: values of inputs for which the traces only have types, by ``id`` of the type.
+      is_constant: whether an array from outside is a constant of the program.
+      is_written: whether the number of a step is a constant of the program.
 
     Raises:
-      LazynbError: JAX's configuration changes in the code.
-      TooLarge: it is too much.
+      LazynbError: JAX's configuration changes within the code.
+      TooLarge: the code exceeds the limits.
     """
     description = SnapshotBuilder(waiting, {}, opens=True)
     recorded = RecordedOperations([recorded_trace(pending, description) for pending in waiting])
@@ -87,7 +87,7 @@ def _value(
     is_written: Callable[[State], bool],
 ) -> tuple[Any, bool]:
     """A value from outside, and whether it is a constant of the program."""
-    if not isinstance(what, RecordedInput):  # of a jaxpr
+    if not isinstance(what, RecordedInput):  # constant of a jaxpr
         return what, True
     held = what.held()
     if id(held) in given:
@@ -98,16 +98,12 @@ def _value(
 
 
 def _number(value: Any, aval: Any) -> Any:
-    """``value`` as JAX takes it for a number of that type: weakly typed ones are Python's."""
+    """``value`` as JAX represents a number of this type; a weakly typed number becomes a Python number."""
     number = np.asarray(value, aval.dtype)[()]
     return number.item() if aval.weak_type and np.dtype(aval.dtype).kind in "bifc" else number
 
 
 def _check(program: Equations) -> None:
-    """
-    Raises:
-      TooLarge: there is too much to look at.
-    """
     count = len(program.equations)
     if count > MOST_OPERATIONS:
         raise TooLarge(
@@ -125,4 +121,4 @@ def _check(program: Equations) -> None:
         )
 
 
-_BYTES = 24  # of each number, in the three forms
+_BYTES = 24  # of each number, in all three forms

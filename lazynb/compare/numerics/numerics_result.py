@@ -1,4 +1,4 @@
-"""Numerics of a function: it is recorded once, and run eagerly, compiled and in float64."""
+"""``lazynb.numerics``: records a function once, and compares its eager, compiled and float64 values."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from lazynb.running.flush import tensors_in
 from lazynb.running.record_table import Records, plural
 from lazynb.xla.targets.target_chip import parse_target
 
-# ---- ``Numerics``: what was found of a piece of code, as the user holds it --------------------------------
+# ---- Result of a comparison -------------------------------------------------------------------------------
 
 
 class Numerics:
-    """What :func:`lazynb.numerics` found; displays as text and as HTML.
+    """The result of :func:`lazynb.numerics`; displays as text and as HTML.
 
     Attributes:
-      name: of the function or the cell.
+      name: name of the function or the cell.
       operations: each operation, in order.
-      first: the first operation that parts by more than rounding; None if none does.
-      nonfinite: where NaNs and infinities are born, in order.
-      notes: what else there is to say, a sentence each.
+      first: the first operation that differs by more than rounding; None if there is none.
+      nonfinite: origins of NaNs and infinities, in order.
+      notes: further remarks, a sentence each.
     """
 
     def __init__(self, name: str, comparison: ValueComparison | None, notes: tuple[str, ...] = ()):
@@ -68,17 +68,16 @@ class Numerics:
 
     @property
     def largest(self) -> ComparedOperation | None:
-        """The operation of which eager and compiled values differ most, of those whose operands do not differ
-        or that part; None if none does."""
+        """The operation with the largest difference between eager and compiled values, without those that
+        only differ because of their operands; None if there is none."""
         own = [row for row in self.operations if row.verdict in (ROUNDING, PARTS)]
         return max(own, key=lambda row: row.ulps or 0.0, default=None)
 
     @cached_property
     def cause(self) -> NumericsCause | None:
-        """Why :attr:`first` parts; if there is none, why :attr:`largest` differs by more than four ULPs. None
-        if nothing does.
+        """The cause of :attr:`first`, or of :attr:`largest` if that exceeds four ULPs; otherwise None.
 
-        The program is compiled and run again when it is first asked for; until then its values are kept.
+        First access compiles and runs the program again; until then its values are kept alive.
         """
         row = self.first
         if row is None and self.largest is not None and (self.largest.ulps or 0.0) > ULPS:
@@ -89,12 +88,12 @@ class Numerics:
         return cause_of(self._comparison, compared)
 
     def settle(self) -> None:
-        """Finds the cause now, and lets go of the values of the program."""
+        """Computes the cause now and releases the program's values."""
         self.cause  # noqa: B018
         self._comparison = None
 
     def to_dicts(self) -> dict[str, Any]:
-        """All of it as plain data; the numbers may be infinite."""
+        """Everything as plain data; numbers may be infinite."""
         cause = self.cause
         return {
             "name": self.name,
@@ -112,8 +111,8 @@ class Numerics:
         yield from _how_seen(self._shown)
         if any(one.equation.unit is not None and one.equation.within for one in self._shown):
             yield (
-                "a function that eager JAX compiles as a whole gives its results so; what is inside of it "
-                "was run one operation after the other"
+                "the eager results of a jitted function are from JAX's compiled call; the values inside it "
+                "were computed one operation at a time"
             )
         names = {one.equation.name for one in self._shown if one.equation.name in WHOLE}
         if names:
@@ -140,7 +139,7 @@ WHOLE = frozenset({"scan", "while", "cond"})
 
 
 def _how_seen(shown: list[ComparedEquation]) -> Iterator[str]:
-    """In which programs the values inside of the compiled program were seen."""
+    """Notes on how the values inside the compiled program were observed."""
     changed = sum(one.how == CHANGED for one in shown)
     kept = sum(one.how == KEPT for one in shown)
     if kept:
@@ -167,9 +166,9 @@ def numerics_of(
     """The numerics of ``function(*args, **kwargs)``, compiled as under ``jax.jit``.
 
     Raises:
-      TypeError: ``function`` cannot be called.
-      TraceBreakError: it needs a value in the middle.
-      LazynbError: called inside a JAX transformation; the code is too large.
+      TypeError: ``function`` is not callable.
+      TraceBreakError: it needs the value of an array.
+      LazynbError: called inside a JAX transformation, or the code is too large.
     """
     __tracebackhide__ = True
     _check(function, args, kwargs)
@@ -192,7 +191,7 @@ def _recorded(
     with forbid_runs():
         try:
             result = _called(function, taken_args, taken_kwargs)
-            gc.collect()  # what only a cycle of references holds is no result
+            gc.collect()  # values that only a reference cycle keeps alive are not results
             waiting = call.given.put_into(pending_dependencies(tensors_in([result])))
             tensors = [tensor for tensor in tensors_in([result]) if tensor._pending in waiting]
             if not tensors:
@@ -206,16 +205,15 @@ NOTHING_RECORDED = "nothing was recorded: it computed no JAX array while lazy"
 
 
 class _Call:
-    """The arguments of one call: those that a program takes are tensors without a value, whose values are
-    known here.
+    """The arguments of one call. Arrays and numbers become tensors without value; the values are kept here.
 
     Arguments:
-      static: positions and names of arguments that are no arrays.
+      static: positions and names of static arguments.
 
     Attributes:
       given: the tensors.
-      values: by the id of a tensor's type, the value.
-      arguments: ids of the arrays that the function gets.
+      values: id of a tensor's type → value.
+      arguments: ids of the arrays that are passed to the function.
     """
 
     def __init__(self, static: Collection[int | str]):
@@ -225,13 +223,13 @@ class _Call:
         self.arguments: set[int] = set()
 
     def with_types(self, args: Any, kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
-        """The arguments as the function gets them."""
+        """The arguments to pass to the function."""
         fixed = self._static
         taken = tuple([arg if at in fixed else self._tree(arg) for at, arg in enumerate(args)])
         return taken, {name: arg if name in fixed else self._tree(arg) for name, arg in kwargs.items()}
 
     def is_constant(self, array: Any) -> bool:
-        """Whether the function has an array from elsewhere than its arguments."""
+        """Whether an array does not come from the arguments."""
         return id(array) not in self.arguments
 
     def _tree(self, tree: Any) -> Any:
@@ -286,26 +284,24 @@ def _called(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 
 def numerics(f: Any, /, *args: Any, target: str | None = None, **kwargs: Any) -> Numerics:
-    """Where the compiled values of ``f(*args, **kwargs)`` part from those of eager JAX, by how many ULPs, and
-    why.
+    """Compares compiled values of ``f(*args, **kwargs)`` with eager JAX: where and why they differ, in ULPs.
 
     The function, jitted or not, is called once and recorded operation by operation. Each operation is then
-    run as eager JAX runs it, as a part of the program that ``jax.jit(f)`` compiles, and in float64.
+    run as in eager JAX, as part of the program that ``jax.jit(f)`` compiles, and in float64.
 
     Arguments:
-      f: may need no value; arrays that it closes over are constants of the program, as under ``jax.jit``.
-      args, kwargs: arrays and numbers, in any pytrees, and whatever else it takes.
+      f: must not need the value of an array; arrays that it closes over are constants, as under ``jax.jit``.
+      args, kwargs: its arguments: arrays and numbers in any pytrees, and other objects.
       target: only this machine (``cpu``, or None) has values to compare.
 
     Returns:
-      A :class:`Numerics`: ``operations``, ``first`` (the first that parts by more than rounding, or None),
+      A :class:`Numerics`: ``operations``, ``first`` (the first that differs by more than rounding, or None),
       ``cause``, ``nonfinite``, ``to_dicts()``.
 
     Raises:
-      TypeError: ``f`` cannot be called, or an argument has no value.
-      TraceBreakError: the function needs a value in the middle.
-      LazynbError: a chip that is not here is asked for; the code is too large; called inside a JAX
-        transformation.
+      TypeError: ``f`` is not callable, or an argument has no value.
+      TraceBreakError: the function needs the value of an array.
+      LazynbError: ``target`` is another chip, the code is too large, or a JAX transformation is active.
       Exception: what the function raises.
     """
     __tracebackhide__ = True
@@ -319,5 +315,5 @@ def numerics(f: Any, /, *args: Any, target: str | None = None, **kwargs: Any) ->
         return numerics_of(f, args, kwargs)
     except TraceBreakError:
         raise
-    except LazynbError as error:  # its message says it all
+    except LazynbError as error:  # the message is sufficient; the traceback is dropped
         raise error.with_traceback(None) from None

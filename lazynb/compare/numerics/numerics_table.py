@@ -1,4 +1,4 @@
-"""One operation as the user sees it: how far its compiled values are from the eager ones."""
+"""Table rows of the numerics report: compared operations, and origins of NaNs and infinities."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lazynb.compare.numerics.value_comparison import (
 )
 from lazynb.user_code.call_stack import Place
 
-# ---- Numbers, distances and places as numerics write them -------------------------------------------------
+# ---- Numbers, distances and lines as text -----------------------------------------------------------------
 
 
 def number_text(value: Any) -> str:
@@ -35,7 +35,7 @@ def number_text(value: Any) -> str:
 
 
 def ulps_text(ulps: float | None) -> str:
-    """A distance in ULPs, short; empty for a type that has none."""
+    """A distance in ULPs, short; empty for a type without ULPs."""
     if ulps is None:
         return ""
     if ulps == 0 or ulps == float("inf"):
@@ -53,21 +53,21 @@ def title(name: str, within: tuple[str, ...]) -> str:
     return f"{name} in {within[-1]}" if within and within[-1] != name else name
 
 
-# ---- Where NaNs and infinities are born, as the user sees it ----------------------------------------------
+# ---- Origins of NaNs and infinities -----------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Nonfinite:
-    """NaNs or infinities that an operation makes of operands that have none (an infinity may make a NaN).
+    """NaNs or infinities that an operation creates from operands without any (an infinity may create a NaN).
 
     Attributes:
       location: the user's line.
-      name: the operation's.
-      within: the functions that it is inside of.
+      name: name of the operation.
+      within: the enclosing functions.
       kind: ``NaN`` or ``Inf``.
-      eager, compiled, reference: how many elements, eagerly, compiled and in float64.
-      size: how many elements the results have, all together.
-      why: what made the first of them, where that can be told.
+      eager, compiled, reference: number of elements, eagerly, compiled and in float64.
+      size: total number of elements of the results.
+      why: what created the first of them, if known.
     """
 
     location: Place | None
@@ -112,7 +112,7 @@ def _count(born: list[NonfiniteOrigin], kind: str) -> int:
 
 
 def _why(comparison: ValueComparison, one: ComparedEquation, born: NonfiniteOrigin, values: Any) -> str:
-    """What made a NaN or an infinity: the operands, and what it would be in float64."""
+    """What created a NaN or an infinity: the operands, and the value in float64."""
     equation = one.equation
     result = np.asarray(comparison.reference[equation.results[born.result]])
     exact, dtype = result[born.index], equation.avals[born.result].dtype
@@ -131,7 +131,6 @@ def _why(comparison: ValueComparison, one: ComparedEquation, born: NonfiniteOrig
 
 
 def nonfinite_row(row: Nonfinite) -> dict[str, str]:
-    """The columns of a birth."""
     return {
         "line": line_text(row.location),
         "operation": title(row.name, row.within),
@@ -148,24 +147,22 @@ class ComparedOperation:
 
     Attributes:
       location: the user's line.
-      name: the operation's.
-      within: the functions that it is inside of, the outermost first.
-      type: of its result.
-      size: how many elements that has.
-      differing: how many of them differ.
+      name: name of the operation.
+      within: the enclosing functions, outermost first.
+      type: type of its result.
+      size: number of elements of the result.
+      differing: number of elements that differ.
       ulps: the largest difference in ULPs of the type: units in the last place at the larger magnitude of the
         two; infinite where only one is a NaN or an infinity. None for a type that is not floating point.
-      relative: the largest difference relative to the larger magnitude; for other types the largest
-        difference.
-      eager_error, compiled_error: the largest distance from the reference in float64, in ULPs of the type;
-        None where there is none.
-      verdict: ``equal`` to the bit; ``rounding`` of this operation; ``carried``: its operands differ;
-        ``parts`` by more than rounding. Of what would part it is ``inside`` if it is inside of a function
-        that eager JAX compiles too, and whose results agree; ``looked`` if it is a conversion from a narrower
-        type that lost a rounding by being looked at.
-      seen: how the compiled values are known: a ``result`` of the program; ``seen`` in a program that gives
-        the same results to the bit; ``changed``: in one that does not.
-      index: of the element that differs most; None if none does.
+      relative: the largest difference relative to the larger magnitude; for other types absolute.
+      eager_error, compiled_error: the largest distance from the float64 reference in ULPs, or None.
+      verdict: ``equal``: bit-identical; ``rounding``: differs by its own rounding; ``carried``: its operands
+        differ; ``parts``: differs by more than rounding. Two exceptions from ``parts``: ``inside``, if the
+        operation is inside a function that eager JAX compiles too and whose results agree; ``looked``, if it
+        is a conversion from a narrower type that lost a rounding because its value was observed.
+      seen: how the compiled values are known: ``result``: a result of the program; ``seen``: returned by a
+        program with bit-identical results; ``changed``: returned by a program with other results.
+      index: index of the element that differs most; None if none does.
       eager, compiled, reference: that element.
     """
 
@@ -188,7 +185,7 @@ class ComparedOperation:
 
     @property
     def parts(self) -> bool:
-        """Whether its values part by more than rounding."""
+        """Whether its values differ by more than rounding."""
         return self.verdict == PARTS
 
 
@@ -222,7 +219,6 @@ def _element(array: Any, index: tuple[int, ...] | None) -> Any:
 
 
 def operation_row(row: ComparedOperation) -> dict[str, str]:
-    """The columns of an operation."""
     return {
         "line": line_text(row.location),
         "operation": title(row.name, row.within),

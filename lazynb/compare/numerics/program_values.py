@@ -1,4 +1,4 @@
-"""The compiled program: its results, and the values inside of it, one by one made a result beside them."""
+"""Results and intermediate values of a program, computed by eager JAX and by the compiled program."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from lazynb.running.background_thread import in_background, wait
 from lazynb.running.jaxpr_program import lower
 
 Options = Mapping[str, Any]
-"""Options of XLA's for one compilation."""
+"""XLA options for one compilation."""
 
 
 class CompiledProgram:
-    """A recorded program, compiled as often as somebody wants to see a value of it.
+    """A recorded program, compiled again for each set of values to observe.
 
     Arguments:
-      taken: what comes from outside, by the number of the value.
-      constants: the numbers of those that are written into the program.
+      taken: values from outside, by number.
+      constants: numbers of the values that are constants of the program.
       settings: JAX's configuration.
 
     Attributes:
-      compilations: how many programs were compiled.
-      platform: that it runs on, as JAX names it.
+      compilations: number of compilations so far.
+      platform: its platform, as JAX names it.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class CompiledProgram:
         """Compiles the program and runs it.
 
         Arguments:
-          shown: values that are results beside the program's own.
-          barrier: an equation that gets its operands through a barrier.
+          shown: values to return in addition to the program's results.
+          barrier: an equation whose operands pass through an optimization barrier.
         """
         outputs = list(dict.fromkeys([*self.program.wanted, *shown]))
         jaxpr = as_jaxpr(self.program, self._equations(barrier), outputs)
@@ -87,23 +87,19 @@ class CompiledProgram:
 
 
 class CompiledRun:
-    """A program that was compiled and run.
-
-    Attributes:
-      values: by number.
-    """
+    """A program that was compiled and run, with its values by number."""
 
     def __init__(self, compiled: Any, values: dict[int, Any]):
         self.values = values
         self._compiled = compiled
 
     def text(self) -> str:
-        """The optimised HLO; empty if the backend gives none."""
+        """The optimised HLO; empty if the backend returns none."""
         return self._compiled.as_text() or ""
 
 
 def same_bits(first: Any, second: Any) -> bool:
-    """Whether two arrays are equal to the bit; any NaN is as good as another."""
+    """Whether two arrays are bit-identical; all NaNs are equal."""
     if jc.is_key(first):
         first, second = jax.random.key_data(first), jax.random.key_data(second)
     one, other = np.asarray(first), np.asarray(second)
@@ -119,7 +115,7 @@ def _barrier() -> tuple[Any, dict[str, Any]]:
 
 
 def _with_barrier(program: Equations, equation: Equation) -> Iterable[Equation]:
-    """The equations, with a barrier between ``equation`` and what gives its operands."""
+    """The equations, with a barrier before the operands of ``equation``."""
     import dataclasses
 
     with jc.set_current_trace(jc.eval_trace):
@@ -142,19 +138,20 @@ def _with_barrier(program: Equations, equation: Equation) -> Iterable[Equation]:
         yield dataclasses.replace(each, operands=tuple(operands))
 
 
-# ---- Values as eager JAX gives them: one operation after the other, and a jitted function as one program
+# ---- Eager values -----------------------------------------------------------------------------------------
+# Operations run one at a time, and a jitted function as one program.
 
 
 def eager_values(
     program: Equations, taken: Mapping[int, Any], settings: Any
 ) -> tuple[dict[int, Any], dict[int, Any]]:
-    """All values of ``program``, by their numbers: as eager JAX gives them, and of operations run one by one.
+    """Computes all values of ``program`` by number: as eager JAX does, and one operation at a time.
 
-    They differ for the results of a function that eager JAX compiles. The values inside of it are in both
-    those of its operations run one by one.
+    The two differ for the results of a function that eager JAX compiles. Values inside such a function come
+    from operations run one at a time in both.
 
     Arguments:
-      taken: what comes from outside.
+      taken: values from outside.
       settings: JAX's configuration, see :func:`lazynb.jax_compat.snapshot_config`.
     """
     values: dict[int, Any] = dict(taken)
@@ -173,14 +170,14 @@ def eager_values(
 
 
 def operands_of(equation: Equation, values: Mapping[int, Any]) -> list[Any]:
-    """What ``equation`` reads."""
+    """The operands of ``equation``."""
     return [
         operand.val if isinstance(operand, jc.Literal) else values[operand] for operand in equation.operands
     ]
 
 
 def types_of(equation: Equation, program: Equations) -> list[Any]:
-    """The types of what ``equation`` reads."""
+    """The types of the operands of ``equation``."""
     return [
         operand.aval if isinstance(operand, jc.Literal) else program.avals[operand]
         for operand in equation.operands
@@ -201,7 +198,7 @@ def _run(program: Equations, equation: Equation, values: dict[int, Any], setting
 
 
 def _under(settings: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Callable[[], Any]:
-    """``function(*operands)`` under the user's settings, without checks for NaN."""
+    """Wraps ``function(*operands)`` to run under the user's settings, without NaN checks."""
 
     def run() -> Any:
         unchecked = (jax.debug_nans(False), jax.debug_infs(False))
@@ -211,22 +208,20 @@ def _under(settings: Any, function: Callable[..., Any], operands: Sequence[Any])
     return run
 
 
-# ---- Seeing inside of the compiled program: which values it has, and how far looking changed it -----------
-# A value inside of a kernel is never written to memory. To see it, it is made a result too, and that is
-# another program: XLA may fuse other operations in it. So all values are made results of one program first.
-# If its results are those of the compiled program to the bit, its values count as those inside of it. If not,
-# some values at a time are made results, those of neighbouring operations in different programs, and at last
-# one operation at a time.
+# ---- Intermediate values of the compiled program ----------------------------------------------------------
+# Values inside a kernel are never written to memory. Returning one makes another program, in which XLA may
+# fuse differently. So one program first returns all values. If its results are bit-identical to those of the
+# original program, its values count as those of the original. If not, further programs return some values
+# each, those of neighbouring operations in different programs, and finally those of one operation each.
 
 RESULT, KEPT, CHANGED = "result", "seen", "changed"
-"""How a value is known: it is a result of the compiled program; it was seen in a program that gives the same
-results to the bit; or in one that gives others."""
+"""How a value is known: a result; an extra result that left the others bit-identical, or changed them."""
 
 _TOGETHER = 10
-"""Programs that take some operations each."""
+"""Number of programs that return the values of some operations each."""
 
 _SINGLY = 16
-"""Programs that take one operation each."""
+"""Maximum number of programs that return the values of one operation each."""
 
 
 @dataclasses.dataclass
@@ -234,9 +229,8 @@ class ObservedValues:
     """The values of a compiled program.
 
     Attributes:
-      ran: the program itself.
-      values: by number.
-      how: by number, how a value is known.
+      ran: the run of the program.
+      values, how: by number, the values, and how each is known.
     """
 
     ran: CompiledRun
@@ -259,13 +253,13 @@ def observed_values(compiled: CompiledProgram, taken: Mapping[int, Any]) -> Obse
 
 
 def _strided(equations: Sequence[Equation]) -> Iterator[Sequence[Equation]]:
-    """The equations in groups in which no two are neighbours."""
+    """Groups of equations without neighbours."""
     for first in range(min(_TOGETHER, len(equations))):
         yield equations[first::_TOGETHER]
 
 
 def _observe(compiled: CompiledProgram, equations: Sequence[Equation], found: ObservedValues) -> bool:
-    """Notes what ``equations`` give. Returns whether the results stayed the same to the bit."""
+    """Records the results of ``equations`` and returns whether the program's results stayed bit-identical."""
     shown = [value for each in equations for value in each.results]
     ran = compiled.run(shown)
     kept = all(same_bits(ran.values[value], found.ran.values[value]) for value in compiled.program.wanted)

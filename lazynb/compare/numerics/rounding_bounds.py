@@ -1,19 +1,17 @@
-"""Rounding: how far one operation may be from its value in float64 by rounding alone.
+"""Bounds on how far rounding alone can move an operation's result from its float64 value.
 
-An operation is held against itself: its result in the program against what it gives in float64 for the very
-operands that it had. So a difference that its operands bring counts for them and not for it. What it may
-differ by then is worked out from its kind:
+The result in the program is compared with the float64 result for the same operands, so that errors of the
+operands do not count. The allowed difference depends on the operation:
 
-- any operation: some ULPs of its result (:data:`ULPS`), and twice what eager JAX is off by itself where it
+- any operation: some ULPs of its result (:data:`ULPS`), and twice the error of eager JAX where the operation
   runs alone (a function such as ``lgamma`` has no correct rounding);
 - a sum of *n* terms (``add``, ``reduce_sum``, ``dot_general``, ...): ``DEVIATIONS * sqrt(n) + ULPS``
-  roundings of the sum of the terms' magnitudes, for any order of adding and with products that are not
-  rounded (FMA): the probabilistic bound of Higham & Mary (2019), which a sum that loses its small terms one
-  after the other does not keep;
-- of float32 and wider: what one rounding of each operand does to the result, so that a fused multiply-add
-  before it counts as rounding. Of narrower types it does not: arithmetic in float32 where the program says
-  bfloat16 is another precision;
-- loops and linear algebra, whose errors nobody can bound from outside: eight times what eager JAX is off.
+  roundings of the sum of the terms' magnitudes, for any order of addition and with unrounded products (FMA).
+  This is the probabilistic bound of Higham & Mary (2019), exceeded by a sum that loses its small terms;
+- in float32 and wider: the effect of one rounding of each operand on the result, so that a preceding fused
+  multiply-add counts as rounding. Not in narrower types: float32 arithmetic in place of bfloat16 is another
+  precision;
+- loops and linear algebra, whose errors cannot be bounded from outside: eight times the error of eager JAX.
 """
 
 from __future__ import annotations
@@ -29,13 +27,13 @@ from lazynb.compare.numerics.equation_list import Equation
 from lazynb.compare.numerics.float_arrays import equal_elements, is_inexact, real_type, round_to, ulp
 
 ULPS = 4.0
-"""ULPs of the result that any operation may differ by."""
+"""Allowed difference of any operation, in ULPs of the result."""
 
 DEVIATIONS = 8.0
-"""How many times ``sqrt(n)`` roundings a sum of ``n`` terms may differ by."""
+"""Allowed difference of a sum of ``n`` terms, in units of ``sqrt(n)`` roundings."""
 
 OPAQUE = 8.0
-"""How many times the error of eager JAX a loop may differ by."""
+"""Allowed difference of a loop, as a multiple of the error of eager JAX."""
 
 SUMS = frozenset(
     {
@@ -53,7 +51,7 @@ SUMS = frozenset(
         "sub",
     }
 )
-"""Sums of terms: what they give for the magnitudes of their operands is the scale of their rounding."""
+"""Sums of terms. Their result for the magnitudes of the operands is the scale of their rounding."""
 
 OPAQUES = frozenset(
     {
@@ -92,7 +90,7 @@ OPAQUES = frozenset(
 _CHOICES = frozenset({"argmax", "argmin"})
 
 Evaluate = Callable[[Sequence[Any]], list[Any]]
-"""The operation in float64."""
+"""Evaluates the operation in float64."""
 
 
 def beyond_rounding(
@@ -103,12 +101,12 @@ def beyond_rounding(
     evaluate: Evaluate,
     own_errors: Sequence[Error],
 ) -> list[np.ndarray]:
-    """For each result, the elements that are further from their value in float64 than rounding goes.
+    """For each result, marks the elements whose distance from the float64 value exceeds rounding.
 
     Arguments:
-      types: of the operands, in the program.
-      operands, results: of the program that is examined, wide.
-      own_errors: what eager JAX is off by, see :func:`own_error`; one for each result.
+      types: types of the operands in the program.
+      operands, results: those of the examined program, wide.
+      own_errors: errors of eager JAX, see :class:`Error`; one for each result.
     """
     exact = evaluate(operands)
     marks = []
@@ -123,15 +121,15 @@ def beyond_rounding(
 
 
 class Error:
-    """What one result of an operation is off by in eager JAX, against float64 with the same operands.
+    """The error of one result of an operation in eager JAX, relative to float64 with the same operands.
 
     Arguments:
       result, exact: wide.
 
     Attributes:
       ulps: the largest error in ULPs, where the exact value is a normal number of the type.
-      near_zero: the largest error where it is smaller.
-      absolute: the largest error.
+      near_zero: the largest absolute error where the exact value is below the normal numbers.
+      absolute: the largest absolute error.
     """
 
     def __init__(self, result: Any, exact: Any, dtype: Any):
@@ -157,7 +155,7 @@ def _allowed(
     evaluate: Evaluate,
     error: Error,
 ) -> np.ndarray:
-    """By how much each element of a result may differ."""
+    """The allowed difference of each element of a result."""
     dtype, name = equation.avals[number].dtype, equation.primitive.name
     unit = float(jnp.finfo(real_type(dtype)).eps) / 2
     with np.errstate(all="ignore"):
@@ -190,8 +188,7 @@ def _as_sum(name: str, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def terms(equation: Equation, types: Sequence[Any]) -> int:
-    """How many terms the sums of an operation have at most; 1 for a sum of two, whose one rounding is that of
-    the result."""
+    """Maximum number of terms in an operation's sums; 1 for a sum of two, rounded once as the result."""
     count = _TERMS.get(equation.primitive.name)
     return max(1, int(count(equation, types))) if count is not None else 1
 
@@ -220,15 +217,15 @@ _TERMS: dict[str, Callable[[Equation, Sequence[Any]], int]] = {
 
 
 def is_narrow(dtype: Any) -> bool:
-    """Whether a floating point type is narrower than float32."""
+    """Whether a floating-point type is narrower than float32."""
     return bool(jnp.finfo(real_type(dtype)).bits < 32)
 
 
 def _moved(types: Sequence[Any], operands: Sequence[Any], is_wide: bool = False) -> list[list[Any]]:
-    """The operands, one of them moved by about one rounding of its type, upwards and downwards.
+    """The operands with one of them changed by about one rounding of its type, up and down.
 
     Arguments:
-      is_wide: move those only that are no narrower than float32.
+      is_wide: whether to change only operands of float32 or wider.
     """
     found = []
     for number, (type_, operand) in enumerate(zip(types, operands, strict=True)):
@@ -241,10 +238,9 @@ def _moved(types: Sequence[Any], operands: Sequence[Any], is_wide: bool = False)
 
 
 def _within(result: np.ndarray, exact: np.ndarray, allowed: np.ndarray, dtype: Any) -> np.ndarray:
-    """Where ``result`` is ``exact`` but for what is allowed.
+    """Marks where ``result`` equals ``exact`` within the allowed difference.
 
-    Near the largest number of the type infinity is as good, and where the smallest ones are flushed to zero
-    so is zero.
+    Accepts overflow to infinity near the largest number of the type, and zero where subnormals are flushed.
     """
     about = jnp.finfo(real_type(dtype))
     nearest = round_to(exact, dtype)
@@ -267,8 +263,7 @@ def _other_choice(
     number: int,
     evaluate: Evaluate,
 ) -> np.ndarray:
-    """Where a result that is no floating point number is another than rounding could make it: a comparison,
-    an index, a conversion."""
+    """Marks where a comparison, index or conversion differs by more than rounded operands explain."""
     other = ~equal_elements(result, evaluate(operands)[number])
     if not other.any():
         return other
@@ -280,7 +275,7 @@ def _other_choice(
 
 
 def _tie(equation: Equation, types: Sequence[Any], operand: Any, one: Any, other: Any) -> np.ndarray:
-    """Where two indices of the largest (or smallest) element are of equal ones, but for rounding."""
+    """Marks where two indices of the extreme element select elements that are equal within rounding."""
     axis, dtype = equation.params["axes"][0], types[0].dtype
     first, second = (
         np.take_along_axis(operand, np.expand_dims(index, axis).astype(np.int64), axis).squeeze(axis)

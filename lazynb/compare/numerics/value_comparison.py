@@ -1,4 +1,4 @@
-"""The comparison: each operation eagerly, compiled and in float64, and what is made of the differences."""
+"""Comparison of each operation's eager, compiled and float64 values, with a verdict."""
 
 from __future__ import annotations
 
@@ -37,23 +37,22 @@ from lazynb.compare.numerics.rounding_bounds import ULPS, Error, beyond_rounding
 
 EQUAL, ROUNDING, CARRIED, PARTS = "equal", "rounding", "carried", "parts"
 INSIDE, LOOKED = "inside", "looked"
-"""What becomes of an operation: its values are equal to the bit; differ by its rounding; differ because its
-operands do; part by more than rounding; or part, but inside of a function that eager JAX compiles too, whose
-results agree, or only where the value is looked at."""
+"""Verdicts: bit-identical values; difference by rounding; difference carried over from the operands;
+difference beyond rounding; beyond rounding, but inside a function that eager JAX compiles too and whose
+results agree; beyond rounding, but only because the value was made a result."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ComparedEquation:
-    """One operation.
+    """One operation with its comparison.
 
     Attributes:
-      equation: the operation.
-      verdict: what becomes of it.
+      verdict: one of the constants above.
       how: how its compiled values are known.
-      apart: how far eager and compiled values are apart, by the result that is furthest.
-      result: the number of that result among the operation's.
-      eager_error, compiled_error: how far each is from the reference; None if that has no form of it.
-      born_eagerly, born_compiled, born_in_reference: the NaNs and infinities that it makes.
+      apart: distance between eager and compiled values, of the result where it is largest.
+      result: index of that result.
+      eager_error, compiled_error: distance of each from the reference; None if not floating point.
+      born_eagerly, born_compiled, born_in_reference: the NaNs and infinities that it creates.
     """
 
     equation: Equation
@@ -69,14 +68,13 @@ class ComparedEquation:
 
 
 class ValueComparison:
-    """A piece of code, run in three ways.
+    """A piece of code, evaluated in three ways.
 
     Attributes:
-      code: what was run.
-      eager, compiled, reference: the values by number; those of the reference are wide.
+      eager, compiled, reference: values by number; reference values are wide.
       seen: how the compiled values are known.
-      operations: in order.
-      narrow: the numbers of the equations that have no form in float64.
+      operations: the compared operations, in order.
+      narrow: numbers of the equations that cannot run in float64.
     """
 
     def __init__(self, code: RecordedCode):
@@ -99,11 +97,11 @@ class ValueComparison:
         return values
 
     def exact(self, equation: Equation, operands: Sequence[Any]) -> list[Any]:
-        """What ``equation`` gives in float64 for operands."""
+        """Evaluates ``equation`` in float64 on ``operands``."""
         taken = [_wide(operand) for operand in operands]
         return self._evaluate(equation, taken, types_of(equation, self.code.program))
 
-    # ---- one operation -------------------------------------------------------------------------------------
+    # ---- One operation -------------------------------------------------------------------------------------
 
     def _compared(self, equation: Equation) -> ComparedEquation:
         eager = self._results(equation, self.eager)
@@ -157,10 +155,10 @@ class ValueComparison:
     def beyond_rounding_at(
         self, equation: Equation, compiled: Sequence[Any], operands: Sequence[Any]
     ) -> list[np.ndarray]:
-        """Where the compiled results of an operation are away from eager ones by more than rounding.
+        """Marks where compiled results of an operation differ from eager ones by more than rounding.
 
         Arguments:
-          compiled, operands: its results, and its operands, in the program that is examined.
+          compiled, operands: its results and operands in the examined program.
         """
         types = types_of(equation, self.code.program)
         errors = self._own_errors(equation)
@@ -183,7 +181,7 @@ class ValueComparison:
         return found
 
     def _own_errors(self, equation: Equation) -> list[Error]:
-        """What eager JAX is off by, where the operation runs alone."""
+        """The rounding errors of eager JAX where the operation runs alone."""
         exact = self.exact(equation, operands_of(equation, self.eager))
         single = self._results(equation, self._single)
         return [Error(one, other, aval.dtype) for one, other, aval in zip(single, exact, equation.avals)]
@@ -197,8 +195,7 @@ class ValueComparison:
         )
 
     def _inside_of_units(self, compared: Sequence[ComparedEquation]) -> list[ComparedEquation]:
-        """The operations, of which those count no more that part inside of a function that eager JAX compiles
-        too, and whose results agree."""
+        """Changes the verdict of operations inside a jitted function whose results agree."""
         program = self.code.program
         agreeing = set()
         for number, unit in enumerate(program.units):
@@ -213,8 +210,8 @@ class ValueComparison:
         return found
 
     def _without_artefacts(self, compared: Sequence[ComparedEquation]) -> list[ComparedEquation]:
-        """The operations, of which a conversion to a wider type does not count if it is no result, and all
-        results agree: where it was made one, XLA left out the rounding before it."""
+        """Changes the verdict of conversions to a wider type that are not results, if all results agree:
+        making the conversion a result let XLA omit the rounding before it."""
         if not all(self._agrees(value) for value in self.code.program.wanted):
             return list(compared)
         found = []
@@ -237,12 +234,12 @@ class ValueComparison:
 
 
 def _wide(value: Any) -> Any:
-    """A value as a wide array; random keys as they are."""
+    """A value as a wide array; random keys unchanged."""
     return value if hasattr(value, "dtype") and jc.is_key(value) else to_widest(value)
 
 
 def _comparable(value: Any) -> np.ndarray:
-    """A value as a wide array; of random keys their numbers."""
+    """A value as a wide array; random keys as their key data."""
     if hasattr(value, "dtype") and jc.is_key(value):
         value = jax.random.key_data(value)
     return to_widest(value)

@@ -1,8 +1,8 @@
-"""Code that begins by converting its arguments.
+"""Patches the bytecode of library functions so that they convert their arguments to ``numpy.ndarray``.
 
-A library notices a wrapper around its function: pandas counts references to find out whether a table is an
-intermediate result, and a warning names the line a number of frames above. Code that is put before a
-function's own code adds no frame, no reference and no object.
+Libraries notice a wrapper function: pandas counts references to detect intermediate results, and warnings
+name the line a fixed number of frames above. Code inserted at the start of a function adds no frame, no
+reference and no object.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _CODE_UNIT_BYTES = 2
 """Bytes of a code unit: an opcode and its argument."""
 
 _NO_LINE = 15
-"""The kind of an entry of ``co_linetable`` that names no line (CPython: Objects/locations.md)."""
+"""The code of a ``co_linetable`` entry without a line (CPython: Objects/locations.md)."""
 
 
 def with_argument_conversion(code: CodeType, convert: Callable[[Any], Any]) -> CodeType:
-    """``code`` that first puts ``convert(argument)`` in the place of each of its arguments."""
+    """Returns ``code`` that first replaces each argument by ``convert(argument)``."""
     at = (
         code.co_code[::_CODE_UNIT_BYTES].index(_RESUME) + 1
-    ) * _CODE_UNIT_BYTES  # before it stand neither caches nor arguments
+    ) * _CODE_UNIT_BYTES  # no caches or arguments precede it
     has_rest = [inspect.CO_VARARGS, inspect.CO_VARKEYWORDS]
     count = code.co_argcount + code.co_kwonlyargcount + sum(bool(code.co_flags & flag) for flag in has_rest)
     added = b"".join(_conversion(code, index) for index in range(count))
@@ -49,7 +49,7 @@ def with_argument_conversion(code: CodeType, convert: Callable[[Any], Any]) -> C
 
 
 def _conversion(code: CodeType, index: int) -> bytes:
-    """The instructions of the template for the argument ``index`` of ``code``."""
+    """The template's instructions for argument number ``index`` of ``code``."""
     is_cell = code.co_varnames[index] in code.co_cellvars
     made = bytearray()
     for name, opcode, rest in _template_instructions():
@@ -65,7 +65,7 @@ def _conversion(code: CodeType, index: int) -> bytes:
 
 @functools.cache
 def _template() -> CodeType:
-    """This Python's code for the conversion of one argument."""
+    """The bytecode that this Python compiles for the conversion of one argument."""
     names: dict[str, Any] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)  # "'str' object is not callable"
@@ -75,7 +75,7 @@ def _template() -> CodeType:
 
 @functools.cache
 def _template_instructions() -> list[tuple[str, int, bytes]]:
-    """The template's instructions: name, opcode, and the bytes of argument and inline caches."""
+    """The template's instructions: opcode name, opcode, and the bytes of its argument and inline caches."""
     raw, steps = _template().co_code, []
     instructions = list(dis.get_instructions(_template()))
     for one, following in itertools.pairwise(instructions):
@@ -89,8 +89,8 @@ def _instruction(opcode: int, argument: int) -> bytes:
 
 
 def _shifted_line_table(table: bytes, at: int, count: int) -> bytes:
-    """The table of lines with ``count`` code units of no line after the first ``at``, or before these where
-    an entry holds more than them."""
+    """The line table with ``count`` code units without a line inserted after the first ``at`` units. If an
+    entry spans that position, the units are inserted before the entry."""
     units = place = 0
     while (units := units + (table[place] & 7) + 1) <= at:
         place += 1
@@ -103,7 +103,7 @@ def _shifted_line_table(table: bytes, at: int, count: int) -> bytes:
 
 
 def _shifted_exception_table(code: CodeType, at: int, size: int) -> bytes:
-    """The table of exception handlers with each offset from ``at`` on larger by ``size`` bytes."""
+    """The exception table with ``size`` added to each byte offset of at least ``at``."""
 
     def moved(offset: int) -> int:
         return offset + size if offset >= at else offset
@@ -116,10 +116,8 @@ def _shifted_exception_table(code: CodeType, at: int, size: int) -> bytes:
 
 
 def _exception_entries(table: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Start, end and target in bytes, and depth, of each entry.
-
-    Source: CPython's Objects/exception_handling_notes.txt.
-    """
+    """Start, end and target (in bytes) and depth of each entry. Source: CPython's
+    Objects/exception_handling_notes.txt."""
     numbers, number = [], 0
     for byte in table:
         number = number << 6 | byte & 63
@@ -142,20 +140,20 @@ def _exception_entry(start: int, end: int, target: int, depth: int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Six bits a byte, the highest first; all bytes but the last have bit 6."""
+    """A variable-length integer: six bits per byte, highest first; all bytes but the last have bit 6 set."""
     digits = [value & 63]
     while value := value >> 6:
         digits.append(value & 63 | 64)
     return bytes(reversed(digits))
 
 
-# ---- The functions and methods of a library are changed to convert their arguments to NumPy's own arrays
-# The conversion stands in the code of a function itself, which stays the same object wherever it is held.
+# ---- Patching of a module's functions and classes ----------------------------------------------------------
+# Only ``__code__`` of a function changes, so all references to the function stay valid.
 
 Function = Callable[..., Any]
 
 _ONLY_FUNCTIONS = {"torch": frozenset({"from_numpy"})}
-"""All that is changed of a module: PyTorch compares its functions by identity."""
+"""The only names that are patched in a module: PyTorch compares its functions by identity."""
 
 _OPERATORS = frozenset(
     f"__{name}__"
@@ -165,15 +163,15 @@ _OPERATORS = frozenset(
 _CONTAINERS = frozenset({list, tuple, dict})
 _CHECKED_TYPES = _CONTAINERS | {MutableArray}
 _MAX_DEPTH = 4
-"""Levels of containers that are looked through."""
+"""Levels of nested containers that are searched."""
 
 
 _converted_functions: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Functions and classes."""
+"""Functions and classes that are already patched."""
 
 
 def convert_arguments_of(module: ModuleType) -> None:
-    """Lets the functions and classes of ``module`` convert their arguments."""
+    """Patches the functions and classes of ``module`` so that they convert their arguments."""
     package = module.__name__.partition(".")[0]
     for name in _ONLY_FUNCTIONS.get(module.__name__, list(vars(module))):
         value = vars(module)[name]
@@ -212,7 +210,7 @@ def _python_wrapper(function: Function) -> Function:
 
 
 def _to_ndarrays(value: Any) -> Any:
-    """``value`` with NumPy's own arrays; the very object where there is nothing to convert."""
+    """``value`` with ``numpy.ndarray`` in place of mutable arrays; ``value`` itself if it has none."""
     if type(value) not in _CHECKED_TYPES or not _has_mutable_array((value,), _MAX_DEPTH):
         return value
     caller = sys._getframe(1)

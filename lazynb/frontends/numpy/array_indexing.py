@@ -1,4 +1,4 @@
-"""Indexing arrays that can be written to: what is a view, what is a copy, and what NumPy refuses."""
+"""Indexing and assignment of :class:`MutableArray`, with NumPy's views, copies and errors."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _BASIC = (int, np.integer, slice, type(None), type(...))
 
 
 class WritableArray:
-    """The base of :class:`lazynb.frontends.numpy.mutable_array.MutableArray`, so that indexing knows such
-    arrays."""
+    """Base class of :class:`lazynb.frontends.numpy.mutable_array.MutableArray`, for ``isinstance`` tests
+    here."""
 
     __slots__ = ()
     _memory: Any
@@ -26,19 +26,19 @@ class WritableArray:
 
     @property
     def value(self) -> Any:
-        """The present values as an array of JAX's."""
+        """The current values as a JAX array."""
         raise NotImplementedError
 
     def seen(self, kind: str, detail: str = "") -> Any:
-        """The present values as an array of NumPy's; a trace break if they are pending."""
+        """The current values as a ``numpy.ndarray``; a trace break if they are pending."""
         raise NotImplementedError
 
 
 def get_item(array: Any, place: Any) -> Any:
-    """``array[place]``: a view, a scalar or a copy, as with NumPy.
+    """``array[place]``: a view, a scalar or a copy, as in NumPy.
 
     Raises:
-      IndexError: as NumPy says it.
+      IndexError: NumPy's error.
     """
     parts = _parts(place)
     if _is_basic(parts):
@@ -50,7 +50,7 @@ def get_item(array: Any, place: Any) -> Any:
         return array._view(IndexStep(parts), laid)
     known = tuple(map(_concrete_index, parts))
     if all(map(_means_the_same_in_jax, known)):
-        selected = np.empty_like(array._layout, np.int8)[known]  # says what is wrong
+        selected = np.empty_like(array._layout, np.int8)[known]  # raises NumPy's error
         taken = _basic_get(array.value, known)
     else:
         selected = np.arange(array.size).reshape(array.shape)[known]
@@ -63,7 +63,7 @@ def get_item(array: Any, place: Any) -> Any:
 
 
 def _means_the_same_in_jax(part: Any) -> bool:
-    """Whether JAX means the same as NumPy by a part of an index."""
+    """Whether an index part means the same in JAX as in NumPy."""
     if isinstance(part, _BASIC) and not isinstance(part, bool):
         return True
     if type(part) is list:
@@ -78,7 +78,7 @@ def _basic_get(value: Any, place: tuple[Any, ...]) -> Any:
 
 
 def _take_flat(value: Any, places: np.ndarray) -> Any:
-    """The elements at ``places``, counted in C order."""
+    """The elements at the flat indices ``places``, in C order."""
     with numpy_arguments.x64_for_dtype(value.dtype):
         flat = value.reshape(-1)
         return flat[places.ravel().astype(np.int32)] if places.size else flat[:0]
@@ -88,7 +88,7 @@ def set_item(array: Any, place: Any, value: Any) -> None:
     """``array[place] = value``.
 
     Raises:
-      IndexError, ValueError, TypeError, OverflowError: as NumPy says it.
+      IndexError, ValueError, TypeError, OverflowError: NumPy's error.
     """
     parts = _parts(place)
     if _is_basic(parts):
@@ -102,11 +102,10 @@ def set_item(array: Any, place: Any, value: Any) -> None:
 
 
 def _set_basic(array: Any, parts: tuple[Any, ...], value: Any) -> None:
-    """Writes to what numbers, slices, ``None`` and ``...`` select."""
     laid = array._layout[parts if _has_ellipsis(parts) else (*parts, ...)]
     shares_memory = isinstance(value, WritableArray) and value._memory is array._memory
     if shares_memory and value._path == (*array._path, IndexStep(parts)):
-        return  # ``x[1:] += 1`` ends so: it is written already
+        return  # the last step of ``x[1:] += 1``: already written
     fitted = cast_for_assignment(value, laid.shape, array.dtype)
     array._memory.write((*array._path, Broadcast(IndexStep(parts))), fitted)
 
@@ -116,8 +115,8 @@ def _is_pending_mask(mask: Any) -> bool:
 
 
 def _set_masked(array: Any, mask: Any, value: Any) -> None:
-    """Writes one value where ``mask`` is true, without looking at the mask."""
-    np.broadcast_to(np.int8(0), array.shape)[np.broadcast_to(np.False_, mask.shape)]  # says what is wrong
+    """Writes one value where ``mask`` is true, without reading the mask."""
+    np.broadcast_to(np.int8(0), array.shape)[np.broadcast_to(np.False_, mask.shape)]  # raises NumPy's error
     whole = array.value
     every = mask.reshape(mask.shape + (1,) * (whole.ndim - mask.ndim))
     with numpy_arguments.x64_for_dtype(array.dtype):
@@ -125,7 +124,7 @@ def _set_masked(array: Any, mask: Any, value: Any) -> None:
 
 
 def _set_indexed(array: Any, parts: tuple[Any, ...], value: Any) -> None:
-    """Writes to what arrays of places or masks select; their values are needed."""
+    """Writes to the elements selected by index arrays or masks, whose values are read."""
     chosen = np.arange(array.size).reshape(array.shape)[tuple(map(_concrete_index, parts))]
     fitted = cast_for_assignment(value, chosen.shape, array.dtype)
     whole = array.value
@@ -134,10 +133,10 @@ def _set_indexed(array: Any, parts: tuple[Any, ...], value: Any) -> None:
 
 
 def _set_flat(whole: Any, chosen: np.ndarray, fitted: Any) -> Any:
-    """``whole`` with ``fitted`` at the ``chosen`` places, counted in C order."""
+    """``whole`` with ``fitted`` at the flat indices ``chosen``, in C order."""
     fitted = jnp.broadcast_to(fitted, chosen.shape).reshape(-1)
     flat = chosen.ravel()
-    if flat.size != np.unique(flat).size:  # the last one written stays: JAX leaves the order open
+    if flat.size != np.unique(flat).size:  # keeps the last write; JAX leaves the order undefined
         _, from_behind = np.unique(flat[::-1], return_index=True)
         last = np.sort(flat.size - 1 - from_behind)
         fitted, flat = fitted[last], flat[last]
@@ -145,7 +144,7 @@ def _set_flat(whole: Any, chosen: np.ndarray, fitted: Any) -> Any:
 
 
 def cast_for_assignment(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """``value`` converted to ``dtype``, as an assignment does, if it can be broadcast to ``shape``.
+    """``value`` cast to ``dtype`` as by an assignment; it must broadcast to ``shape``.
 
     Raises:
       ValueError: it cannot be broadcast.
@@ -175,7 +174,7 @@ def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
 
 
 def cast_like_numpy(value: Any, dtype: Any) -> Any:
-    """``value`` at ``dtype``: the real part of complex numbers, if ``dtype`` is real."""
+    """``value`` cast to ``dtype``; a real ``dtype`` takes the real part of complex numbers."""
     if value.dtype == dtype and not getattr(value, "weak_type", False):
         return value
     with numpy_arguments.x64_context(
@@ -184,9 +183,7 @@ def cast_like_numpy(value: Any, dtype: Any) -> Any:
         if value.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
             value = value.real
         if value.dtype.kind == "f" and np.dtype(dtype).kind in "iu" and np.dtype(dtype).itemsize < 4:
-            value = value.astype(
-                np.int32
-            )  # so -1.0 becomes 255 as uint8, as with NumPy; XLA gives the nearest
+            value = value.astype(np.int32)  # so -1.0 becomes 255 as uint8, as in NumPy; XLA clamps
         return value.astype(dtype)
 
 
@@ -207,7 +204,7 @@ def _is_basic(parts: tuple[Any, ...]) -> bool:
 
 
 def _concrete_index(part: Any) -> Any:
-    """A part of an index by its values, since NumPy looks whether they are in bounds."""
+    """An index part as concrete values, because NumPy checks its bounds."""
     if isinstance(part, WritableArray):
         return part.seen("numpy_values", _INDEX_DETAIL)
     if isinstance(part, LazyTensor):
@@ -221,7 +218,6 @@ _INDEX_DETAIL = "an index: NumPy's error depends on it"
 
 
 def _stand_in(value: Any) -> Any:
-    """What NumPy is asked with for a value that is assigned."""
     return np.zeros(value.shape, value.dtype) if isinstance(value, jax.Array) else value
 
 
@@ -241,7 +237,7 @@ class FlatIterator:
 
     def __setitem__(self, place: Any, value: Any) -> None:
         array, place, value = self._array, _concrete_index(place), _value_of(value)
-        np.empty(array.shape, array.dtype).flat[place] = _stand_in(value)  # says what is wrong
+        np.empty(array.shape, array.dtype).flat[place] = _stand_in(value)  # raises NumPy's error
         chosen = np.asarray(np.arange(array.size).reshape(array.shape).flat[place])
         if np.ndim(value) and chosen.size:
             resize: Any = jnp.resize if isinstance(value, jax.Array) else np.resize

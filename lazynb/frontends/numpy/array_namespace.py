@@ -1,4 +1,4 @@
-"""An array of a list of lazy tensors, as ``np.array`` makes it."""
+"""``np.array`` of lists of lazy tensors, and the array API namespace of :class:`MutableArray`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from lazynb.frontends.numpy import numpy_arguments
 from lazynb.frontends.numpy.mutable_array import MutableArray, mutable, wrap
 from lazynb.frontends.numpy.numpy_arguments import is_jax_dtype, leaves, map_leaves, uncommitted
 
-_MOST = 256  # elements, as slices in ``np.apply_along_axis``: each is an operation of its own
+_MOST = 256  # elements: ``np.apply_along_axis`` records one operation for each slice
 _OPTIONS = frozenset(("dtype", "copy"))
 
 
 def array_from_list(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The array of the list ``args[0]``, which can be written to, as NumPy's can.
-
-    Returns None if NumPy must make it: of another type than JAX's, of very many elements, or an error.
+    """Stacks the list ``args[0]`` into a :class:`MutableArray`, as ``np.array`` would.
 
     Arguments:
       plain: NumPy's function.
+
+    Returns:
+      None if NumPy must make the array: JAX lacks the dtype, the list is too long, or NumPy would raise.
     """
     if not kwargs.keys() <= _OPTIONS or kwargs.get("copy", True) is False:
         return None
@@ -36,7 +37,7 @@ def array_from_list(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: di
         answer = plain(map_leaves(_stand_in, items), *options, **kwargs)
         items = uncommitted(map_leaves(lambda leaf: getattr(leaf, "value", leaf), items))
     except Exception:
-        return None  # NumPy raises it of the values too, or an array is on another device
+        return None  # NumPy raises for the real values too, or an array is on another device
     dtype = answer.dtype
     if not is_jax_dtype(dtype) or not all([_casts_like_numpy(element, dtype) for element in elements]):
         return None
@@ -54,14 +55,13 @@ def _is_supported_element(element: Any) -> bool:
 
 
 def _stand_in(element: Any) -> Any:
-    """What NumPy is asked with in place of ``element``."""
     if isinstance(element, jax.Array | MutableArray):
         return np.zeros(element.shape, element.dtype)
     return element
 
 
 def _casts_like_numpy(element: Any, dtype: Any) -> bool:
-    """Whether JAX casts ``element`` to ``dtype`` as NumPy does: not floats to integers out of their range."""
+    """Whether JAX casts ``element`` to ``dtype`` as NumPy does. Floats out of the integer range differ."""
     return not hasattr(element, "dtype") or np.can_cast(element.dtype, dtype, "same_kind")
 
 
@@ -71,13 +71,13 @@ def _stacked(items: Any, dtype: Any) -> Any:
     return items.astype(dtype) if isinstance(items, jax.Array) else jnp.asarray(np.asarray(items, dtype))
 
 
-# ---- The namespace of the array API standard for arrays that can be written to: NumPy's, making such arrays
+# ---- Array API namespace: NumPy's functions, returning MutableArray ----------------------------------------
 
-_DEVICE = "cpu"  # NumPy's only one
+_DEVICE = "cpu"  # NumPy's only device
 
 
 def _creation_function(name: str) -> Callable[..., Any]:
-    """NumPy's function, its array one that can be written to where JAX can hold its type."""
+    """NumPy's function ``name``; its result is a :class:`MutableArray` if JAX has the dtype."""
     function = getattr(np, name)
 
     def make(*args: Any, **kwargs: Any) -> Any:
@@ -93,10 +93,10 @@ def _creation_function(name: str) -> Callable[..., Any]:
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Any:
-    """``obj`` as an array that can be written to: itself if it is one already.
+    """Converts ``obj`` to a :class:`MutableArray`; returns ``obj`` itself if it is one.
 
     Raises:
-      ValueError: ``copy=False`` and a copy is needed.
+      ValueError: ``copy=False``, but a copy is needed.
     """
     if isinstance(obj, MutableArray):
         if dtype is not None:

@@ -1,4 +1,4 @@
-"""NumPy's functions that JAX has not, or with another meaning."""
+"""JAX implementations of NumPy functions that JAX lacks or defines differently."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lazynb.frontends.numpy.mutable_array import MutableArray, wrap
 from lazynb.frontends.numpy.numpy_arguments import NumpyFallback, without_weak_type
 from lazynb.frontends.numpy.ufunc_recording import record
 
-_MOST_SLICES = 256  # of apply_along_axis: each is recorded on its own
-_INDEX_ARGUMENTS = ("indices", "obj", "repeats")  # arguments that are places or counts
+_MOST_SLICES = 256  # ``apply_along_axis`` records each slice separately
+_INDEX_ARGUMENTS = ("indices", "obj", "repeats")  # arguments that are indices or counts
 
 
 def _fix(x: Any) -> Any:
@@ -22,7 +22,7 @@ def _fix(x: Any) -> Any:
 
 
 def _without(name: str, *dropped: str) -> Callable[..., Any]:
-    """JAX's function without arguments that say nothing to it."""
+    """JAX's function without the named arguments, which have no meaning in JAX."""
 
     def form(*args: Any, **kwargs: Any) -> Any:
         kept = {key: value for key, value in kwargs.items() if key not in dropped}
@@ -32,19 +32,19 @@ def _without(name: str, *dropped: str) -> Callable[..., Any]:
 
 
 def _with_int64_result(name: str) -> Callable[..., Any]:
-    """JAX gives places as int32, in 64-bit mode too."""
+    """JAX's function with an int64 result; JAX returns int32 indices even in 64-bit mode."""
     return lambda *args, **kwargs: getattr(jnp, name)(*args, **kwargs).astype(np.int64)
 
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
-    """Both values at the type that NumPy promotes them to."""
+    """``where`` with both values cast to NumPy's promoted dtype."""
     dtype = np.result_type(_promoted_as(x), _promoted_as(y))
     x, y = _cast(x, dtype), _cast(y, dtype)
     return jnp.where(jnp.asarray(condition).astype(bool), x, y)
 
 
 def _promoted_as(value: Any) -> Any:
-    """What NumPy's promotion looks at: a Python number itself, else the dtype."""
+    """The input of NumPy's promotion: a Python number itself, else the dtype."""
     if value.__class__ in (int, float, complex):
         return value
     if value.__class__ is bool or isinstance(value, list | tuple):
@@ -57,7 +57,7 @@ def _cast(value: Any, dtype: Any) -> Any:
 
 
 def _with_index_array(name: str, position: int) -> Callable[..., Any]:
-    """JAX's function with a list of places as an array."""
+    """JAX's function with a list of indices converted to an array."""
 
     def form(*args: Any, **kwargs: Any) -> Any:
         positional, named = list(args), dict(kwargs)
@@ -76,7 +76,8 @@ def _as_array(places: Any) -> Any:
 
 
 def _quantile(name: str) -> Callable[..., Any]:
-    """JAX's function at the array's own precision, as NumPy computes with a number ``q``."""
+    """JAX's function with ``q`` cast to the array's dtype, the precision that NumPy uses for a number
+    ``q``."""
 
     def form(a: Any, q: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(jnp, name)(a, np.asarray(q, a.dtype), *args, **kwargs)
@@ -86,7 +87,7 @@ def _quantile(name: str) -> Callable[..., Any]:
 
 def _divided(value: Any, number: Any) -> Any:
     """``value / number``, rounded once. XLA multiplies by the reciprocal of a constant, which gives
-    0.90000004 for 9 / 10, so the number is made to depend on the value."""
+    0.90000004 for 9 / 10. So the divisor is made to depend on ``value``."""
     return value / jnp.where(jnp.isnan(value), value, number)
 
 
@@ -109,7 +110,7 @@ def _round(a: Any, decimals: int = 0) -> Any:
 
 
 def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """All places are found in ``x`` itself. JAX's function replaces an infinite ``nan`` once more."""
+    """Finds all elements to replace in ``x`` itself; JAX's function replaces an infinite ``nan`` again."""
     if x.dtype.kind == "c":
         return jax.lax.complex(*(_nan_to_num(part, copy, nan, posinf, neginf) for part in (x.real, x.imag)))
     if x.dtype.kind in "biu":
@@ -121,7 +122,7 @@ def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, n
 
 
 def _sort_complex(a: Any) -> Any:
-    """Real numbers (complex ones break) become complex ones after they are sorted."""
+    """Sorts real numbers, then casts to complex. (Complex input is a trace break.)"""
     dtype: Any = np.complex64 if a.dtype.char in "bhBH" else np.complex128
     return jnp.sort(a).astype(dtype)
 
@@ -131,7 +132,7 @@ def _vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
 
 
 def _sliding_windows(x: Any, window_shape: Any, axis: Any = None, **_: Any) -> Any:
-    """The windows, as NumPy's view of them: their axes are the last ones."""
+    """Copies of the sliding windows; as in NumPy, the window axes come last."""
     widths = np.atleast_1d(window_shape).tolist()
     rank = x.ndim
     axes = range(rank) if axis is None else [at % rank for at in np.atleast_1d(axis).tolist()]
@@ -166,14 +167,14 @@ JAX_FORMS: dict[str, Callable[..., Any]] = {
     "np.nanquantile": _quantile("nanquantile"),
     "np.lib.stride_tricks.sliding_window_view": _sliding_windows,
 }
-"""What is called in place of JAX's function, with arrays that are not weak, by NumPy's name."""
+"""The replacement for JAX's function, by NumPy's name. Array arguments are not weakly typed."""
 
 
-# ---- what calls other functions, and what NumPy is not asked about -----------------------------------------
+# ---- Functions that run without a trial call of NumPy ------------------------------------------------------
 
 
 def _apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """Each slice is handed over as a lazy tensor, as NumPy hands over arrays."""
+    """Passes each slice to ``func1d`` as a lazy mutable array."""
     if not isinstance(arr, jax.Array) or arr.ndim == 0 or not -arr.ndim <= axis < arr.ndim:
         raise NumpyFallback("numpy_function", "np.apply_along_axis of these arguments")
     moved = jnp.moveaxis(without_weak_type(arr), axis, -1)
@@ -185,7 +186,7 @@ def _apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: An
     slices: list[Any]
     if _are_alike(results):
         namespace, slices = jnp, [without_weak_type(getattr(result, "value", result)) for result in results]
-    else:  # whatever they are, NumPy makes arrays of them
+    else:  # NumPy converts results of any other type
         first = np.asarray(results[0])
         namespace, slices = np, [np.asarray(result).astype(first.dtype) for result in results]
     rank, added = arr.ndim, slices[0].ndim
@@ -195,7 +196,6 @@ def _apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: An
 
 
 def _are_alike(results: list[Any]) -> bool:
-    """Whether ``results`` are lazy arrays with the same shape and dtype."""
     first = results[0]
     for result in results:
         if not isinstance(result, jax.Array | MutableArray):
@@ -206,7 +206,7 @@ def _are_alike(results: list[Any]) -> bool:
 
 
 def _apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
-    """NumPy's own steps, without the conversion."""
+    """NumPy's algorithm, without its conversion to ``numpy.ndarray``."""
     value, rank = wrap(a), a.ndim
     for axis in np.atleast_1d(axes).tolist():
         axis = axis + rank if axis < 0 else axis
@@ -220,7 +220,7 @@ def _apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
 
 
 def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
-    """The places are known if the condition is."""
+    """``take`` at the true elements; the condition must be known."""
     if isinstance(condition, jax.Array):
         raise NumpyFallback("numpy_values", "np.compress gives a shape that depends on the values")
     known = np.asarray(condition)
@@ -236,7 +236,7 @@ def _min_scalar_type(a: Any) -> Any:
 
 
 def _shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
-    """What is pending has no memory yet, and will have its own."""
+    """Pending arrays have no memory yet, so they share memory only if they are the same object."""
     are_arrays = all(isinstance(array, jax.Array | np.ndarray) for array in (a, b))
     is_pending = any(getattr(array, "is_pending", False) for array in (a, b))
     if max_work is not None or not are_arrays or not is_pending:
@@ -275,4 +275,4 @@ DIRECT_FORMS: dict[str, Callable[..., Any]] = {
     "np.shares_memory": _shares_memory,
     "np.may_share_memory": _shares_memory,
 }
-"""What is called with the arguments as they are, without asking NumPy first, by NumPy's name."""
+"""The implementation that runs on the original arguments, without a trial call of NumPy, by NumPy's name."""

@@ -1,4 +1,4 @@
-"""NumPy's functions on lazy tensors: NumPy answers for stand-ins, and JAX records what gives the same."""
+"""Records NumPy functions on lazy tensors: NumPy runs on stand-ins, then JAX records an equivalent call."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from lazynb.frontends.numpy.numpy_arguments import (
 )
 from lazynb.recording.lazy_tensor import LazyTensor
 
-Function = Any  # callables of NumPy's, which carry their Python form as ``_implementation``
+Function = Any  # NumPy functions, which have their Python implementation as ``_implementation``
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ArrayStandIn:
-    """A stand-in for an array, in a key and in an answer.
+    """A stand-in for an array in the key and in the answer of a plan.
 
     Attributes:
-      is_scalar: whether NumPy gives a scalar.
+      is_scalar: whether NumPy returns a scalar.
     """
 
     shape: tuple[int, ...]
@@ -56,7 +56,7 @@ class ArrayStandIn:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValueStandIn:
-    """A stand-in for a small array of NumPy's by its values: places, counts, widths."""
+    """A stand-in for a small NumPy array with its values: indices, counts, widths."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -67,13 +67,13 @@ class CallPlan(NamedTuple):
     """How a call is recorded.
 
     Attributes:
-      answer: what NumPy gives, with a ``Standing`` for each array.
+      answer: NumPy's result, with an :class:`ArrayStandIn` for each array.
       form: JAX's function.
-      options: further arguments for it.
-      input_dtype: the dtype that the arrays are cast to before, or None if they stay.
-      lists_to_arrays: whether lists of numbers are made arrays before.
-      needs_x64: whether it needs integers beyond JAX's present mode, see
-      :mod:`lazynb.frontends.numpy.numpy_arguments`.
+      options: additional arguments for it.
+      input_dtype: the dtype to which the arrays are first cast, or None for no cast.
+      lists_to_arrays: whether lists of numbers are first converted to arrays.
+      needs_x64: whether a 64-bit dtype occurs in JAX's 32-bit mode, see
+        :mod:`lazynb.frontends.numpy.numpy_arguments`.
     """
 
     answer: Any
@@ -85,7 +85,7 @@ class CallPlan(NamedTuple):
 
 
 def _named() -> dict[Function, tuple[str, Any, str]]:
-    """The name of each of NumPy's functions, and module and name of JAX's of the same name."""
+    """Maps each NumPy function to its public name, and to the module and name of the JAX function."""
     names: dict[Any, tuple[str, Any, str]] = {}
     own: Any
     for prefix, own, other in (
@@ -95,12 +95,12 @@ def _named() -> dict[Function, tuple[str, Any, str]]:
         ("np.lib.stride_tricks.", np.lib.stride_tricks, None),
         ("np.emath.", np.emath, None),
     ):
-        for name, function in sorted(vars(own).items()):  # ``dir`` has submodules that asking would import
+        for name, function in sorted(vars(own).items()):  # ``dir`` would list lazy submodules too
             if name.startswith("_") or not hasattr(function, "_implementation"):
                 continue
             plain = str(function.__name__)
             if getattr(own, plain, None) is not function:
-                plain = name  # the function has another name in this module
+                plain = name  # this module exports the function under another name
             if function not in names:
                 names[function] = prefix + plain, other, plain
     return names
@@ -117,12 +117,12 @@ _WRITES = {function: name for function, (name, _, _) in NAMES.items() if name in
 
 _plans: dict[Any, CallPlan | NumpyFallback] = {}
 _MAX_PLANS = 10_000  # plans kept
-_MAX_INDEX_VALUES = 64  # elements: an array of integers that is passed by its values
-_MAX_STAND_IN_ELEMENTS = 4096  # elements: so many stand-ins hold as they are; larger shapes are shrunken
+_MAX_INDEX_VALUES = 64  # elements: largest integer array that is passed by value
+_MAX_STAND_IN_ELEMENTS = 4096  # elements: larger stand-ins get smaller shapes
 
 
 def name_of(function: Function) -> str:
-    """The name by which users know ``function``."""
+    """The public name of ``function``."""
     if function in NAMES:
         return NAMES[function][0]
     name = getattr(function, "__qualname__", str(function))
@@ -131,7 +131,7 @@ def name_of(function: Function) -> str:
 
 
 def answer_metadata(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What ``function`` says of types and shapes alone. Nothing runs, nothing is recorded."""
+    """Calls ``function`` with stand-ins, because it only reads dtypes and shapes. Nothing is recorded."""
 
     def ones(leaf: Any) -> Any:
         if isinstance(leaf, jax.Array) or hasattr(leaf, "_layout"):
@@ -144,32 +144,32 @@ def answer_metadata(function: Function, args: tuple[Any, ...], kwargs: dict[str,
 def run_output_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Runs a function that shows or saves values, or any function outside lazy mode.
 
-    Such a function asks for the values itself.
+    Functions that save values read them through the array protocol.
     """
     if name_of(function) not in TEXT_FUNCTIONS:
         return function._implementation(*args, **kwargs)
 
-    # The concrete JAX arrays: NumPy writes their numbers in another way than those of its own arrays.
+    # Concrete JAX arrays: NumPy prints their elements differently from those of a ``numpy.ndarray``.
     def concrete(leaf: Any) -> Any:
         if isinstance(leaf, MutableArray):
             return leaf.seen("print", name_of(function))
         return leaf._force("print", name_of(function)) if leaf.__class__ is LazyTensor else leaf
 
     args, kwargs = map_leaves(concrete, args), map_leaves(concrete, kwargs)
-    with jc.set_current_trace(jc.eval_trace):  # it takes the array apart, number by number
+    with jc.set_current_trace(jc.eval_trace):  # NumPy iterates over the array element by element
         return function(*args, **kwargs)
 
 
 def check_writable(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Lets NumPy say that an array of JAX's cannot be written to, without its value.
+    """Raises NumPy's error if a JAX array is passed as the write target. Its value is not computed.
 
-    Raises: what NumPy raises of any ``jax.Array``.
+    Raises: the same error as for any ``jax.Array``.
     """
     out = kwargs.get("out")
     if isinstance(out, jax.Array):
         raise TypeError("return arrays must be of ArrayType")
     if (function in _WRITES or name_of(function) == "np.astype") and args and isinstance(args[0], jax.Array):
-        with jc.set_current_trace(jc.eval_trace):  # its type is refused before anything is read
+        with jc.set_current_trace(jc.eval_trace):  # NumPy refuses the type before it reads a value
             target = jnp.zeros((1,) * max(1, len(args[0].shape)), args[0].dtype)
         function(target, *map_leaves(_one_element, args[1:]), **map_leaves(_one_element, kwargs))
 
@@ -189,11 +189,11 @@ def record(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], fi
     """The lazy result of a call.
 
     Arguments:
-      finish: what becomes of each array of JAX's in it, given whether NumPy gives a scalar.
+      finish: applied to each JAX array of the result, with a bool: whether NumPy returns a scalar.
 
     Raises:
-      Numpy: JAX cannot give NumPy's result.
-      Exception: what NumPy raises for arguments of these types and shapes.
+      NumpyFallback: JAX cannot give NumPy's result.
+      Exception: NumPy's error for arguments of these dtypes and shapes.
     """
     name = name_of(function)
     needed = BREAKS.get(name)
@@ -213,7 +213,7 @@ def record(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], fi
     try:
         key = function, is_x64(), _key(name, args), _key(name, kwargs)
         plan = _plans.get(key)
-    except TypeError:  # what cannot be hashed
+    except TypeError:  # an argument is not hashable
         key, plan = None, None
     if plan is None:
         plan, results = _record_first(function, name, args, kwargs, key)
@@ -230,10 +230,8 @@ def _finished(results: Any, finish: Finish) -> Any:
 
 
 def _applies(condition: Condition, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether the table's entry is for these arguments.
-
-    It is for those that its condition does not know: lists, or by name.
-    """
+    """Whether the table entry holds for these arguments. If the condition fails with an error (on lists, or
+    on arguments passed by name), the entry holds."""
     try:
         return condition(args, kwargs)
     except Exception:
@@ -243,7 +241,7 @@ def _applies(condition: Condition, args: tuple[Any, ...], kwargs: dict[str, Any]
 def _record_first(
     function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], key: Any
 ) -> tuple[CallPlan, Any]:
-    """Records a call of a kind that is new, and keeps its plan."""
+    """Records the first call with this key and stores its plan."""
     if len(_plans) >= _MAX_PLANS:
         _plans.clear()
     try:
@@ -258,14 +256,13 @@ def _record_first(
 
 
 def _relevant_options(name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """``kwargs`` without those that say nothing."""
     if kwargs.get("out") is not None:
         raise NumpyFallback("numpy_out", f"{name} with out=")
     return {key: value for key, value in kwargs.items() if not _is_irrelevant_option(name, key, value)}
 
 
 def _is_irrelevant_option(name: str, key: str, value: Any) -> bool:
-    """Whether an argument has no meaning for arrays of JAX's, or is a default."""
+    """Whether an option is a default or is ignored for JAX arrays."""
     if key in ("out", "like", "subok", "device") or value is np._NoValue:
         return True
     if key == "order":
@@ -276,10 +273,8 @@ def _is_irrelevant_option(name: str, key: str, value: Any) -> bool:
 
 
 def _concrete_indices(name: str) -> Function:
-    """A function that makes NumPy's own of a concrete array of places or counts.
-
-    Looking at such an array breaks nothing.
-    """
+    """A function that converts a concrete array of indices or counts to a ``numpy.ndarray``. Reading a
+    concrete array is not a trace break."""
     if name not in INDEX_ARGUMENT_FUNCTIONS:
         return lambda leaf: leaf
 
@@ -293,7 +288,7 @@ def _concrete_indices(name: str) -> Function:
 
 
 def _key(name: str, tree: Any) -> Any:
-    """What the plan for the arguments in ``tree`` depends on."""
+    """The hashable part of the arguments in ``tree`` on which the plan depends."""
     kind = tree.__class__
     if kind is dict:
         return dict, *[(key, _key(name, value)) for key, value in tree.items()]
@@ -314,7 +309,6 @@ def _key(name: str, tree: Any) -> Any:
 def _plan(
     function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[CallPlan, Any]:
-    """How such a call is recorded, and the results of this one."""
     if errstate_raises():
         raise NumpyFallback("numpy_values", f"{name} under np.errstate")
     form = forms.JAX_FORMS.get(name)
@@ -331,7 +325,7 @@ def _plan(
 
 
 def _check_answer(name: str, answer: Any) -> None:
-    """Raises :class:`Numpy` if ``answer`` is more than arrays that JAX can hold."""
+    """Raises :class:`NumpyFallback` unless ``answer`` consists of arrays that JAX can hold."""
     for leaf in leaves(answer):
         if leaf is None:
             raise NumpyFallback("numpy_out", f"{name} writes to its argument")
@@ -342,17 +336,16 @@ def _check_answer(name: str, answer: Any) -> None:
 
 
 def _can_be_taken(name: str, value: Any) -> bool:
-    """Whether JAX computes with a value of NumPy's as NumPy does."""
+    """Whether JAX computes with a NumPy value as NumPy does."""
     if is_jax_dtype(value.dtype):
         return True
     return name in INDEX_ARGUMENT_FUNCTIONS and value.dtype.kind in "iu" and _fits_int32(value)
 
 
 def _of_jax(module: Any, name: str) -> Function | None:
-    """JAX's function ``name``, or None if it has none."""
     if not hasattr(module, name):
         return None
-    # Looked up at each call: while a thread is lazy, other functions stand behind the names.
+    # Looked up at each call, because lazy mode replaces functions in the module.
     return lambda *args, **kwargs: getattr(module, name)(*args, **kwargs)
 
 
@@ -363,11 +356,8 @@ def _fits_int32(value: Any) -> bool:
 def _first_matching_attempt(
     name: str, form: Function, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[CallPlan, Any]:
-    """The first way to call ``form`` that gives what NumPy gives, and its results.
-
-    Raises:
-      Numpy: there is none.
-    """
+    """The first way to call ``form`` that gives NumPy's dtypes and ranks, and its results. Raises
+    :class:`NumpyFallback` if no way does."""
     failed: Exception | None = None
     is_beyond = numpy_arguments.has_x64_arrays((answer, args, kwargs))
     for options, casts, listed in _attempts(name, answer, args, kwargs):
@@ -389,7 +379,7 @@ Attempt = tuple[dict[str, Any], Any, bool]
 
 
 def _attempts(name: str, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Attempt]:
-    """The options, casts and whether lists become arrays, to try; see :class:`CallPlan`."""
+    """The combinations of options, input dtype and list conversion to try; see :class:`CallPlan`."""
     ways: list[tuple[dict[str, Any], Any]] = [({}, None)]
     dtypes = {leaf.dtype for leaf in leaves(answer)}
     if len(dtypes) == 1:
@@ -421,12 +411,12 @@ def _call(plan: CallPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _real_dtype(dtype: Any) -> Any:
-    """The real type whose complex type ``dtype`` is."""
+    """The real dtype of a complex ``dtype``; any other ``dtype`` unchanged."""
     return np.empty(0, dtype).real.dtype if dtype.kind == "c" else dtype
 
 
 def _agrees(answer: Any, results: Any) -> bool:
-    """Whether JAX's results have the dtypes and number of dimensions of NumPy's."""
+    """Whether JAX's results have the dtypes and ranks of NumPy's results."""
     expected, given = list(leaves(answer)), list(leaves(results))
     return len(expected) == len(given) and all(map(_is_like, given, expected))
 
@@ -438,21 +428,20 @@ def _is_like(result: Any, wanted: Any) -> bool:
 
 
 def _restructured(answer: Any, results: Any, finish: Finish) -> Any:
-    """``results`` in the containers of ``answer``, no longer weak."""
     strengthened = iter([without_weak_type(leaf) for leaf in leaves(results)])
     return map_leaves(lambda wanted: finish(next(strengthened), wanted.is_scalar), answer)
 
 
-# ---- what NumPy answers ------------------------------------------------------------------------------------
+# ---- Trial calls of NumPy with stand-ins -------------------------------------------------------------------
 
 
 def numpy_answer(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """NumPy's result for arrays of these dtypes and ranks, with a ``Standing`` for each array.
+    """NumPy's result for arrays of these dtypes and ranks, with an :class:`ArrayStandIn` for each array.
 
-    Large shapes are shrunken, equal sizes to equal ones. If NumPy refuses those, it is asked with the true
-    ones.
+    Large shapes are replaced by small ones; equal sizes stay equal. If NumPy refuses the small shapes, the
+    call is repeated with the true shapes.
 
-    Raises: what NumPy raises for the true shapes.
+    Raises: NumPy's error for the true shapes.
     """
     shapes = [leaf.shape for leaf in leaves((args, kwargs)) if isinstance(leaf, jax.Array | np.ndarray)]
 
@@ -463,15 +452,15 @@ def numpy_answer(function: Function, args: tuple[Any, ...], kwargs: dict[str, An
         try:
             return answer(small_shapes(shapes))
         except Exception:
-            pass  # the smaller sizes do not fit together, or it is an error for the true ones too
+            pass  # the small sizes are inconsistent, or the true sizes raise too
     return answer(None)
 
 
 def _stand_in(leaf: Any, small: dict[tuple[int, ...], tuple[int, ...]] | None) -> Any:
-    """The argument that NumPy is asked with for ``leaf``.
+    """The stand-in for ``leaf`` in a trial call of NumPy.
 
     Arguments:
-      small: the shapes that stand for larger ones, or None if the true ones do.
+      small: small shapes by true shape, or None to use the true shapes.
     """
     if not isinstance(leaf, jax.Array | np.ndarray):
         return leaf

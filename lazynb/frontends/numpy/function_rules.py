@@ -1,4 +1,4 @@
-"""Tables of NumPy's functions by name: the facts beyond "as JAX's of the same name"."""
+"""Tables of NumPy functions whose recording needs more than the JAX function of the same name."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ METADATA_FUNCTIONS = frozenset(
     _names("""shape ndim size result_type can_cast iscomplexobj isrealobj common_type einsum_path
     diag_indices_from tril_indices_from triu_indices_from""")
 )
-"""Answered from types and shapes: no value is needed and nothing is recorded."""
+"""Functions of dtypes and shapes only: they need no values and record nothing."""
 
 TEXT_FUNCTIONS = frozenset(_names("array2string array_repr array_str"))
-"""Functions that make text of values."""
+"""Functions that convert values to text."""
 
 OUTPUT_FUNCTIONS = TEXT_FUNCTIONS | frozenset(_names("save savetxt savez savez_compressed"))
-"""Functions that show or save values, and the break says so."""
+"""Functions that show or save values; the trace break is reported as such."""
 
 METHOD_FUNCTIONS = frozenset(
     _names("""all amax amin any argmax argmin around array_split choose compress cumprod cumsum dsplit flip
     hsplit imag isreal max mean min moveaxis nonzero prod real repeat reshape rollaxis round searchsorted
     split squeeze std sum swapaxes take take_along_axis transpose trim_zeros unstack var vsplit""")
 )
-"""Functions that NumPy does by the array's own methods: an array of JAX's stays on its device."""
+"""Functions that NumPy implements by calling the array's method, so a JAX array stays on its device."""
 
 IN_PLACE_FUNCTIONS = frozenset(_names("copyto put place putmask fill_diagonal put_along_axis"))
 """Functions that write to their first argument."""
@@ -40,13 +40,13 @@ INDEX_ARGUMENT_FUNCTIONS = frozenset(
     repeat roll pad tile transpose moveaxis rollaxis resize reshape choose broadcast_to squeeze expand_dims
     flip rot90 unravel_index ravel_multi_index ix_""")
 ) | {"np.linalg.matrix_power"}
-"""Functions to which NumPy's integer arrays are places, widths or counts, and are passed by value."""
+"""Functions that use integer arrays as indices, widths or counts, and so receive them by value."""
 
 CAST_FIRST_FUNCTIONS = frozenset(
     _names("""vander polyder interp cov corrcoef average median nanmedian percentile quantile nanpercentile
     nanquantile polyval trapezoid unwrap gradient angle sinc i0 fix polyint linspace""")
 ) | frozenset(_names("norm vector_norm matrix_norm det slogdet multi_dot qr", "np.linalg."))
-"""Functions without a ``dtype`` argument, whose arrays NumPy converts to the type of the result first."""
+"""Functions without a ``dtype`` argument whose operands NumPy first casts to the dtype of the result."""
 
 Arguments = tuple[Any, ...]
 Options = Mapping[str, Any]
@@ -54,12 +54,12 @@ Condition = Callable[[Arguments, Options], bool]
 
 
 class BreakRule(NamedTuple):
-    """Why NumPy's own function must run.
+    """The reason why NumPy's function must run.
 
     Attributes:
       kind: a kind of :data:`lazynb.recording.break_reasons.REASONS`.
-      why: what the function does that JAX cannot.
-      condition: whether it does so with these arguments.
+      why: what the function does that JAX cannot do.
+      condition: whether the rule holds for the given arguments.
     """
 
     kind: str
@@ -77,14 +77,13 @@ def _always(args: Arguments, kwargs: Options) -> bool:
 
 
 def _argument(args: Arguments, kwargs: Options, position: int, name: str, default: Any = None) -> Any:
-    """The argument that is given by position or by name."""
     if len(args) > position:
         return args[position]
     return kwargs.get(name, default)
 
 
 def _is_argument_pending(position: int, name: str) -> Condition:
-    """Applies if the values of that argument are not known yet."""
+    """A condition: the values of the argument are not known yet."""
 
     def applies(args: Arguments, kwargs: Options) -> bool:
         return _is_unknown(_argument(args, kwargs, position, name))
@@ -103,10 +102,10 @@ def _is_unknown(value: Any) -> bool:
 
 
 def _unless_mode(position: int, name: str, mode: int) -> Condition:
-    """Applies to places that are not known, unless they are to be wrapped or clipped.
+    """A condition: unknown indices, unless ``mode`` wraps or clips them.
 
     Arguments:
-      mode: the position of the argument of that name.
+      mode: the position of the argument ``mode``.
     """
     is_pending = _is_argument_pending(position, name)
 
@@ -138,12 +137,12 @@ def _is_no_real_vector(args: Arguments, kwargs: Options) -> bool:
 
 
 def _has_weights(args: Arguments, kwargs: Options) -> bool:
-    """Weights may sum to zero."""
+    """Whether weights are given; they may sum to zero."""
     return _argument(args, kwargs, 2, "weights") is not None
 
 
 def _kinds(args: Arguments) -> set[str]:
-    """The kinds of the arguments' dtypes, real numbers if they have none."""
+    """The kinds of the arguments' dtypes; an argument without a dtype counts as float."""
     return {np.dtype(getattr(arg, "dtype", "f4")).kind for arg in args}
 
 
@@ -152,12 +151,12 @@ def _has_integers(args: Arguments, kwargs: Options) -> bool:
 
 
 def _is_complex(args: Arguments, kwargs: Options) -> bool:
-    """JAX has other places for missing parts."""
+    """Whether the array is complex; NumPy and JAX order NaN differently there."""
     return _kinds(args[:1]) == {"c"}
 
 
 def _has_bools(args: Arguments, kwargs: Options) -> bool:
-    """NumPy adds them as truth values, JAX as numbers."""
+    """Whether the array is boolean; NumPy adds booleans with a logical or, JAX as numbers."""
     return _kinds(args[:1]) == {"b"}
 
 
@@ -228,7 +227,7 @@ BREAKS: dict[str, BreakRule] = {
         _is_complex,
     ),
 }
-"""Functions for which NumPy must run, always or with some arguments."""
+"""Functions for which NumPy must run, always or under a condition on the arguments."""
 
 CHECKED_LINALG: dict[str, Condition] = {
     **dict.fromkeys(
@@ -237,4 +236,4 @@ CHECKED_LINALG: dict[str, Condition] = {
     **dict.fromkeys(_names("norm matrix_norm", "np.linalg."), _needs_singular_values),
     "np.linalg.matrix_power": _inverts,
 }
-"""Functions whose errors depend on the values, which the program checks, and for which arguments they do."""
+"""Functions that raise depending on the values, with the condition; the compiled program does the check."""

@@ -1,9 +1,9 @@
-"""``np.linalg`` where NumPy's error depends on the values: the check is a part of the program.
+"""``np.linalg`` functions whose errors depend on the values: the compiled program does the check.
 
-NumPy raises ``LinAlgError`` at the call. To look at a pending matrix would run the trace, so the program
-computes a report beside the result, and the flush raises the error with the line of the call
-(:mod:`lazynb.recording.operation_checks`). NumPy computes in 64 bits, and so does the program, in 32-bit mode
-too: what is singular is decided at the same precision, and each result has NumPy's type.
+NumPy raises ``LinAlgError`` at the call. Reading a pending matrix would flush the trace, so the program
+computes an error flag beside the result, and the flush raises the error with the line of the call
+(:mod:`lazynb.recording.operation_checks`). NumPy computes in 64 bits. The program does the same, even in
+32-bit mode, so that it detects singular matrices at the same precision. Each result has NumPy's dtype.
 """
 
 from __future__ import annotations
@@ -32,29 +32,26 @@ Function = Callable[..., Any]
 
 
 class CheckedLinalg(NamedTuple):
-    """A function whose values NumPy demands something of.
+    """A linear algebra function with a check of the values.
 
     Attributes:
-      compute: gives the results and an array of one bool: whether to raise.
-      text: of the error.
+      compute: returns the results and a bool array: whether to raise.
+      text: the error message.
     """
 
     compute: Function
     text: str
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """The results. One operation gives them and the report, so that none is used where the error is."""
+        """Returns the results. One operation computes results and flag, so no invalid result is used."""
         results, bad = _as_one_operation(self.compute, *args, **options)
         add_check(bad, lambda found: np.linalg.LinAlgError(self.text) if found.any() else None)
         return results
 
 
 def _as_one_operation(function: Function, *args: Any, **options: Any) -> Any:
-    """``function(*args, **options)`` as one operation of the trace.
-
-    Raises:
-      Numpy: an option is an array of JAX's: its value decides what is computed.
-    """
+    """Records ``function(*args, **options)`` as one operation of the trace. Raises :class:`NumpyFallback` if
+    an option is a JAX array, whose value would select the computation."""
     if any(isinstance(option, jax.Array) for option in options.values()):
         raise NumpyFallback("numpy_values", "np.linalg with an option that is an array")
     return _jitted(function, tuple(sorted(options.items())))(*args)
@@ -65,7 +62,7 @@ def _jitted(function: Function, options: tuple[tuple[str, Any], ...]) -> Functio
     return jax.jit(functools.partial(function, **dict(options)))
 
 
-# ---- results and reports, in 64 bits -----------------------------------------------------------------------
+# ---- Results and error flags, in 64 bits -------------------------------------------------------------------
 
 
 def _solve(a: Any, b: Any) -> Any:
@@ -104,7 +101,7 @@ _CHECKED_SVD = CheckedLinalg(_svd, "SVD did not converge")
 
 
 def _singular_values(a: Any) -> Any:
-    """At the type that NumPy goes on with."""
+    """Singular values, cast to the dtype of NumPy's further computation."""
     return _CHECKED_SVD(_to_64_bit(a), full_matrices=False, compute_uv=False).astype(_real_type(a))
 
 
@@ -112,7 +109,7 @@ def _real_type(a: Any) -> Any:
     return np.empty(0, a.dtype).real.dtype if a.dtype.kind in "fc" else np.dtype(float)
 
 
-# ---- with NumPy's arguments --------------------------------------------------------------------------------
+# ---- Functions with NumPy's arguments ----------------------------------------------------------------------
 
 
 def _of_cholesky(a: Any, /, *, upper: bool = False) -> Any:
@@ -168,7 +165,7 @@ def _cond(x: Any, p: Any = None) -> Any:
 
 @functools.cache
 def _cond_raises() -> bool:
-    """Whether NumPy refuses missing numbers there; since 2.5 it gives them back."""
+    """Whether NumPy raises for NaN in the matrix; since NumPy 2.5 the result is NaN."""
     try:
         np.linalg.cond(np.full((2, 2), np.nan))
     except np.linalg.LinAlgError:
@@ -200,14 +197,13 @@ _FUNCTIONS: dict[str, Function] = {
     "norm": _norm,
     "matrix_norm": lambda x, /, *, keepdims=False, ord="fro": _norm(x, ord, None, keepdims),
 }
-"""With NumPy's arguments, by the name in ``np.linalg``."""
+"""Functions with NumPy's arguments, by their name in ``np.linalg``."""
 
 
-# ---- what NumPy answers ------------------------------------------------------------------------------------
+# ---- Trial calls of NumPy with stand-ins -------------------------------------------------------------------
 
 
 def _with_numpy_types(name: str, compute: Function) -> Function:
-    """``compute`` with NumPy's types, containers and errors."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if errstate_raises():
@@ -228,7 +224,7 @@ def _with_numpy_types(name: str, compute: Function) -> Function:
 
 
 def _to_64_bit(leaf: Any) -> Any:
-    """An array at the type in which NumPy computes with it."""
+    """An array cast to the dtype in which NumPy computes."""
     array = _as_array(leaf)
     if not isinstance(array, jax.Array):
         return array
@@ -244,10 +240,8 @@ def _as_array(leaf: Any) -> Any:
 
 
 def _numpy_answer(function: Function, args: Any, kwargs: Any) -> Any:
-    """NumPy's result for regular matrices of these types and ranks.
-
-    Raises: what NumPy raises for these types and shapes.
-    """
+    """NumPy's result for regular matrices of these dtypes and ranks. Raises: NumPy's error for these dtypes
+    and shapes."""
     shapes = [leaf.shape for leaf in leaves((args, kwargs)) if isinstance(leaf, jax.Array | np.ndarray)]
     small = small_shapes(shapes)
 
@@ -256,7 +250,7 @@ def _numpy_answer(function: Function, args: Any, kwargs: Any) -> Any:
             return leaf
         shape = small[leaf.shape]
         if len(shape) < 2:
-            return np.ones(shape, leaf.dtype)[()]  # a number, if it has no axis
+            return np.ones(shape, leaf.dtype)[()]  # a scalar if there is no axis
         return np.broadcast_to(np.eye(*shape[-2:], dtype=leaf.dtype), shape)
 
     with np.errstate(all="ignore"):
@@ -266,5 +260,5 @@ def _numpy_answer(function: Function, args: Any, kwargs: Any) -> Any:
 CHECKED_FORMS: dict[str, Function] = {
     f"np.linalg.{name}": _with_numpy_types(name, compute) for name, compute in _FUNCTIONS.items()
 }
-"""The functions by NumPy's name; :data:`lazynb.frontends.numpy.function_rules.CHECKED_LINALG` says for which
-arguments."""
+"""The functions by NumPy's name. :data:`lazynb.frontends.numpy.function_rules.CHECKED_LINALG` has the
+conditions on the arguments."""

@@ -1,7 +1,8 @@
-"""NumPy's arrays, lazily: ``x[0] = 1``, ``x += 1``, ``out=``, and views that share memory.
+"""``MutableArray``: a lazy array with the interface of ``numpy.ndarray``.
 
-A JAX array does not change. A :class:`MutableArray` holds one and puts another in its place at each write;
-its views see that. All of it is recorded while the thread is lazy.
+It supports ``x[0] = 1``, ``x += 1``, ``out=`` and views that share memory. JAX arrays are immutable, so a
+:class:`MutableArray` holds one and replaces it at each write; views see the replacement. While the thread is
+lazy, all operations are recorded.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ from lazynb.recording.runtime_interface import runtime
 from lazynb.user_code.call_stack import is_user_code
 
 _ASKED_BY_NUMPY = 0x11C
-"""The flags ``PyBUF_FULL_RO``."""
+"""The flags ``PyBUF_FULL_RO``, with which NumPy requests a buffer."""
 
-numpy: Any = np  # to a type checker these arrays are not NumPy's
+numpy: Any = np  # hides NumPy's signatures, which reject these arrays, from type checkers
 
 
 class Flags:
-    """``x.flags``: those of the layout, and whether the array has memory of its own and can be written to."""
+    """``x.flags``: layout flags, ``owndata`` and ``writeable``."""
 
     def __init__(self, array: MutableArray):
         self.__dict__["_array"] = array
@@ -77,13 +78,14 @@ class Flags:
 
 
 class MutableArray(array_indexing.WritableArray):
-    """A lazy array with the interface and meaning of ``numpy.ndarray``: NumPy's types and promotion, views,
-    writing in place. What NumPy gives as a scalar is one too, which cannot be written to.
+    """A lazy array with the interface of ``numpy.ndarray``: NumPy's dtypes, promotion, views, in-place
+    writes.
 
-    NumPy's functions and ufuncs of lazy tensors give such arrays, and :func:`lazynb.numpy.mutable` makes
-    one. If a call breaks the trace, the result is NumPy's own array. ``np.asarray(x)`` gives NumPy's own
-    array, which shares the memory both ways. To ``isinstance`` in the user's own code it is a
-    ``numpy.ndarray``, or a NumPy scalar.
+    Where NumPy returns a scalar, the result is a read-only :class:`MutableArray`. NumPy functions and ufuncs
+    on lazy tensors return such arrays; :func:`lazynb.numpy.mutable` makes one. A call that breaks the trace
+    returns a ``numpy.ndarray``. ``np.asarray(x)`` returns a ``numpy.ndarray`` that shares its memory with
+    ``x`` in both directions. In user code, ``isinstance`` treats a :class:`MutableArray` as a
+    ``numpy.ndarray`` or a NumPy scalar.
     """
 
     __slots__ = ("__weakref__", "_base", "_layout", "_memory", "_path", "_scalar")
@@ -100,17 +102,17 @@ class MutableArray(array_indexing.WritableArray):
         self._path = path
         self._layout = laid
         self._base = base
-        self._scalar = scalar  # what NumPy would give as a scalar cannot be written to
+        self._scalar = scalar  # stands for a NumPy scalar, which is read-only
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        # ``isinstance(x, np.ndarray)`` asks for it, after the type. Libraries go on to ``np.asarray(x)``.
+        # ``isinstance(x, np.ndarray)`` reads it after the type. Libraries must then call ``np.asarray(x)``.
         frame = sys._getframe(1)
         if is_user_code(frame.f_code) or str(frame.f_globals.get("__name__")).startswith("numpy."):
             return self.dtype.type if self._scalar else np.ndarray
         return MutableArray
 
-    # ---- shape and type ------------------------------------------------------------------------------------
+    # ---- Shape and dtype -----------------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -119,7 +121,7 @@ class MutableArray(array_indexing.WritableArray):
     @shape.setter
     def shape(self, shape: Any) -> None:
         stand_in = np.broadcast_to(np.int8(0), self._layout.shape)
-        wanted = stand_in.reshape(shape).shape  # says what is wrong
+        wanted = stand_in.reshape(shape).shape  # raises NumPy's error
         laid = reshape_layout(self._layout, wanted)
         if laid is None:
             raise AttributeError(
@@ -138,12 +140,12 @@ class MutableArray(array_indexing.WritableArray):
 
     @property
     def is_scalar(self) -> bool:
-        """Whether NumPy would give a scalar, which cannot be written to."""
+        """Whether this array stands for a NumPy scalar, which is read-only."""
         return self._scalar
 
     @property
     def is_in_c_order(self) -> bool:
-        """``flags.c_contiguous``, quickly."""
+        """``flags.c_contiguous``, without making a :class:`Flags`."""
         return self._layout.flags.c_contiguous
 
     @property
@@ -153,19 +155,20 @@ class MutableArray(array_indexing.WritableArray):
 
     @property
     def held(self) -> Any:
-        """The array of JAX's that the memory is (of a view: the whole); None where it is NumPy's own."""
+        """The JAX array behind the memory (for a view, behind the whole base), or None after NumPy took it
+        over."""
         present = self._memory.current
         return present if isinstance(present, jax.Array) else None
 
     @property
     def value(self) -> Any:
-        """The values as an array of JAX's, pending ones as they are; later writes do not change it."""
+        """The values as a JAX array, possibly pending. Later writes do not change it."""
         return self._memory.read(self._path)
 
-    # ---- writing -------------------------------------------------------------------------------------------
+    # ---- Writing -------------------------------------------------------------------------------------------
 
     def _write(self, value: Any) -> None:
-        """Puts ``value``, of this array's shape and type, in place of what was there."""
+        """Replaces all values by ``value``, which must have this array's shape and dtype."""
         self._check_writing()
         self._memory.write(self._path, value)
 
@@ -183,7 +186,6 @@ class MutableArray(array_indexing.WritableArray):
         return array_indexing.get_item(self, place)
 
     def _new_array(self, value: Any, laid: np.ndarray | None = None, scalar: bool = False) -> MutableArray:
-        """An array with memory of its own."""
         return wrap(value, laid, scalar)
 
     def _view(self, step: PathStep, laid: np.ndarray) -> MutableArray:
@@ -209,7 +211,7 @@ class MutableArray(array_indexing.WritableArray):
         self._layout.setflags(align=align, uic=uic)
 
     def resize(self, *shape: Any, refcheck: bool = True) -> None:
-        """In place: elements are dropped or zeros added at the end. Nobody counts who refers to the array."""
+        """Resizes in place: drops elements or appends zeros. ``refcheck`` is ignored."""
         if self._base is not None or self._scalar:
             raise ValueError("cannot resize this array: it does not own its data")
         wanted = np.broadcast_shapes(_as_one_argument(shape) if shape else self.shape)
@@ -222,7 +224,7 @@ class MutableArray(array_indexing.WritableArray):
     def put(self, indices: Any, values: Any, mode: str = "raise") -> None:
         numpy.put(self, indices, values, mode)
 
-    # ---- views ---------------------------------------------------------------------------------------------
+    # ---- Views ---------------------------------------------------------------------------------------------
 
     @property
     def T(self) -> MutableArray:
@@ -245,14 +247,14 @@ class MutableArray(array_indexing.WritableArray):
         return self._view(Transposed(full), laid)
 
     def swapaxes(self, axis1: int, axis2: int) -> MutableArray:
-        self._layout.swapaxes(axis1, axis2)  # says what is wrong
+        self._layout.swapaxes(axis1, axis2)  # raises NumPy's error
         order = list(range(self.ndim))
         order[axis1], order[axis2] = order[axis2], order[axis1]
         return self.transpose(tuple(order))
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> MutableArray:
         stand_in = np.broadcast_to(np.int8(0), self.shape)
-        wanted = stand_in.reshape(_as_one_argument(shape)).shape  # says what is wrong
+        wanted = stand_in.reshape(_as_one_argument(shape)).shape  # raises NumPy's error
         if order == "F" or (order == "A" and self._layout.flags.fnc):
             return self.transpose().reshape(wanted[::-1], copy=copy).transpose()
         laid = reshape_layout(self._layout, wanted)
@@ -271,7 +273,7 @@ class MutableArray(array_indexing.WritableArray):
         flat = flat.reshape(-1, order=order)
         if flat.flags.c_contiguous:
             return flat
-        return flat.copy()  # ``reshape`` may give a view with gaps
+        return flat.copy()  # ``reshape`` may return a strided view
 
     def squeeze(self, axis: Any = None) -> MutableArray:
         laid = self._layout.squeeze(axis)
@@ -318,7 +320,7 @@ class MutableArray(array_indexing.WritableArray):
     def flat(self) -> Any:
         return array_indexing.FlatIterator(self)
 
-    # ---- copies --------------------------------------------------------------------------------------------
+    # ---- Copies --------------------------------------------------------------------------------------------
 
     def copy(self, order: str = "C") -> MutableArray:
         axes: Any = None
@@ -341,7 +343,7 @@ class MutableArray(array_indexing.WritableArray):
         self, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
     ) -> Any:
         wanted = np.zeros((), self.dtype).astype(dtype, casting=casting).dtype
-        if casting == "same_value":  # an error depends on the values
+        if casting == "same_value":  # raises depending on the values
             return self.own("numpy_values", "astype").astype(wanted, casting=casting)
         if wanted == self.dtype:
             return self.copy(order) if copy else self
@@ -350,23 +352,23 @@ class MutableArray(array_indexing.WritableArray):
         laid = layout(self.shape, wanted, axis_order(self._layout))
         return wrap(array_indexing.cast_like_numpy(self.value, wanted), laid)
 
-    # ---- the value -----------------------------------------------------------------------------------------
+    # ---- Reading the value ---------------------------------------------------------------------------------
 
     def own(self, kind: str, detail: str = "") -> Any:
-        """NumPy's own array, or scalar, of the values; a trace break if they are pending.
+        """Returns the values as a ``numpy.ndarray`` or NumPy scalar; a trace break if they are pending.
 
-        Writing to either array writes to both.
+        The result shares its memory with this array.
         """
         array = numpy_view(self._memory.own(kind, detail), self._path)
         if self._scalar:
             return array[()]
-        array = array.view()  # in the place of the memory, whose holders are counted
+        array = array.view()  # hides the owned ndarray, because its references are counted
         if not self._layout.flags.writeable:
             array.flags.writeable = False
         return array
 
     def seen(self, kind: str, detail: str = "") -> Any:
-        """The values as NumPy's own read-only array, or scalar; a trace break if they are pending."""
+        """The values as a read-only ``numpy.ndarray`` or NumPy scalar; a trace break if they are pending."""
         array = numpy_view(self._memory.seen(kind, detail), self._path)
         return array[()] if self._scalar else array
 
@@ -379,7 +381,7 @@ class MutableArray(array_indexing.WritableArray):
         return array.copy() if copy else array
 
     def __getattr__(self, name: str) -> Any:
-        """What NumPy's arrays have besides, of NumPy's own array. Only calling a method runs anything."""
+        """Other attributes of ``numpy.ndarray``. For a method, only its call forces the values."""
         kind = self.dtype.type if self._scalar else np.ndarray
         if name.startswith("_") or not hasattr(kind, name):
             raise AttributeError(f"'{kind.__module__}.{kind.__name__}' object has no attribute '{name}'")
@@ -401,12 +403,9 @@ class MutableArray(array_indexing.WritableArray):
         return self.own("asarray").tobytes()
 
     def __buffer__(self, flags: int) -> memoryview:
-        """The memory, to what reads buffers: ``hashlib``, ``file.write``, Cython (Python 3.12 on).
-
-        Raises:
-          BufferError: NumPy asks, which goes on to ``__array__``. ``memoryview`` asks as NumPy does; the code
-            that calls it tells them apart.
-        """
+        """Exports the memory to buffer consumers: ``hashlib``, ``file.write``, Cython (Python 3.12 or newer).
+        Raises ``BufferError`` if NumPy requests the buffer; NumPy then uses ``__array__``. ``memoryview``
+        requests with the same flags, so the calling code is inspected to tell the two apart."""
         if flags == _ASKED_BY_NUMPY and callee_of(sys._getframe(1)) is not memoryview:
             raise BufferError("no buffer for NumPy; memoryview(np.asarray(x)) is one")
         return memoryview(self.own("asarray"))
@@ -416,7 +415,7 @@ class MutableArray(array_indexing.WritableArray):
 
     def __hash__(self) -> int:
         if self._scalar:
-            return hash(self.item())  # as of NumPy's scalars
+            return hash(self.item())  # like NumPy scalars
         raise TypeError("unhashable type: 'numpy.ndarray'")
 
     def __bool__(self) -> bool:
@@ -486,7 +485,7 @@ class MutableArray(array_indexing.WritableArray):
     def __format__(self, spec: str) -> str:
         return repr(self) if tool_access.active else format(self.seen("format"), spec)
 
-    # ---- the array API standard ----------------------------------------------------------------------------
+    # ---- Array API standard --------------------------------------------------------------------------------
 
     device = "cpu"
 
@@ -496,7 +495,7 @@ class MutableArray(array_indexing.WritableArray):
         return self
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """NumPy's functions, which make arrays that can be written to."""
+        """NumPy's functions, returning :class:`MutableArray`."""
         calls = runtime().numpy_protocols
         calls.note_array_api_caller()
         return calls.array_namespace
@@ -504,7 +503,7 @@ class MutableArray(array_indexing.WritableArray):
     # ---- NumPy's protocols ---------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, /, *inputs: Any, **kwargs: Any) -> Any:
-        reset_lookups()  # a lazy tensor may have been asked too
+        reset_lookups()  # NumPy may have called ``__array_ufunc__`` of a lazy tensor before
         return runtime().numpy_protocols.array_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -512,14 +511,14 @@ class MutableArray(array_indexing.WritableArray):
 
 
 def _as_one_argument(arguments: tuple[Any, ...]) -> Any:
-    """``arguments`` that are given one by one or as one tuple or list."""
+    """Normalises ``f(1, 2)`` and ``f((1, 2))`` to one tuple or list."""
     if len(arguments) == 1 and isinstance(arguments[0], tuple | list):
         return arguments[0]
     return arguments
 
 
 def wrap(value: Any, laid: np.ndarray | None = None, scalar: bool = False) -> MutableArray:
-    """A new array of its own with the values of ``value``."""
+    """A new :class:`MutableArray` with its own memory and the values of ``value``."""
     value = without_weak_type(value)
     if laid is None:
         laid = layout(value.shape, value.dtype)
@@ -527,13 +526,13 @@ def wrap(value: Any, laid: np.ndarray | None = None, scalar: bool = False) -> Mu
 
 
 def mutable(x: Any) -> MutableArray:
-    """A copy of ``x`` that can be written to as NumPy's arrays can, with NumPy's meaning.
+    """Copies ``x`` into a :class:`MutableArray`, which supports in-place writes with NumPy's semantics.
 
     Arguments:
-      x: a lazy tensor, a ``jax.Array``, an array of NumPy's, a number or nested lists.
+      x: a lazy tensor, a ``jax.Array``, a ``numpy.ndarray``, a number or nested lists.
 
     Raises:
-      TypeError: JAX has no arrays of its type.
+      TypeError: JAX has no arrays of its dtype.
     """
     if isinstance(x, MutableArray):
         return x.copy("K")
@@ -546,7 +545,7 @@ def mutable(x: Any) -> MutableArray:
         return wrap(jnp.asarray(array.copy()), layout(array.shape, array.dtype, axis_order(array)))
 
 
-# ---- operators and methods that are NumPy's functions ------------------------------------------------------
+# ---- Operators and methods that call NumPy functions -------------------------------------------------------
 
 _BINARY = {
     "add": np.add,
@@ -571,7 +570,8 @@ _METHODS = """all any argmax argmin argsort clip cumprod cumsum dot max mean min
 
 
 def _left_operator(ufunc: Any, name: str) -> Callable[[Any, Any], Any]:
-    """The operator ``name``. Beside an array of JAX's it is JAX's, as with any array of NumPy's."""
+    """The operator ``name``. With a JAX array on the right, JAX's operator runs, as for any
+    ``numpy.ndarray``."""
 
     def answer(self: MutableArray, other: Any) -> Any:
         if isinstance(other, jax.Array):
@@ -582,7 +582,7 @@ def _left_operator(ufunc: Any, name: str) -> Callable[[Any, Any], Any]:
 
 
 def _equality(ufunc: Any, name: str, compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """``==`` or ``!=``, which NumPy also answers for what no loop compares with numbers (text)."""
+    """``==`` or ``!=``, which NumPy also defines for operands without a numeric loop (text)."""
     numbers = _left_operator(ufunc, name)
 
     def answer(self: MutableArray, other: Any) -> Any:
@@ -590,7 +590,7 @@ def _equality(ufunc: Any, name: str, compare: Callable[[Any, Any], Any]) -> Call
             return numbers(self, other)
         except TypeError:
             stand_in = np.broadcast_to(np.zeros((), self.dtype), self.shape)
-            return mutable(compare(stand_in, other))  # or its own error
+            return mutable(compare(stand_in, other))  # or raises NumPy's error
 
     return answer
 
@@ -602,7 +602,7 @@ def _right_operator(ufunc: Any) -> Callable[[Any, Any], Any]:
 def _in_place_operator(ufunc: Any) -> Callable[[Any, Any], Any]:
     def write(self: MutableArray, other: Any) -> Any:
         if isinstance(other, jax.Array):
-            return NotImplemented  # then Python tries the operator that is not in place
+            return NotImplemented  # then Python calls the operator that is not in place
         if self._scalar:
             return ufunc(self, other)
         return ufunc(self, other, out=(self,))

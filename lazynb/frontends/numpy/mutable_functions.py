@@ -1,5 +1,5 @@
-"""NumPy's functions on arrays that can be written to: results in NumPy's layout, ``out=``, views that share
-memory, and what writes to its first argument."""
+"""NumPy functions and ufuncs on :class:`MutableArray`: result layouts, ``out=``, views, in-place
+functions."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from lazynb.frontends.numpy.numpy_arguments import NumpyFallback, leaves, map_le
 from lazynb.frontends.numpy.view_memory import ReadOnly, axis_order, layout, numpy_view
 
 Function = Any
-numpy: Any = np  # to a type checker these arrays are not NumPy's
+numpy: Any = np  # hides NumPy's signatures, which reject these arrays, from type checkers
 
 
 def jax_values(tree: Any) -> Any:
-    """``tree`` with the values of its arrays that can be written to."""
+    """``tree`` with each mutable array replaced by its value."""
     return map_leaves(lambda leaf: leaf.value if isinstance(leaf, MutableArray) else leaf, tree)
 
 
 def runs_by_methods(name: str, args: tuple[Any, ...]) -> bool:
-    """Whether NumPy does nothing but call a method of the array, which is one of JAX's."""
+    """Whether NumPy only calls the method of the first argument, which is a JAX array."""
     if name not in METHOD_FUNCTIONS or not args or not isinstance(args[0], jax.Array):
         return False
-    return not (name == "np.take" and isinstance(args[1], list | tuple))  # which JAX's method refuses
+    return not (name == "np.take" and isinstance(args[1], list | tuple))  # JAX's method refuses a list
 
 
 def has_known_int64(tree: Any) -> bool:
-    """Whether 64-bit integers are among the arguments, in 32-bit mode, and all values are known.
+    """Whether the arguments include 64-bit integers, in 32-bit mode, and all values are known.
 
-    NumPy goes on with them: each mask of known places would be a run of its own.
+    NumPy then runs directly: otherwise each mask of known indices would be an execution of its own.
     """
     arrays = [leaf for leaf in leaves(tree) if isinstance(leaf, MutableArray | jax.Array)]
     has_places = any(array.dtype == np.int64 and numpy_arguments.needs_x64(array.dtype) for array in arrays)
@@ -50,11 +50,11 @@ def _is_pending(array: Any) -> bool:
 
 
 def result_wrapper(call: Function, args: Any, kwargs: Any) -> Callable[[Any, bool], MutableArray]:
-    """Makes results of ``call`` arrays that can be written to, in NumPy's layout, or scalars."""
+    """A function that wraps results of ``call`` as mutable arrays in NumPy's layout, or as scalars."""
     return lambda result, is_scalar: wrap(result, _result_layout(call, result, args, kwargs), is_scalar)
 
 
-# ---- ufuncs that write -------------------------------------------------------------------------------------
+# ---- Ufuncs with write targets -----------------------------------------------------------------------------
 
 
 def ufunc_with_out(
@@ -63,7 +63,7 @@ def ufunc_with_out(
     """The results of the call, written to ``out``.
 
     Raises:
-      Numpy: NumPy has to write them, or to refuse.
+      NumpyFallback: NumPy must write the results or raise.
     """
     if not all(target is None or isinstance(target, MutableArray) for target in out):
         raise NumpyFallback("numpy_out", ufunc_recording.name_of(ufunc))
@@ -95,7 +95,7 @@ def _broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 
 def _written(result: Any, target: MutableArray | None, mask: Any) -> MutableArray:
-    """``target`` with ``result`` written to it where ``mask`` is true; a new array if there is no target."""
+    """Writes ``result`` to ``target`` where ``mask`` is true; returns a new array if ``target`` is None."""
     if target is None:
         return wrap(result)
     old, mask = target.value, jax_values(mask)
@@ -107,7 +107,7 @@ def _written(result: Any, target: MutableArray | None, mask: Any) -> MutableArra
 
 
 def _raise_numpy_error(call: Function, args: Any, kwargs: Any) -> None:
-    """Lets NumPy say what is wrong, if anything is, with ones in place of the values."""
+    """Runs NumPy with ones in place of the values, so that NumPy raises its own error, if any."""
 
     def ones(leaf: Any) -> Any:
         return np.ones(leaf.shape, leaf.dtype) if isinstance(leaf, MutableArray | jax.Array) else leaf
@@ -117,14 +117,14 @@ def _raise_numpy_error(call: Function, args: Any, kwargs: Any) -> None:
 
 
 _AT_METHODS = {np.add: "add", np.multiply: "multiply", np.maximum: "max", np.minimum: "min"}
-"""The methods of ``jax.Array.at`` that do what ``ufunc.at`` does."""
+"""The methods of ``jax.Array.at`` that are equivalent to ``ufunc.at``."""
 
 
 def ufunc_at(ufunc: np.ufunc, target: Any, places: Any, *values: Any) -> None:
-    """``ufunc.at``: repeated places count repeatedly.
+    """``ufunc.at``: a repeated index is applied repeatedly.
 
     Raises:
-      Numpy: NumPy has to write.
+      NumpyFallback: NumPy must write.
     """
     name = f"{ufunc_recording.name_of(ufunc)}.at"
     if not isinstance(target, MutableArray):
@@ -133,7 +133,7 @@ def ufunc_at(ufunc: np.ufunc, target: Any, places: Any, *values: Any) -> None:
     keeps_dtype = all(_keeps_dtype(target, value) for value in values)
     if not (has_form and _are_known(places) and keeps_dtype and ufunc in _AT_METHODS):
         raise NumpyFallback("numpy_function", name)
-    chosen = np.arange(target.size).reshape(target.shape)[places]  # says what is out of bounds
+    chosen = np.arange(target.size).reshape(target.shape)[places]  # raises NumPy's bounds error
     value, old = cast_for_assignment(values[0], chosen.shape, target.dtype), target.value
     with numpy_arguments.x64_for_dtype(target.dtype):
         value = jnp.broadcast_to(value, chosen.shape).reshape(-1)
@@ -142,13 +142,12 @@ def ufunc_at(ufunc: np.ufunc, target: Any, places: Any, *values: Any) -> None:
 
 
 def _are_known(places: Any) -> bool:
-    """Whether an index can be looked at without computing anything."""
     several = places if isinstance(places, tuple) else (places,)
     return all(isinstance(place, int | slice | list | np.ndarray) for place in several)
 
 
 def _keeps_dtype(target: MutableArray, value: Any) -> bool:
-    """Whether the dtype of an operation on ``target`` and ``value`` is that of ``target``."""
+    """Whether an operation on ``target`` and ``value`` has the dtype of ``target``."""
     other = value if value.__class__ in (int, float) else _dtype_of(value)
     return np.result_type(target.dtype, other) == target.dtype
 
@@ -158,10 +157,8 @@ def _dtype_of(value: Any) -> Any:
 
 
 def _result_layout(call: Function, result: Any, inputs: Any, kwargs: Any) -> np.ndarray | None:
-    """The layout that NumPy would give a result, or None for C order.
-
-    A result follows its operands if they are not in C order.
-    """
+    """The layout that NumPy would give the result, or None for C order. The result follows the operands if
+    these are not in C order."""
     operands = list(leaves((inputs, kwargs)))
     if result.ndim < 2 or all(map(_is_in_c_order, operands)):
         return None
@@ -186,14 +183,13 @@ def _result_layout(call: Function, result: Any, inputs: Any, kwargs: Any) -> np.
 
 
 def _is_in_c_order(leaf: Any) -> bool:
-    """Whether ``leaf`` is no reason to lay out a result in another order."""
+    """Whether ``leaf`` leaves the result in C order."""
     if not isinstance(leaf, MutableArray) or leaf.ndim < 2:
         return True
     return leaf.is_in_c_order
 
 
 def _small_stand_in(array: MutableArray, shape: tuple[int, ...]) -> np.ndarray:
-    """Ones of ``shape``, laid out like ``array``."""
     laid = array._layout
     order = axis_order(laid)
     ones = np.ones([shape[axis] for axis in order], array.dtype).transpose(np.argsort(order))
@@ -201,14 +197,14 @@ def _small_stand_in(array: MutableArray, shape: tuple[int, ...]) -> np.ndarray:
     return ones[tuple(directions)]
 
 
-# ---- functions ---------------------------------------------------------------------------------------------
+# ---- Functions with ``out`` and functions that return views ------------------------------------------------
 
 
 def function_with_out(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> MutableArray:
-    """The array ``out`` with the result of the call written to it.
+    """Writes the result of the call to the array ``out`` and returns it.
 
     Raises:
-      Numpy: NumPy has to write it.
+      NumpyFallback: NumPy must write it.
     """
     out: MutableArray = kwargs["out"]
     _raise_numpy_error(function, args, kwargs)
@@ -218,7 +214,7 @@ def function_with_out(function: Function, args: tuple[Any, ...], kwargs: dict[st
 
 
 def gives_view(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a function of views looks at an array that can be written to, and not at another one."""
+    """Whether the argument of a view function is a mutable array."""
     if function_recording.name_of(function) in _SEVERAL_ARRAY_VIEWS:
         return any(isinstance(leaf, MutableArray) for leaf in leaves((args, kwargs)))
     first = args[0] if args else kwargs.get(next(iter(inspect.signature(function).parameters)))
@@ -226,13 +222,12 @@ def gives_view(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def _index_value(leaf: Any) -> Any:
-    """An axis or a length as the number that it is; any other leaf as it is."""
+    """An axis or length as a Python number; any other leaf unchanged."""
     return operator.index(leaf) if isinstance(leaf, MutableArray) else leaf
 
 
 def _by_methods(name: str) -> Callable[..., Any]:
-    """The function that NumPy writes upon methods that these arrays have, so that it gives views by
-    itself."""
+    """NumPy's Python implementation, which returns views because it calls methods of these arrays."""
     module: Any = np
     return lambda *args, **kwargs: getattr(module, name)._implementation(*args, **kwargs)
 
@@ -256,7 +251,7 @@ def _atleast(rank: int) -> Callable[..., Any]:
 
 
 def _rot90(m: MutableArray, k: int = 1, axes: Any = (0, 1)) -> Any:
-    np.rot90(m._layout, k, axes)  # says what is wrong
+    np.rot90(m._layout, k, axes)  # raises NumPy's error
     first, second = (axis % m.ndim for axis in axes)
     order = list(range(m.ndim))
     order[first], order[second] = order[second], order[first]
@@ -287,21 +282,21 @@ def _diag(v: MutableArray, k: int = 0) -> Any:
 
 
 def _matrix_transpose(x: MutableArray) -> Any:
-    return x.mT if x.ndim > 1 else np.matrix_transpose(x._layout)  # which says what is wrong
+    return x.mT if x.ndim > 1 else np.matrix_transpose(x._layout)  # the trial call raises NumPy's error
 
 
 def _check_with_numpy(function: Function, m: MutableArray) -> MutableArray:
-    function(m._layout)  # says what is wrong
+    function(m._layout)  # raises NumPy's error
     return m
 
 
 def _unstack(x: MutableArray, /, *, axis: int = 0) -> Any:
-    numpy.unstack(x._layout, axis=axis)  # says what is wrong
+    numpy.unstack(x._layout, axis=axis)  # raises NumPy's error
     return tuple(numpy.moveaxis(x, axis, 0)[number, ...] for number in range(x.shape[axis]))
 
 
 def _shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
-    """Whether elements are shared: NumPy compares places in memory."""
+    """Whether two arrays share elements; NumPy compares memory addresses."""
     for one, other in ((a, b), (b, a)):
         if isinstance(one, MutableArray) and not isinstance(other, MutableArray):
             present = one._memory.current
@@ -342,23 +337,21 @@ VIEW_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "np.astype": lambda x, dtype, /, *, copy=True, device=None: x.astype(dtype, copy=copy),
     "np.linalg.diagonal": lambda x, /, *, offset=0: x.diagonal(offset, -2, -1),
 }
-"""Functions that give views or look at memory, in a form for these arrays."""
+"""Functions that return views or inspect memory, by name, in a form for mutable arrays."""
 
 _SEVERAL_ARRAY_VIEWS = frozenset(
     f"np.{name}"
     for name in "atleast_1d atleast_2d atleast_3d broadcast_arrays shares_memory may_share_memory".split()
 )
-"""Those of them that take arrays of all kinds together."""
+"""The functions above that take several arrays, of any type."""
 
 
-# ---- what writes to its first argument ---------------------------------------------------------------------
+# ---- In-place functions ------------------------------------------------------------------------------------
 
 
 def _in_place_form(function: Function, lazily: Callable[..., bool] | None = None) -> Callable[..., Any]:
-    """``function`` for a target that can be written to.
-
-    ``lazily`` records it and returns True, or returns False: then NumPy writes.
-    """
+    """``function`` for a mutable target. ``lazily`` records the write and returns True, or returns False so
+    that NumPy writes."""
     name = function_recording.name_of(function)
 
     def call(target: Any, *args: Any, **kwargs: Any) -> None:
@@ -401,11 +394,11 @@ def _place(arr: MutableArray, mask: Any, vals: Any) -> bool:
 
 
 def _put_along_axis(arr: MutableArray, indices: Any, values: Any, axis: Any = -1) -> bool:
-    """Known places are looked at first."""
+    """Records the write for known indices, which are checked first."""
     if isinstance(jax_values(indices), jax.Array) or axis is None:
         return False
     probe = np.zeros(arr.shape, bool)
-    np.put_along_axis(probe, indices, True, axis)  # says what is out of bounds
+    np.put_along_axis(probe, indices, True, axis)  # raises NumPy's error for an index out of bounds
     chosen = np.take_along_axis(np.arange(arr.size).reshape(arr.shape), indices, axis)
     fitted = cast_for_assignment(values, chosen.shape, arr.dtype)
     with numpy_arguments.x64_for_dtype(arr.dtype):

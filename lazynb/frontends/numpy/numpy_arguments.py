@@ -1,4 +1,4 @@
-"""The arrays in the arguments of a call, and a call that NumPy itself has to make."""
+"""Helpers for the arguments of NumPy calls: tree traversal, dtypes, 64-bit mode, fallback to NumPy."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lazynb import jax_compat as jc
 
 
 class NumpyFallback(Exception):
-    """JAX cannot give what NumPy gives: a trace break.
+    """Raised where JAX cannot give NumPy's result, so that NumPy must run: a trace break.
 
     Attributes:
       kind: a kind of :data:`lazynb.recording.break_reasons.REASONS`.
-      detail: the function, and what of it.
+      detail: the function and the unsupported argument or result.
     """
 
     def __init__(self, kind: str, detail: str):
@@ -28,7 +28,7 @@ class NumpyFallback(Exception):
 
 
 def map_leaves(change: Callable[[Any], Any], tree: Any) -> Any:
-    """``tree`` (of lists, tuples and dictionaries, however nested) with each leaf changed."""
+    """Applies ``change`` to each leaf of ``tree`` (nested lists, tuples and dictionaries)."""
     kind = type(tree)
     if kind is dict:
         return {key: map_leaves(change, value) for key, value in tree.items()}
@@ -53,15 +53,15 @@ def leaves(tree: Any) -> Iterator[Any]:
 
 
 def arrays_in(tree: Any) -> Iterator[jax.Array]:
-    """The arrays of JAX's in ``tree``, lazy tensors among them."""
+    """The JAX arrays in ``tree``, including lazy tensors."""
     return (leaf for leaf in leaves(tree) if isinstance(leaf, jax.Array))
 
 
 def uncommitted(tree: Any) -> Any:
-    """``tree`` with arrays that are committed to no device: NumPy's results are committed to none.
+    """``tree`` with all arrays uncommitted, because results of NumPy are committed to no device.
 
     Raises:
-      Numpy: an array is on another device than the default one.
+      NumpyFallback: an array is committed to another device than the default one.
     """
     if any(leaf.committed for leaf in arrays_in(tree)):
         return map_leaves(_uncommitted_array, tree)
@@ -90,28 +90,27 @@ def is_x64() -> bool:
 
 
 def errstate_raises() -> bool:
-    """Whether NumPy is set to report floating-point errors by more than a warning (``np.errstate``)."""
+    """Whether ``np.errstate`` reports floating-point errors by more than a warning."""
     return any(setting in ("raise", "call", "print", "log") for setting in np.geterr().values())
 
 
 def is_jax_dtype(dtype: Any) -> bool:
-    """Whether an array of JAX's can have ``dtype``, in 64-bit mode at least, and NumPy means the same by
-    it."""
+    """Whether a JAX array can have ``dtype`` (at least in 64-bit mode), with the same meaning as in NumPy."""
     return dtype.name in _JAX_DTYPES and dtype.isnative
 
 
 def without_weak_type(array: Any) -> Any:
-    """``array`` without JAX's weak type: to NumPy each array's dtype counts."""
+    """``array`` without JAX's weak type: in NumPy the dtype of each array counts in promotion."""
     if not array.weak_type:
         return array
-    with jax.enable_x64(True):  # or a 64-bit type would not stay
+    with jax.enable_x64(True):  # otherwise a 64-bit dtype would become 32-bit
         return array.astype(array.dtype)
 
 
 def small_shapes(shapes: list[tuple[int, ...]]) -> dict[tuple[int, ...], tuple[int, ...]]:
-    """A shape of the same rank with small sizes, by shape.
+    """Maps each shape to a shape of the same rank with small sizes.
 
-    Equal sizes stay equal and different ones different. Sizes up to 4 stay as they are.
+    Equal sizes stay equal and different sizes stay different. Sizes up to 4 are kept.
     """
     sizes: set[int] = set()
     for shape in shapes:
@@ -123,10 +122,10 @@ def small_shapes(shapes: list[tuple[int, ...]]) -> dict[tuple[int, ...], tuple[i
     return {shape: tuple([small[size] for size in shape]) for shape in shapes}
 
 
-# ---- NumPy's 64-bit types in JAX's 32-bit mode: what has such types is recorded in 64-bit mode ------------
-# JAX's own functions and operators would make 32 bits of such values outside of that mode. So results are
-# arrays with NumPy's operators (:mod:`lazynb.frontends.numpy.mutable_array`), and become 32-bit ones where
-# JAX takes them.
+# ---- 64-bit dtypes in JAX's 32-bit mode --------------------------------------------------------------------
+# Operations on NumPy's 64-bit dtypes are recorded in 64-bit mode. In 32-bit mode, JAX's functions and
+# operators would truncate such values. So the results are :class:`MutableArray`, which has NumPy's operators,
+# and are cast to 32 bits where JAX takes them.
 
 _TO_32_BIT = {
     np.dtype(np.int64): np.dtype(np.int32),
@@ -138,25 +137,25 @@ _PLAIN = contextlib.nullcontext()
 
 
 def needs_x64(dtype: Any) -> bool:
-    """Whether ``dtype`` is a 64-bit type, and JAX is in 32-bit mode."""
+    """Whether ``dtype`` is a 64-bit dtype while JAX is in 32-bit mode."""
     return dtype in _TO_32_BIT and not is_x64()
 
 
 def has_x64_arrays(tree: Any) -> bool:
-    """Whether an array of such a type is in ``tree``, or a stand-in for one."""
+    """Whether ``tree`` has an array (or stand-in) with a dtype that :func:`needs_x64`."""
     return any(needs_x64(getattr(leaf, "dtype", None)) for leaf in leaves(tree))
 
 
 def x64_context(is_needed: bool = True) -> Any:
-    """64-bit mode in a ``with`` block, if it ``is_needed``."""
+    """Context manager for 64-bit mode, or a null context if not ``is_needed``."""
     return jax.enable_x64(True) if is_needed else _PLAIN
 
 
 def x64_for_dtype(dtype: Any) -> Any:
-    """The mode in a ``with`` block in which ``dtype`` stays."""
+    """Context manager for the mode that keeps ``dtype``."""
     return x64_context(needs_x64(dtype))
 
 
 def to_32_bit(array: Any) -> Any:
-    """``array`` as JAX takes NumPy's arrays in the present mode."""
+    """``array``, cast to 32 bits if JAX is in 32-bit mode."""
     return array.astype(_TO_32_BIT[array.dtype]) if needs_x64(array.dtype) else array

@@ -1,9 +1,9 @@
-"""The calls that NumPy hands over: ``__array_ufunc__`` (NEP 13) and ``__array_function__`` (NEP 18).
+"""Implements ``__array_ufunc__`` (NEP 13) and ``__array_function__`` (NEP 18).
 
-While the thread is lazy, the user's call is recorded if JAX can give NumPy's own result: the same dtypes,
-shapes and errors. The result is an array with NumPy's meaning (:mod:`lazynb.frontends.numpy.mutable_array`).
-Otherwise, and in a library's code, the call is a trace break: NumPy runs on the values. Outside lazy mode it
-does so too, as of any ``jax.Array``.
+While the thread is lazy, a call from user code is recorded if JAX can give NumPy's result: the same dtypes,
+shapes and errors. The result is a :class:`lazynb.frontends.numpy.mutable_array.MutableArray`. Otherwise, and
+for a call from library code, the call is a trace break and NumPy runs on the values. Outside lazy mode NumPy
+also runs on the values, as for any ``jax.Array``.
 """
 
 from __future__ import annotations
@@ -38,21 +38,20 @@ from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import LazyTrace
 from lazynb.user_code.call_stack import is_user_code
 
-# ---- Calls that NumPy itself makes, on values: what JAX cannot give, what a library asks for, and all
-# outside
-# of lazy mode.
+# ---- Calls that NumPy executes on values -------------------------------------------------------------------
+# These are calls that JAX cannot reproduce, calls from libraries, and all calls outside lazy mode.
 
 Function = Callable[..., Any]
 
 
 def run_in_numpy(function: Function, args: Any, kwargs: Any, kind: str = "asarray", detail: str = "") -> Any:
-    """What NumPy gives for the values; pending ones are computed first, which is a trace break.
+    """Runs NumPy's function on the values; pending values are computed first, which is a trace break.
 
-    Mutable arrays are shared: what the function writes to is written, and where it gives back its argument,
-    it is the argument.
+    Mutable arrays share their memory with NumPy, so writes by the function are visible. If the function
+    returns an argument, the result is the original mutable array.
 
     Arguments:
-      kind, detail: of the break.
+      kind, detail: kind and detail of the trace break.
     """
     given: dict[int, tuple[Any, MutableArray]] = {}
 
@@ -61,47 +60,47 @@ def run_in_numpy(function: Function, args: Any, kwargs: Any, kind: str = "asarra
             array = leaf.own(kind, detail)
             given[id(array)] = array, leaf
             return array
-        return leaf._force(kind, detail) if leaf.__class__ is LazyTensor else leaf  # JAX's own, as eagerly
+        return leaf._force(kind, detail) if leaf.__class__ is LazyTensor else leaf  # keeps a JAX array
 
     def back(leaf: Any) -> Any:
         return given[id(leaf)][1] if id(leaf) in given else leaf
 
     args, kwargs = map_leaves(own, args), map_leaves(own, kwargs)
-    with jc.set_current_trace(jc.eval_trace):  # NumPy may take an array of JAX's apart, number by number
+    with jc.set_current_trace(jc.eval_trace):  # NumPy may iterate over a JAX array element by element
         return map_leaves(back, function(*args, **kwargs))
 
 
-# ---- who calls ---------------------------------------------------------------------------------------------
+# ---- The calling package -----------------------------------------------------------------------------------
 
 _PASS_THROUGH_PACKAGES = frozenset(sys.stdlib_module_names) | {"jax", "numpy", "lazynb", "pytest_lazynb"}
-"""Packages that call for somebody else."""
+"""Packages that only pass a call on from their caller."""
 
 _array_api_callers: set[CodeType] = set()
-"""Functions of libraries that asked for ``__array_namespace__``, themselves or by what they called."""
+"""Library functions that called ``__array_namespace__``, directly or through other functions."""
 
 
 def note_array_api_caller() -> None:
-    """Notes that the functions that call know arrays of all kinds: they asked for ``__array_namespace__``."""
+    """Marks the calling functions as able to handle any array type: they called ``__array_namespace__``."""
     _, codes = _calling_frames(sys._getframe(1))
     _array_api_callers.update(
         code for code in codes if not code.co_flags & inspect.CO_NESTED
-    )  # a decorator's serve many
+    )  # one decorator's nested function serves many functions
 
 
 def calling_library() -> str | None:
-    """The package whose code calls a function of NumPy's; None if it is the user's, or of a function that
-    knows such arrays."""
+    """The package that calls NumPy, or None for user code and for functions marked by
+    :func:`note_array_api_caller`."""
     library, codes = _calling_frames(sys._getframe(1))
     return library if _array_api_callers.isdisjoint(codes) else None
 
 
 def _calling_frames(frame: FrameType | None) -> tuple[str | None, list[CodeType]]:
-    """The package that calls, and the functions between its call and the user's line, inner ones first."""
+    """The calling package, and its functions between the NumPy call and the user's line, innermost first."""
     library, codes = None, []
     while frame is not None:
         if is_user_code(frame.f_code):
             if library is None and frame.f_code.co_name == "__array__":
-                library = "__array__"  # NumPy takes its own arrays alone
+                library = "__array__"  # NumPy accepts only its own arrays as the result
             break
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         is_generated = frame.f_code.co_filename.startswith("<") or not package
@@ -118,20 +117,20 @@ _ATTRIBUTE_FUNCTIONS = {np.shape: "shape", np.ndim: "ndim", np.size: "size"}
 
 
 def is_recording() -> bool:
-    """Whether what this thread does is recorded."""
+    """Whether this thread records its operations."""
     return jc.trace_state.value.__class__ is LazyTrace
 
 
 def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A call of ``ufunc`` with a lazy tensor or a mutable array among its operands.
+    """Handles a call of ``ufunc`` with a lazy tensor or a mutable array among its operands.
 
-    Operators between an array of NumPy's and a lazy tensor do not come here, see
-    :mod:`lazynb.recording.array_ufunc`.
+    Operators between a ``numpy.ndarray`` and a lazy tensor are handled by
+    :mod:`lazynb.recording.array_ufunc` instead.
 
     Arguments:
       method: ``__call__``, ``reduce``, ``accumulate``, ``reduceat``, ``outer`` or ``at``.
 
-    Raises: what NumPy raises; of a lazy tensor as ``out``, what it raises of any ``jax.Array``.
+    Raises: NumPy's errors. A lazy tensor as ``out`` raises the same error as any ``jax.Array``.
     """
     if method == "__call__" and not kwargs and _have_simple_types(inputs) and is_recording():
         found = _record_simple(ufunc, inputs)
@@ -168,7 +167,7 @@ def _have_simple_types(inputs: tuple[Any, ...]) -> bool:
 
 
 def _record_simple(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
-    """The result of a call of the usual kind, which has one; returns None if anything needs a second look."""
+    """Fast path for a call with one result; returns None if the call needs the general path."""
     values = []
     for one in inputs:
         if type(one) is MutableArray:
@@ -186,19 +185,19 @@ def _record_simple(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
 
 
 def array_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A call of one of NumPy's functions with a lazy tensor or a mutable array among its arguments.
+    """Handles a call of a NumPy function with a lazy tensor or a mutable array among its arguments.
 
-    Raises: what NumPy raises; of a lazy tensor as something to write to, what it raises of any ``jax.Array``.
+    Raises: NumPy's errors. A lazy tensor as write target raises the same error as any ``jax.Array``.
     """
     at_once = _ATTRIBUTE_FUNCTIONS.get(function)
     if at_once is not None and len(args) == 1 and not kwargs and isinstance(args[0], jax.Array):
-        return getattr(args[0], at_once)  # JAX's own code asks this often
+        return getattr(args[0], at_once)  # frequent in JAX's own code
     if function in function_recording.METADATA_IMPLEMENTATIONS:
         return function_recording.answer_metadata(function, args, kwargs)
     if function in function_recording.OUTPUT_IMPLEMENTATIONS:
         return function_recording.run_output_function(function, args, kwargs)
     name = function_recording.name_of(function)
-    if runs_by_methods(name, args):  # NumPy calls the array's own method: JAX's
+    if runs_by_methods(name, args):  # NumPy calls the method of the JAX array
         return function._implementation(*args, **kwargs)
     function_recording.check_writable(function, args, kwargs)
     _refuse_tracers((args, kwargs))
@@ -213,7 +212,6 @@ def array_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _recorded(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The lazy result of a call: a view, what was written to, or new arrays."""
     if name in VIEW_FUNCTIONS and gives_view(function, args, kwargs):
         return VIEW_FUNCTIONS[name](*args, **kwargs)
     if name in IN_PLACE_FORMS:
@@ -232,32 +230,24 @@ def _is_writable(target: Any) -> bool:
 
 
 def _refuse_tracers(tree: Any) -> None:
-    """Lets values under ``grad`` or ``vmap``, and random keys, refuse to become arrays of NumPy's.
-
-    NumPy has no derivatives and no random keys.
-    """
+    """Raises JAX's conversion error for tracers (``grad``, ``vmap``) and random keys. NumPy has no
+    derivatives and no random keys."""
     for leaf in arrays_in(tree):
         if isinstance(leaf, jc.Tracer) or not isinstance(leaf.dtype, np.dtype):
             np.asarray(leaf)
 
 
 def _fall_back_for_library(name: str) -> None:
-    """Leaves a library's call to NumPy: the library goes on with what only NumPy's own arrays can.
-
-    Raises:
-      Numpy: a library calls, and not the user's code.
-    """
+    """Runs calls from a library in NumPy, because the library may need a ``numpy.ndarray`` next. Raises
+    :class:`NumpyFallback` if a library calls, not user code."""
     library = calling_library()
     if library is not None:
         raise NumpyFallback("numpy_library", f"{name} in {library}")
 
 
 def _fall_back_for_subclass(function: Any, tree: Any) -> None:
-    """Leaves matrices and other subclasses to NumPy. (An array in a file is to it as any other.)
-
-    Raises:
-      Numpy: one is among the arguments.
-    """
+    """Runs calls with matrices and other ``numpy.ndarray`` subclasses in NumPy, except ``np.memmap``. Raises
+    :class:`NumpyFallback` if an argument is an instance of a subclass."""
     for leaf in leaves(tree):
         if isinstance(leaf, np.ndarray) and leaf.__class__ not in _PLAIN:
             name = (

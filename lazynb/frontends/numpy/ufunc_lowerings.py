@@ -1,4 +1,4 @@
-"""Ufuncs whose meaning differs from that of JAX's function of the same name."""
+"""JAX implementations of ufuncs that NumPy and JAX define differently."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# ---- Ufuncs of ``scipy.special`` that ``jax.scipy.special`` computes to the same accuracy -----------------
+# ---- ``scipy.special`` ufuncs with the same accuracy in JAX ------------------------------------------------
 
 _SAME_ACCURACY = frozenset("erf erfc expit log_ndtr ndtr xlogy xlog1py entr".split())
 
 
 def scipy_special_form(name: str) -> Callable[..., Any] | None:
-    """JAX's function for SciPy's ufunc ``name``."""
+    """JAX's function for SciPy's ufunc ``name``, or None."""
     import jax.scipy.special
 
     return getattr(jax.scipy.special, name, None) if name in _SAME_ACCURACY else None
@@ -38,7 +38,7 @@ ALIASES = {
     "radians": "deg2rad",
     "bitwise_not": "invert",
 }
-"""The name used here and by JAX, by NumPy's name."""
+"""JAX's name of a ufunc (the key of the tables here), by NumPy's name."""
 
 
 def _integral(x: Any) -> bool:
@@ -46,7 +46,7 @@ def _integral(x: Any) -> bool:
 
 
 def _keeps_integers(name: str) -> Callable[..., Any]:
-    """Rounding leaves integers alone; JAX would make floats of them."""
+    """Rounding returns integers unchanged; JAX would convert them to floats."""
 
     def form(x: Any) -> Any:
         return jnp.asarray(x) if _integral(x) else getattr(jnp, name)(x)
@@ -55,7 +55,7 @@ def _keeps_integers(name: str) -> Callable[..., Any]:
 
 
 def _zero_for_zero(name: str) -> Callable[..., Any]:
-    """An integer divided by zero is 0 to NumPy. The smallest integer by -1 is itself."""
+    """In NumPy, an integer divided by zero is 0, and the smallest integer divided by -1 is itself."""
 
     def form(x: Any, y: Any) -> Any:
         function = getattr(jnp, name)
@@ -72,7 +72,7 @@ def _zero_for_zero(name: str) -> Callable[..., Any]:
 
 
 def _modf(x: Any) -> Any:
-    """The fraction of an infinity is 0 with its sign; so is that of an integer."""
+    """The fraction of an infinity or an integer is 0 with the sign of the operand."""
     whole = jnp.trunc(x)
     fraction = jnp.where(jnp.isinf(x), np.zeros((), x.dtype), x - whole)
     return jnp.copysign(fraction, x), whole
@@ -85,7 +85,7 @@ def _frexp(x: Any) -> Any:
 
 @jax.jit
 def _integer_power(x: Any, y: Any) -> Any:
-    """Repeated squaring with all bits of the exponent: JAX looks at six of them. What overflows wraps."""
+    """Repeated squaring with all bits of the exponent (JAX uses only six). Overflow wraps."""
     x, y = jnp.broadcast_arrays(x, y)
 
     def step(_: Any, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
@@ -98,7 +98,7 @@ def _integer_power(x: Any, y: Any) -> Any:
 
 
 def _unsigned_abs(x: Any) -> Any:
-    """The absolute value as an unsigned integer: that of the smallest integer too."""
+    """The absolute value as an unsigned integer, which also holds that of the smallest integer."""
     if x.dtype.kind != "i":
         return x
     unsigned = np.dtype(f"u{x.dtype.name}")
@@ -107,7 +107,7 @@ def _unsigned_abs(x: Any) -> Any:
 
 @jax.jit
 def _gcd(x: Any, y: Any) -> Any:
-    """Euclid's algorithm on unsigned integers: JAX's own never ends for the smallest integer."""
+    """Euclid's algorithm on unsigned integers: JAX's ``gcd`` never terminates for the smallest integer."""
     x, y = jnp.broadcast_arrays(x, y)
 
     def step(state: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -130,7 +130,7 @@ def _lcm(x: Any, y: Any) -> Any:
 
 
 def _nan_first(name: str) -> Callable[..., Any]:
-    """Of complex numbers, one with a missing part comes first; JAX looks at the real parts alone."""
+    """A complex operand with NaN in either part is the result; JAX only looks at the real parts."""
 
     def form(x: Any, y: Any) -> Any:
         result = getattr(jnp, name)(x, y)
@@ -146,12 +146,12 @@ def _spacing(x: Any) -> Any:
 
 
 def bool_product(first: bool) -> Callable[..., Any]:
-    """The product of a truth value and a number.
+    """The product of a bool and a number.
 
-    XLA makes a choice of it, the number or 0, and forgets that 0 * nan is nan.
+    XLA rewrites it to a select between the number and 0, which loses 0 * nan = nan.
 
     Arguments:
-      first: whether the truth value is the first operand.
+      first: whether the bool is the first operand.
     """
 
     def form(x: Any, y: Any) -> Any:
@@ -162,7 +162,7 @@ def bool_product(first: bool) -> Callable[..., Any]:
 
 
 def _power(x: Any, y: Any) -> Any:
-    """Powers of the complex number 0 are 1, 0 or not a number; JAX takes a logarithm of it."""
+    """Complex 0 to a power is 1, 0 or NaN; JAX takes the logarithm of 0 instead."""
     if x.dtype.kind in "iu":
         return _integer_power(x, y)
     result = jnp.power(x, y)
@@ -195,16 +195,14 @@ UFUNC_FORMS: dict[str, Callable[..., Any]] = {
 
 
 def _may_be_negative(loop: tuple[Any, ...], operands: tuple[Any, ...]) -> bool:
-    """Integers to negative integer powers are an error to NumPy.
-
-    The values of a number and of NumPy's own arrays are known.
-    """
+    """Whether an exponent may be negative: NumPy raises for integers to negative integer powers. Exponents
+    that are numbers or NumPy arrays are known and checked elsewhere."""
     exponents = operands[1]
     return loop[1].kind == "i" and isinstance(exponents, jax.Array) and exponents.dtype.kind == "i"
 
 
 def _are_integers(loop: tuple[Any, ...], operands: tuple[Any, ...]) -> bool:
-    """The reciprocal of the integer 0 is what the processor gives."""
+    """Whether the operands are integers: the reciprocal of integer 0 depends on the processor."""
     return loop[0].kind in "ui"
 
 
@@ -212,4 +210,4 @@ VALUE_DEPENDENT_ERRORS: dict[str, Callable[[tuple[Any, ...], tuple[Any, ...]], b
     "power": _may_be_negative,
     "reciprocal": _are_integers,
 }
-"""Whether NumPy's error depends on the values, given a loop's dtypes and the operands, by ufunc."""
+"""Whether NumPy's error depends on the values, by ufunc; called with the loop's dtypes and the operands."""

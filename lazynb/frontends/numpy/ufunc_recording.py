@@ -1,4 +1,4 @@
-"""NumPy's ufuncs on lazy tensors: NumPy names the loop, and JAX records it at the loop's types."""
+"""Records NumPy ufuncs on lazy tensors: NumPy selects the loop, JAX computes with the loop's dtypes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _SCALARS = (bool, int, float, complex)
 
 
 class UfuncPlan(NamedTuple):
-    """How a ufunc is recorded for operands of given types and shapes.
+    """How a ufunc is recorded for operands of given dtypes and shapes.
 
     Attributes:
-      form: the function of JAX's.
-      inputs: the dtypes that the operands are cast to.
+      form: the JAX function.
+      inputs: the dtypes to which the operands are cast.
       outputs: the dtypes of the results.
     """
 
@@ -41,15 +41,15 @@ class UfuncPlan(NamedTuple):
 
 _plans: dict[Any, UfuncPlan | NumpyFallback] = {}
 _MAX_PLANS = 20_000  # plans kept
-_MAX_GUFUNC_SIZE = 100_000  # elements: NumPy is not asked to compute a gufunc of so many
+_MAX_GUFUNC_SIZE = 100_000  # elements: above this size, no trial call of a gufunc
 
 
 def record(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The lazy result of ``ufunc``, called or by one of its methods.
+    """The lazy result of ``ufunc``, called directly or by one of its methods.
 
     Raises:
-      Numpy: JAX cannot give NumPy's result.
-      Exception: what NumPy raises for arguments of these types and shapes.
+      NumpyFallback: JAX cannot give NumPy's result.
+      Exception: NumPy's error for arguments of these dtypes and shapes.
     """
     kwargs, inputs = _significant(kwargs, name_of(ufunc)), uncommitted(inputs)
     if method != "__call__":
@@ -74,7 +74,7 @@ def record(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         except OverflowError:
             _raise_numpy_error(
                 ufunc, operands, kwargs
-            )  # NumPy refuses integers that do not fit, but compares with any
+            )  # NumPy raises for integers out of range, except in comparisons
             raise NumpyFallback(
                 "numpy_function", f"{name_of(ufunc)} of an integer that does not fit"
             ) from None
@@ -82,11 +82,11 @@ def record(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[s
 
 
 def finish(plan: UfuncPlan, ufunc: np.ufunc, cast: list[Any], operands: tuple[Any, ...]) -> Any:
-    """The results of ``plan`` for operands of the right types."""
+    """The results of ``plan`` for operands that have its input dtypes."""
     try:
         results = plan.form(*cast)
     except (TypeError, ValueError, NotImplementedError) as error:
-        _raise_numpy_error(ufunc, operands, {})  # in its own words, if it does
+        _raise_numpy_error(ufunc, operands, {})  # NumPy's own error message, if NumPy raises too
         raise NumpyFallback("numpy_function", f"{name_of(ufunc)} of {cast[0].dtype}") from error
     if not isinstance(results, list | tuple):
         dtype = plan.outputs[0]
@@ -95,14 +95,14 @@ def finish(plan: UfuncPlan, ufunc: np.ufunc, cast: list[Any], operands: tuple[An
 
 
 def name_of(ufunc: np.ufunc) -> str:
-    """The name by which users know ``ufunc``."""
+    """The public name of ``ufunc``."""
     if getattr(np, ufunc.__name__, None) is ufunc:
         return f"np.{ufunc.__name__}"
     return ufunc.__name__
 
 
 def form_of(ufunc: np.ufunc) -> Callable[..., Any] | None:
-    """JAX's function for ``ufunc`` at the moment, or None if JAX has none."""
+    """JAX's current function for ``ufunc``, or None if JAX has none."""
     name = ALIASES.get(ufunc.__name__, ufunc.__name__)
     if getattr(np, ufunc.__name__, None) is ufunc:
         return UFUNC_FORMS.get(name) or getattr(jnp, name, None)
@@ -115,7 +115,7 @@ def form_of(ufunc: np.ufunc) -> Callable[..., Any] | None:
 
 
 def _significant(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
-    """``kwargs`` without those that say nothing, or mean nothing for arrays of JAX's (order, subclasses)."""
+    """``kwargs`` without defaults and without options that JAX arrays ignore (order, subclasses)."""
     significant = {key: value for key, value in kwargs.items() if key not in ("order", "subok", "out")}
     out = kwargs.get("out")
     if out is not None and any(target is not None for target in out):
@@ -126,7 +126,7 @@ def _significant(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _operand(value: Any, ufunc: np.ufunc) -> Any:
-    """``value``, an array of NumPy's if it is a list of numbers."""
+    """``value``, with a list of numbers converted to a ``numpy.ndarray``."""
     if isinstance(value, jax.Array | np.ndarray | np.generic) or value.__class__ in _SCALARS:
         return value
     if isinstance(value, list | tuple) and not any(isinstance(item, jax.Array) for item in _flat(value)):
@@ -135,7 +135,6 @@ def _operand(value: Any, ufunc: np.ufunc) -> Any:
 
 
 def _flat(value: Any) -> list[Any]:
-    """The items of nested lists and tuples."""
     if not isinstance(value, list | tuple):
         return [value]
     items = []
@@ -145,17 +144,15 @@ def _flat(value: Any) -> list[Any]:
 
 
 def _operand_key(value: Any) -> Any:
-    """What the plan depends on: dtype and shape, or the type of a Python number.
-
-    Whether the number fits is looked at each time.
-    """
+    """The part of an operand on which the plan depends: dtype and shape, or the type of a Python number.
+    Whether the number fits the dtype is checked at each call."""
     if value.__class__ in _SCALARS:
         return value.__class__
     return value.dtype, value.shape
 
 
 def _plan(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) -> UfuncPlan | NumpyFallback:
-    """How ``ufunc`` is recorded for operands of these types and shapes, or why NumPy has to run."""
+    """The plan for ``ufunc`` with operands of these dtypes and shapes, or the reason why NumPy must run."""
     name = name_of(ufunc)
     if errstate_raises():
         return NumpyFallback("numpy_values", f"{name} under np.errstate")
@@ -181,7 +178,6 @@ def _plan(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) ->
 def _plan_of_loop(
     ufunc: np.ufunc, operands: tuple[Any, ...], loop: tuple[np.dtype, ...]
 ) -> UfuncPlan | NumpyFallback:
-    """How JAX computes what NumPy's ``loop`` does."""
     name = name_of(ufunc)
     inputs, outputs = loop[: ufunc.nin], loop[ufunc.nin :]
     form = form_of(ufunc)
@@ -199,7 +195,6 @@ def _plan_of_loop(
 
 
 def _is_truth(operand: Any) -> bool:
-    """Whether ``operand`` is a truth value or an array of them."""
     return np.dtype(getattr(operand, "dtype", type(operand))).kind == "b"
 
 
@@ -212,11 +207,7 @@ def _can_broadcast(operands: tuple[Any, ...]) -> bool:
 
 
 def _loop(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[np.dtype, ...]:
-    """The dtypes of NumPy's loop, operands first.
-
-    Raises:
-      TypeError: NumPy has no such loop.
-    """
+    """The dtypes of NumPy's loop, operands first. Raises ``TypeError`` if NumPy has no such loop."""
     options = {}
     if "casting" in kwargs:
         options["casting"] = kwargs["casting"]
@@ -231,17 +222,15 @@ def _loop(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _promotion_type(operand: Any) -> Any:
-    """What NumPy's promotion looks at: the type of a Python number, else the dtype."""
+    """The input of NumPy's promotion: the type of a Python number, else the dtype."""
     if operand.__class__ in _SCALARS and operand.__class__ is not bool:
         return operand.__class__
     return np.dtype(getattr(operand, "dtype", bool))
 
 
 def _raise_numpy_error(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Calls NumPy with ones in place of the operands, so that it raises its own error.
-
-    The ones take one element's memory. A gufunc computes with all of them, so it is not called for many.
-    """
+    """Calls NumPy with ones in place of the operands, so that NumPy raises its own error. Each stand-in uses
+    the memory of one element. A gufunc computes on the full size, so large gufunc calls are skipped."""
     with np.errstate(all="ignore"):
         if ufunc.signature is None and _can_broadcast(operands):
             options = {key: value for key, value in kwargs.items() if key != "where"}
@@ -251,24 +240,23 @@ def _raise_numpy_error(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[
 
 
 def _one_element(operand: Any) -> Any:
-    """A single one of the operand's dtype, in an array if it is one."""
+    """A single one of the operand's dtype, as an array if the operand is one."""
     if operand.__class__ in _SCALARS:
         return operand
     return np.ones((1,) * bool(np.ndim(operand)), operand.dtype)
 
 
 def _ones(operand: Any) -> Any:
-    """Ones of the operand's dtype and shape."""
     if operand.__class__ in _SCALARS:
         return operand
     return np.broadcast_to(np.ones((), operand.dtype), operand.shape)
 
 
 def check_values(ufunc: np.ufunc, operands: tuple[Any, ...]) -> None:
-    """Looks at the exponents of integers, if they are known.
+    """Checks integer exponents for negative values, if the values are known.
 
     Raises:
-      ValueError: one is negative, as NumPy says it.
+      ValueError: NumPy's error for a negative exponent.
     """
     if ufunc is not np.power or isinstance(operands[1], jax.Array):
         return
@@ -284,7 +272,7 @@ def _kind(value: Any) -> Any:
 
 
 def _cast(value: Any, dtype: Any) -> Any:
-    """``value`` at the ``dtype`` that NumPy casts it to, without a weak type."""
+    """``value`` cast to ``dtype``, without a weak type."""
     if value.__class__ in _SCALARS:
         return dtype.type(value)
     if value.dtype != dtype:
@@ -295,7 +283,6 @@ def _cast(value: Any, dtype: Any) -> Any:
 
 
 def _by_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The lazy result of a method of ``ufunc``."""
     has_numbers = any(value.__class__ in _SCALARS for value in inputs)
     if method == "outer" and not kwargs and not has_numbers:
         return _outer(ufunc, inputs)
@@ -317,16 +304,14 @@ _POSITIONAL = {
     "accumulate": ("axis", "dtype", "out"),
     "reduceat": ("indices", "axis", "dtype", "out"),
 }
-"""The names of the arguments after the array, by method."""
+"""The names of the positional arguments after the array, by method."""
 
 
 def _reduction(
     ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], name: str
 ) -> Any:
-    """The result of ``reduce``, ``accumulate`` or ``reduceat``.
-
-    NumPy answers for a small array of the same rank, JAX computes.
-    """
+    """The result of ``reduce``, ``accumulate`` or ``reduceat``. NumPy gives the dtype for a small array of
+    the same rank; JAX computes."""
     array = inputs[0]
     given = {**dict(zip(_POSITIONAL[method], inputs[1:])), **kwargs}
     _check_options(given, name)
@@ -354,11 +339,8 @@ def _reduction(
 
 
 def _check_options(given: dict[str, Any], name: str) -> None:
-    """Takes an ``out`` of None out of a reduction's options.
-
-    Raises:
-      Numpy: one of them is not recorded.
-    """
+    """Checks the options of a reduction and removes ``out=None``. Raises :class:`NumpyFallback` if an option
+    cannot be recorded."""
     if given.pop("out", None) is not None:
         raise NumpyFallback("numpy_out", f"{name} with out=")
     has_arrays = any(isinstance(value, jax.Array | np.ndarray) for value in given.values())
@@ -367,10 +349,7 @@ def _check_options(given: dict[str, Any], name: str) -> None:
 
 
 def _reduced_dtype(ufunc: np.ufunc, method: str, array: Any, given: dict[str, Any]) -> np.dtype:
-    """The dtype of NumPy's result.
-
-    Raises: what NumPy raises.
-    """
+    """The dtype of NumPy's result. Raises: NumPy's errors."""
     shape = array.shape
     if array.size >= 10_000 and method != "reduceat":
         shape = small_shapes([shape])[shape]
@@ -379,7 +358,7 @@ def _reduced_dtype(ufunc: np.ufunc, method: str, array: Any, given: dict[str, An
 
 
 def _reduction_form(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
-    """The method of JAX's ufunc, or None if it has none with NumPy's meaning."""
+    """The method of JAX's ufunc, or None if JAX has none with NumPy's semantics."""
     differs = ufunc.__name__ in UFUNC_FORMS and ufunc not in (np.maximum, np.minimum)
     if differs:
         return None

@@ -1,7 +1,7 @@
-"""Views as paths: the steps from an array's memory to a view of it, each with the way back.
+"""Paths from an array's memory to its views, array layouts, and the memory that views share.
 
-JAX's arrays do not change. Writing to a view makes a new array of the whole memory: each step is applied on
-the way in, and put back on the way out.
+JAX arrays are immutable, so a write to a view makes a new array of the whole memory: each step of the path
+selects a part with ``get``, then ``put`` inserts the changed part in reverse order.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class PathStep(Protocol):
     """One step of a path."""
 
     def get(self, whole: Any) -> Any:
-        """The part of ``whole`` that the step selects."""
+        """Returns the part of ``whole`` that this step selects."""
 
     def put(self, whole: Any, part: Any) -> Any:
-        """``whole`` with ``part`` in place of what the step selects."""
+        """Returns ``whole`` with the selected part replaced by ``part``."""
 
 
 class IndexStep(NamedTuple):
-    """``whole[place]`` by numbers, slices, ``None`` and ``...``."""
+    """``whole[place]`` with numbers, slices, ``None`` and ``...``."""
 
     place: tuple[Any, ...]
 
@@ -43,7 +43,7 @@ class IndexStep(NamedTuple):
 
 
 class Transposed(NamedTuple):
-    """The axes in another order."""
+    """A permutation of the axes."""
 
     axes: tuple[int, ...]
 
@@ -67,7 +67,7 @@ class Reshaped(NamedTuple):
 
 
 class ComplexPart(NamedTuple):
-    """The real or the imaginary part of complex numbers."""
+    """The real or imaginary part of a complex array."""
 
     name: str
 
@@ -83,7 +83,7 @@ class ComplexPart(NamedTuple):
 
 
 class ReadOnly(NamedTuple):
-    """A step that NumPy does not write through either: a diagonal, a broadcast."""
+    """A step that is read-only in NumPy too: a diagonal, a broadcast."""
 
     function: str
     arguments: tuple[Any, ...]
@@ -96,7 +96,7 @@ class ReadOnly(NamedTuple):
 
 
 class Broadcast(NamedTuple):
-    """A step to which what is written is broadcast by JAX."""
+    """A final step whose ``put`` lets JAX broadcast the written value."""
 
     step: PathStep
 
@@ -115,7 +115,7 @@ def read(whole: Any, path: Sequence[PathStep]) -> Any:
 
 
 def write(whole: Any, path: Sequence[PathStep], part: Any) -> Any:
-    """``whole`` with ``part`` where ``path`` leads."""
+    """``whole`` with the part at ``path`` replaced by ``part``."""
     passed = []
     for step in path:
         passed.append((step, whole))
@@ -126,7 +126,7 @@ def write(whole: Any, path: Sequence[PathStep], part: Any) -> Any:
 
 
 def numpy_view(array: np.ndarray, path: Sequence[PathStep]) -> np.ndarray:
-    """The view of NumPy's own ``array`` that ``path`` selects."""
+    """The view at ``path`` of the ``numpy.ndarray`` ``array``."""
     for step in path:
         if isinstance(step, Broadcast):
             step = step.step
@@ -146,17 +146,17 @@ def numpy_view(array: np.ndarray, path: Sequence[PathStep]) -> np.ndarray:
     return array
 
 
-# ---- layouts -----------------------------------------------------------------------------------------------
+# ---- Layouts -----------------------------------------------------------------------------------------------
 
 
-_SMALL = 4096  # elements: an array of so many is made quicker than one with strides
+_SMALL = 4096  # elements: up to this size, a new array is faster than one with strides
 
 
 def layout(shape: tuple[int, ...], dtype: Any, order: Sequence[int] | None = None) -> np.ndarray:
-    """An array of this shape with the strides of a new one, whose memory must never be read.
+    """An array with this shape and the strides of a new array. Its memory must never be read.
 
     Arguments:
-      order: the axes from the slowest to the fastest; by default as they stand.
+      order: the axes from slowest to fastest; by default C order.
     """
     dtype = np.dtype(dtype)
     if order is None:
@@ -171,12 +171,12 @@ def layout(shape: tuple[int, ...], dtype: Any, order: Sequence[int] | None = Non
 
 
 def writeable(laid: np.ndarray) -> np.ndarray:
-    """An array that lies as ``laid`` and can be written to, whose memory must never be read."""
+    """A writeable array with the shape and strides of ``laid``. Its memory must never be read."""
     return np.lib.stride_tricks.as_strided(np.empty(1, laid.dtype), laid.shape, laid.strides)
 
 
 def axis_order(array: np.ndarray) -> list[int]:
-    """The axes from the slowest to the fastest."""
+    """The axes from slowest to fastest."""
     return sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
 
 
@@ -196,17 +196,17 @@ def reshape_layout(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | No
         return None
 
 
-# ---- The memory that the views of one array share ---------------------------------------------------------
-# It is an array of JAX's, until NumPy's own code looks at it: at ``np.asarray(x)``, or when a call breaks.
-# From then on it is an array of NumPy's, which others may hold and write to, as long as somebody else does
-# hold it.
+# ---- Memory shared by the views of one array ---------------------------------------------------------------
+# The memory is a JAX array until NumPy code reads it: at ``np.asarray(x)`` or at a trace break. Then it is
+# a ``numpy.ndarray`` that other code may hold and write to. It becomes a JAX array again at the next read by
+# JAX, once no other reference is left.
 
 
 class SharedMemory:
-    """The values of one array, for all of its views.
+    """The values of one array, shared by all of its views.
 
     Arguments:
-      array: an array of JAX's.
+      array: a JAX array.
       laid: the layout of the array in NumPy's memory.
     """
 
@@ -224,17 +224,17 @@ class SharedMemory:
 
     @property
     def current(self) -> Any:
-        """The array as it is kept, JAX's or NumPy's own."""
+        """The stored array: a JAX array or a ``numpy.ndarray``."""
         return self._array if self._ndarray is None else self._ndarray
 
     @property
     def layout_array(self) -> np.ndarray:
-        """An array whose views lie as those of this memory; its values mean nothing."""
+        """An array whose views have the layout of the views of this memory. Its values are undefined."""
         return self._layout
 
     @property
     def array(self) -> Any:
-        """The values of now as an array of JAX's, which no later write changes."""
+        """The current values as a JAX array, which later writes do not change."""
         if self._ndarray is None:
             return self._array
         is_held = _reference_count(self) > _UNSHARED_COUNT
@@ -252,7 +252,7 @@ class SharedMemory:
             return without_weak_type(read(array, path))
 
     def write(self, path: Sequence[PathStep], part: Any) -> None:
-        """Puts ``part`` where ``path`` leads."""
+        """Replaces the part at ``path`` by ``part``."""
         if self._ndarray is not None and _reference_count(self) > _UNSHARED_COUNT:
             if isinstance(part, LazyTensor):
                 part = part._force("numpy_out", "an array that NumPy holds")
@@ -263,14 +263,14 @@ class SharedMemory:
             self._array = write(array, path, part)
 
     def seen(self, kind: str, detail: str = "") -> np.ndarray:
-        """The values of now as an array of NumPy's, to look at; a trace break if they are pending."""
+        """The current values as a ``numpy.ndarray`` for reading; a trace break if they are pending."""
         if self._ndarray is not None:
             return self._ndarray
         array = self._array
         return np.asarray(array._force(kind, detail) if isinstance(array, LazyTensor) else array)
 
     def own(self, kind: str, detail: str = "") -> np.ndarray:
-        """The memory as an array of NumPy's, which is shared from now on; a trace break if values are
+        """Converts the memory to a shared ``numpy.ndarray`` and returns it; a trace break if values are
         pending."""
         if self._ndarray is None:
             own = np.empty_like(self._layout)
@@ -280,7 +280,6 @@ class SharedMemory:
 
 
 def _reference_count(memory: SharedMemory) -> int:
-    """How many references there are to the memory's own array."""
     return sys.getrefcount(memory._ndarray)
 
 
@@ -291,4 +290,4 @@ def _unshared_count() -> int:
 
 
 _UNSHARED_COUNT = _unshared_count()
-"""What :func:`_holders` says of an array that nobody else holds, on this Python."""
+"""The result of :func:`_reference_count` for an array without other references, on this Python."""

@@ -1,12 +1,14 @@
-/* The short way of PyTorch's operations on device `jax`, in C.
+/* The fast path of PyTorch operations on device `jax`, in C.
 
-   The specification is lazynb/frontends/torch/dispatch/torch_replay.py, with keys.py for what identifies a call and the first lines
-   of dispatch.py: `dispatch` here does what they do for a call that was made before, and calls the Python for
-   everything else. Nothing is learned here. */
+   It replays earlier calls as lazynb/frontends/torch/dispatch/torch_replay.py and the start of `dispatch` in
+   dispatcher.py specify, and calls Python for everything else. Calls are only recorded in Python.
+
+   Convention: a function that returns a PyObject * returns a new reference. NULL with an error set is an error;
+   NULL without one means that Python must handle the call. Comments name deviations. */
 
 #include "../../_native.h"
 
-/* ---- what Python tells ------------------------------------------------------------------------------------ */
+/* ---- Objects from Python ----------------------------------------------------------------------------------------- */
 
 enum {
     STORAGE_VALUE, STORAGE_HOST, STORAGE_VERSION, STORAGE_LAYOUT, STORAGE_BOUNDS, STORAGE_ADDRESS, LAYOUT_SHAPE,
@@ -45,11 +47,11 @@ static PyObject *str_array, *str_as_strided, *str_base, *str_bounds, *str_buffer
     *str_stride, *str_modules, *str_modules_inside, *str_parameters, *str_pending, *str_quick, *str_requires_grad, *str_value_version,
     *str_steps, *str_storage, *str_the_value, *str_value, *zero, *one, *none_at_all;
 
-/* ---- what identifies a call: keys.py ---------------------------------------------------------------------- */
+/* ---- Keys of calls: torch_replay.py ------------------------------------------------------------------------------ */
 
-/* A call; `row` is a list of its tensors and numbers, as `key_and_row` gives it. */
+/* A call; `row` is the list of its operands, as in `key_and_operands`. */
 typedef struct {
-    int numbers; /* whether its numbers make no difference */
+    int numbers; /* whether numbers are operands */
     PyObject *row;
 } Call;
 
@@ -85,8 +87,7 @@ static int is_plain(PyObject *kind)
     return PySet_Contains(known[PLAIN], kind);
 }
 
-/* What identifies an argument, whose tensors and numbers go into the row: a new reference; NULL, with an error or
-   without, if Python is to look. */
+/* The key of an argument; appends its tensors and numbers to the row. */
 static PyObject *key_of(Call *call, PyObject *x)
 {
     PyObject *kind = (PyObject *)Py_TYPE(x);
@@ -114,7 +115,7 @@ static PyObject *key_of(Call *call, PyObject *x)
     return PyTuple_Pack(2, kind, x);
 }
 
-/* What identifies the whole call of the operation with the number `id`. */
+/* The key of a call of the operation with this `id`. */
 static PyObject *key_of_call(Call *call, PyObject *id, PyObject *args, PyObject *kwargs)
 {
     Py_ssize_t count = PyTuple_GET_SIZE(args), named = kwargs == NULL ? 0 : PyDict_GET_SIZE(kwargs), at;
@@ -144,7 +145,7 @@ failed:
     return NULL;
 }
 
-/* ---- tensors ---------------------------------------------------------------------------------------------- */
+/* ---- Tensors ----------------------------------------------------------------------------------------------------- */
 
 /* `Tensor.__new__(Tensor, storage, layout, steps)` */
 static PyObject *new_tensor(PyObject *storage, PyObject *layout, PyObject *steps)
@@ -163,7 +164,7 @@ static PyObject *new_tensor(PyObject *storage, PyObject *layout, PyObject *steps
     return tensor;
 }
 
-/* `wrap(value, layout)`, of which the host knows `host`. */
+/* `wrap(value, layout)` with host values `host`. */
 static PyObject *wrap_known(PyObject *value, PyObject *layout, PyObject *host)
 {
     PyObject *storage = new_of(known[STORAGE]);
@@ -182,7 +183,7 @@ static PyObject *wrap_known(PyObject *value, PyObject *layout, PyObject *host)
 
 static PyObject *wrap(PyObject *value, PyObject *layout) { return wrap_known(value, layout, Py_None); }
 
-/* `shortcut.wrapped(values, tree)` of a tree without lists in a list; NULL without an error for another. */
+/* `torch_replay.wrap_results(values, tree)` for a flat tree. */
 static PyObject *wrapped(PyObject *values, PyObject *tree)
 {
     if (IS_A(tree, LAYOUT))
@@ -207,7 +208,7 @@ static PyObject *wrapped(PyObject *values, PyObject *tree)
     return tensors;
 }
 
-/* Whether the results of an operation are tensors and plain values in one list at most. */
+/* Whether the tree is a layout, or one list without nested lists. */
 static int is_flat(PyObject *tree)
 {
     if (IS_A(tree, LAYOUT))
@@ -220,9 +221,9 @@ static int is_flat(PyObject *tree)
     return 1;
 }
 
-/* ---- views ------------------------------------------------------------------------------------------------ */
+/* ---- Views ------------------------------------------------------------------------------------------------------- */
 
-/* The view of `layout` that `step` takes of a tensor with `steps` in `storage`. */
+/* A view with `layout`, one `step` after the `steps` of a tensor in `storage`. */
 static PyObject *view(PyObject *storage, PyObject *steps, PyObject *layout, PyObject *step)
 {
     if (step == known[SAME])
@@ -238,8 +239,7 @@ static PyObject *view(PyObject *storage, PyObject *steps, PyObject *layout, PyOb
     return tensor;
 }
 
-/* Whether a view of `source` would belong to inference mode without it, which is Python's to make; 1 also with an
-   error. */
+/* Whether a view of `source` must be made outside inference mode, by Python; 1 also with an error. */
 static int is_from_outside(PyObject *source)
 {
     PyObject *enabled = PyObject_CallNoArgs(known[IS_INFERENCE]), *inside;
@@ -253,7 +253,7 @@ static int is_from_outside(PyObject *source)
     return inside != Py_True;
 }
 
-/* `shortcut.views(source, found)`; NULL, with an error or without, if Python is to look. */
+/* `torch_replay.make_views(source, found)` */
 static PyObject *views(PyObject *source, PyObject *found)
 {
     if (is_from_outside(source))
@@ -280,7 +280,7 @@ end:
     return result;
 }
 
-/* Whether `views` is for such results: as many steps as there are layouts. */
+/* Whether `views` can handle the results: as many steps as layouts. */
 static int are_views(PyObject *found)
 {
     PyObject *steps = SLOT(found, RESULTS_STEPS), *tree = SLOT(found, RESULTS_TREE);
@@ -296,9 +296,9 @@ static int are_views(PyObject *found)
     return 1;
 }
 
-/* ---- values ----------------------------------------------------------------------------------------------- */
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
 
-/* `Tensor._read` of a view that was read before in such a trace: a new reference; NULL, with an error or without. */
+/* `Tensor._read`, by replay of an earlier read. */
 static PyObject *read_again(PyObject *tensor, PyObject *storage, PyObject *steps, PyObject *pending)
 {
     PyObject *version = Py_NewRef(SLOT(storage, STORAGE_VERSION)), *value = PyTuple_Pack(1, SLOT(storage, STORAGE_VALUE));
@@ -314,7 +314,7 @@ static PyObject *read_again(PyObject *tensor, PyObject *storage, PyObject *steps
     return result;
 }
 
-/* `Tensor._elem` of a view with `steps`: a new reference, or NULL with an error. */
+/* `Tensor._elem` of a view with `steps`; NULL only with an error. */
 static PyObject *seen(PyObject *tensor, PyObject *storage, PyObject *steps, PyObject *pending)
 {
     PyObject *version = PyObject_GetAttr(tensor, str_value_version), *value = NULL;
@@ -329,7 +329,7 @@ static PyObject *seen(PyObject *tensor, PyObject *storage, PyObject *steps, PyOb
     return value != NULL || PyErr_Occurred() ? value : PyObject_GetAttr(tensor, str_elem);
 }
 
-/* `storage.read()` of one that the host knows: a new reference, or NULL with an error. */
+/* `storage.read()` for host values; NULL only with an error. */
 static PyObject *array_of_known(PyObject *storage)
 {
     if (SLOT(storage, STORAGE_VALUE) == Py_None) {
@@ -341,8 +341,7 @@ static PyObject *array_of_known(PyObject *storage)
     return Py_NewRef(SLOT(storage, STORAGE_VALUE));
 }
 
-/* The array of a tensor: a new reference; NULL, with an error or without, if Python is to look. `has_before`: whether
-   the operation may be for the host, so that what the host knows is Python's. */
+/* The array of a tensor. `has_before`: the host may run the operation, so Python must handle host values. */
 static PyObject *value_of(PyObject *tensor, PyObject *pending, int has_before)
 {
     PyObject *storage = PyObject_GetAttr(tensor, str_storage), *steps = NULL, *value = NULL;
@@ -364,7 +363,7 @@ end:
     return value;
 }
 
-/* The arrays and numbers of a row: a list; NULL, with an error or without, if Python is to look. */
+/* The list of the arrays and numbers of a row. */
 static PyObject *values_of(PyObject *row, PyObject *pending, int has_before)
 {
     PyObject *values = PyList_New(0);
@@ -383,10 +382,9 @@ static PyObject *values_of(PyObject *row, PyObject *pending, int has_before)
     return values;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------ */
+/* ---- Calls ------------------------------------------------------------------------------------------------------- */
 
-/* The trace in which an operation that is called now is recorded, `around.open_here()`: a new reference; NULL, with an
-   error or without, if there is none. */
+/* `replay_context.current_trace()`: the trace that records an operation called now. */
 static PyObject *open_trace(void)
 {
     PyObject *trace = PyObject_GetAttr(known[AMBIENT], str_value), *pending = NULL, *before = NULL, *count = NULL;
@@ -409,12 +407,12 @@ end:
     return pending;
 }
 
-/* What a call that was recorded before gives, an array or a sequence of arrays; NULL, with an error or without. */
+/* Replays a call: an array, or a sequence of arrays. */
 static PyObject *arrays_of(PyObject *found, PyObject *row, PyObject *numbers, int has_before)
 {
     PyObject *name = Py_NewRef(SLOT(found, RESULTS_NAME)), *values = NULL, *pending = open_trace(), *arrays = NULL;
     if (pending != NULL && (values = values_of(row, pending, has_before)) != NULL) {
-        PyObject *args[] = {pending, name, values, numbers, Py_None, Py_False}; /* nobody else holds a storage's array */
+        PyObject *args[] = {pending, name, values, numbers, Py_None, Py_False}; /* no other holder of the arrays */
         arrays = PyObject_Vectorcall(known[AGAIN], args, 6, NULL);
         if (arrays == Py_None)
             Py_CLEAR(arrays);
@@ -425,7 +423,7 @@ static PyObject *arrays_of(PyObject *found, PyObject *row, PyObject *numbers, in
     return arrays;
 }
 
-/* `shortcut.bounded(result, found)`, of which the reference is taken; a NULL stays one. */
+/* `torch_replay.with_bounds(result, found)`; steals the reference. NULL is returned unchanged. */
 static PyObject *bounded(PyObject *result, PyObject *found)
 {
     PyObject *bounds = SLOT(found, RESULTS_BOUNDS);
@@ -440,7 +438,7 @@ static PyObject *bounded(PyObject *result, PyObject *found)
     return result;
 }
 
-/* `shortcut.copied(source, found)`: NULL, with an error or without, if Python is to look. */
+/* `torch_replay.replay_copy(source, found)` */
 static PyObject *copied(PyObject *source, PyObject *found)
 {
     PyObject *pending = open_trace(), *value = pending == NULL ? NULL : value_of(source, pending, 1);
@@ -462,7 +460,7 @@ static PyObject *copied(PyObject *source, PyObject *found)
     return copy;
 }
 
-/* `shortcut.again`: the results of a call that was recorded before; NULL, with an error or without. */
+/* `torch_replay.replay` */
 static PyObject *again(PyObject *found, PyObject *row, PyObject *numbers, int has_before)
 {
     PyObject *tree = Py_NewRef(SLOT(found, RESULTS_TREE)), *result = NULL;
@@ -474,8 +472,7 @@ static PyObject *again(PyObject *found, PyObject *row, PyObject *numbers, int ha
     return result;
 }
 
-/* What is known of the results of the call of the operation with the number `id`: a new reference; NULL, with an
-   error or without, if nothing is. */
+/* The cached OpResults of a call of the operation with this `id`. */
 static PyObject *found_of(Call *call, PyObject *id, PyObject *args, PyObject *kwargs, int writes)
 {
     PyObject *key = key_of_call(call, id, args, kwargs), *found = NULL;
@@ -483,11 +480,11 @@ static PyObject *found_of(Call *call, PyObject *id, PyObject *args, PyObject *kw
         found = Py_XNewRef(PyDict_GetItemWithError(known[RESULTS_OF], key));
     Py_XDECREF(key);
     if (found == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError))
-        PyErr_Clear(); /* something that cannot be a key */
+        PyErr_Clear(); /* an argument is not hashable */
     return found;
 }
 
-/* `demands.bounds_of(tensor)`: a new reference, or NULL with an error. */
+/* `value_checks.bounds_of(tensor)`; NULL only with an error. */
 static PyObject *bounds_of(PyObject *tensor)
 {
     PyObject *storage = PyObject_GetAttr(tensor, str_storage), *steps = PyObject_GetAttr(tensor, str_steps);
@@ -501,8 +498,7 @@ static PyObject *bounds_of(PyObject *tensor)
     return bounds;
 }
 
-/* Whether what is demanded of values is known to be so (`demands.is_within`, for a Results' range); 0 also with an
-   error. */
+/* `value_checks.is_within` for the range in OpResults; 0 also with an error. */
 static int is_within(PyObject *found, PyObject *args)
 {
     PyObject *range = SLOT(found, RESULTS_RANGE), *bounds;
@@ -521,10 +517,10 @@ static int is_within(PyObject *found, PyObject *args)
     return is && !PyErr_Occurred();
 }
 
-/* Which of a call's results are wanted: a place among several, or one of these. */
+/* Which result of a call is needed: an index, or one of these. */
 enum { THE_ONE = -1, ALL = -2 };
 
-/* One of the results of a call, the only one if `which` is THE_ONE: a tensor; NULL, with an error or without. */
+/* One result of a call as a tensor; the only one if `which` is THE_ONE. */
 static PyObject *one_result(PyObject *found, PyObject *row, PyObject *numbers, int has_before, Py_ssize_t which)
 {
     PyObject *tree = Py_NewRef(SLOT(found, RESULTS_TREE)), *arrays = NULL, *given = NULL, *result = NULL;
@@ -547,7 +543,7 @@ end:
     return result;
 }
 
-/* The results of a call the short way, all or that which is wanted; NULL, with an error or without. */
+/* Replays a call; returns all results, or the one in `which`. */
 static PyObject *shortly(PyObject *id, PyObject *args, PyObject *kwargs, Py_ssize_t which)
 {
     PyObject *flags = PyDict_GetItemWithError(known[RECALLABLE], id), *result = NULL, *found;
@@ -577,7 +573,7 @@ static PyObject *shortly(PyObject *id, PyObject *args, PyObject *kwargs, Py_ssiz
     return result;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------- */
+/* ---- Writes ------------------------------------------------------------------------------------------------------ */
 
 /* `tensor._elem = value`: -1 with an error. */
 static int write_to(PyObject *tensor, PyObject *value)
@@ -601,8 +597,7 @@ static int write_to(PyObject *tensor, PyObject *value)
     return done;
 }
 
-/* `dispatch._write_again`, with what is known of a writer: the tensor that was written to; NULL, with an error or
-   without. */
+/* `dispatcher._replay_write` for an entry of `writers`: the written tensor. */
 static PyObject *written(PyObject *writer, PyObject *args, PyObject *kwargs)
 {
     PyObject *numbers = PyTuple_GET_ITEM(writer, 1), *found, *value = NULL, *result = NULL;
@@ -624,13 +619,13 @@ end:
     return result;
 }
 
-/* ---- numbers that the host knows: lazynb/frontends/torch/dispatch/host_operations.py ---------------------------------------- */
+/* ---- Host values: lazynb/frontends/torch/dispatch/host_operations.py --------------------------------------------- */
 
-/* The fields of a way of an operation, which is a tuple. */
+/* The fields of the tuple HostOperation. */
 enum { HOST_OPERATION, HOST_KIND, HOST_FLOATS, HOST_FIELDS };
 enum { COMPUTES, IS_ELEMENTWISE, WRITES };
 
-/* The number of elements of a shape; -1 for more than are kept, or an error. */
+/* The number of elements of a shape; -1 if above MOST, or with an error. */
 static long long count_of(PyObject *shape)
 {
     long long count = 1, most = PyLong_AsLongLong(known[MOST]);
@@ -643,7 +638,7 @@ static long long count_of(PyObject *shape)
     return count > most ? -1 : count;
 }
 
-/* `known.part(tensor, whole)` of one with elements: a new reference; NULL, with an error or without. */
+/* `known_integers.view_of(tensor, whole)` for a tensor with elements. */
 static PyObject *part_of(PyObject *tensor, PyObject *layout, PyObject *all, PyObject *whole)
 {
     if (SLOT(layout, LAYOUT_DTYPE) != SLOT(all, LAYOUT_DTYPE) || count_of(SLOT(layout, LAYOUT_SHAPE)) <= 0)
@@ -659,7 +654,7 @@ static PyObject *part_of(PyObject *tensor, PyObject *layout, PyObject *all, PyOb
     return PyObject_VectorcallMethod(str_as_strided, args, 4, NULL);
 }
 
-/* `known.plain_of(tensor)`: a new reference; NULL, with an error or without, if Python is to look. */
+/* `known_integers.cpu_values(tensor)` */
 static PyObject *plain_of(PyObject *tensor)
 {
     PyObject *storage = PyObject_GetAttr(tensor, str_storage), *layout = PyObject_GetAttr(tensor, str_layout);
@@ -676,7 +671,7 @@ static PyObject *plain_of(PyObject *tensor)
 
 static PyObject *down(PyObject *x, int floats);
 
-/* `down` of the items of a list or a tuple, in one of the same kind. */
+/* `down` of the items of a list or tuple, in a list or tuple. */
 static PyObject *down_all(PyObject *items, int floats)
 {
     Py_ssize_t count = PySequence_Fast_GET_SIZE(items);
@@ -693,7 +688,7 @@ static PyObject *down_all(PyObject *items, int floats)
     return found;
 }
 
-/* `on_host.down(x, floats)`: a new reference; NULL, with an error or without, if Python is to look. */
+/* `host_operations.to_host(x, floats)` */
 static PyObject *down(PyObject *x, int floats)
 {
     PyTypeObject *kind = Py_TYPE(x);
@@ -710,7 +705,7 @@ static PyObject *down(PyObject *x, int floats)
     return found;
 }
 
-/* Whether options mean the same on the CPU: no device, no dtype but of whole numbers; 0 also with an error. */
+/* Whether options mean the same on the CPU: no device, only integer dtypes; 0 also with an error. */
 static int are_options(PyObject *kwargs)
 {
     PyObject *word, *value;
@@ -718,7 +713,7 @@ static int are_options(PyObject *kwargs)
     while (kwargs != NULL && PyDict_Next(kwargs, &place, &word, &value)) {
         int whole = PySet_Contains(known[WHOLE], value);
         if (whole < 0)
-            PyErr_Clear(); /* what has no hash */
+            PyErr_Clear(); /* not hashable */
         if (whole != 1 && !PyLong_CheckExact(value) && !PyBool_Check(value) && value != Py_None &&
             strcmp(Py_TYPE(value)->tp_name, "torch.memory_format") != 0)
             return 0;
@@ -726,7 +721,7 @@ static int are_options(PyObject *kwargs)
     return 1;
 }
 
-/* Whether what tensors come to element by element certainly has few elements. */
+/* Whether the broadcast result of the tensors is known to be small. */
 static int broadcast_is_small(PyObject *args)
 {
     long long all = 1, most = PyLong_AsLongLong(known[MOST]);
@@ -736,7 +731,7 @@ static int broadcast_is_small(PyObject *args)
         PyObject *x = PyTuple_GET_ITEM(args, at), *layout = IS_A(x, TENSOR) ? PyObject_GetAttr(x, str_layout) : NULL;
         if (layout == NULL)
             continue;
-        PyObject *shape = SLOT(layout, LAYOUT_SHAPE); /* layouts are kept */
+        PyObject *shape = SLOT(layout, LAYOUT_SHAPE); /* layouts stay alive */
         long long count = count_of(shape);
         Py_DECREF(layout);
         if (count < 0)
@@ -748,7 +743,7 @@ static int broadcast_is_small(PyObject *args)
     return same || all <= most;
 }
 
-/* The layout of a tensor on the CPU in memory of its own: a new reference; NULL, with an error or without. */
+/* The layout of a CPU tensor with its own memory. */
 static PyObject *layout_of_plain(PyObject *plain)
 {
     PyObject *shape = PyObject_GetAttr(plain, str_shape), *stride = PyObject_CallMethodNoArgs(plain, str_stride);
@@ -756,7 +751,7 @@ static PyObject *layout_of_plain(PyObject *plain)
     int fits = shape != NULL && stride != NULL && dtype != NULL ? PySet_Contains(known[WHOLE], dtype) : 0;
     if (fits == 1 && count_of(shape) >= 0 && (key = PyTuple_Pack(4, shape, stride, zero, dtype)) != NULL &&
         (layout = Py_XNewRef(PyDict_GetItemWithError(known[LAYOUTS], key))) == NULL && !PyErr_Occurred()) {
-        Py_SETREF(shape, PySequence_Tuple(shape)); /* it is kept, and is no torch.Size */
+        Py_SETREF(shape, PySequence_Tuple(shape)); /* a plain tuple instead of torch.Size, as it is stored */
         if (shape != NULL)
             layout = PyObject_CallFunctionObjArgs(known[LAYOUT_WITH], shape, stride, zero, dtype, NULL);
     }
@@ -767,7 +762,7 @@ static PyObject *layout_of_plain(PyObject *plain)
     return layout;
 }
 
-/* Whether a tensor on the CPU is in memory of its own, from its beginning on; 0 also with an error. */
+/* Whether a CPU tensor owns its memory and starts at offset 0; 0 also with an error. */
 static int is_its_own(PyObject *plain)
 {
     PyObject *base = PyObject_GetAttr(plain, str_base);
@@ -778,7 +773,7 @@ static int is_its_own(PyObject *plain)
     return is;
 }
 
-/* `Known(plain)` */
+/* `KnownIntegers(plain)` */
 static PyObject *new_known(PyObject *plain)
 {
     PyObject *host = new_of(known[KNOWN]), *arrays = host == NULL ? NULL : PyDict_New();
@@ -792,7 +787,7 @@ static PyObject *new_known(PyObject *plain)
     return host;
 }
 
-/* `on_host.up(result)` */
+/* `host_operations.to_device(result)` */
 static PyObject *up(PyObject *result)
 {
     PyObject *layout = NULL, *host, *tensor;
@@ -805,7 +800,7 @@ static PyObject *up(PyObject *result)
     return tensor;
 }
 
-/* What an operation that writes to nothing gives; NULL, with an error or without, if Python is to look. */
+/* The result of an operation without writes, on the host. */
 static PyObject *computed_on_host(PyObject *way, PyObject *args, PyObject *kwargs)
 {
     PyObject *plain = NULL, *result = NULL;
@@ -819,11 +814,11 @@ static PyObject *computed_on_host(PyObject *way, PyObject *args, PyObject *kwarg
     return result;
 }
 
-/* A copy of what a storage holds, that may be written to: a new reference; NULL, with an error or without. */
+/* A writable copy of the values of a storage. */
 static PyObject *copy_of(PyObject *storage)
 {
     PyObject *host = Py_NewRef(SLOT(storage, STORAGE_HOST)), *copy = NULL, *stride = NULL;
-    if (host == Py_None) { /* nothing was written yet: the zeros are nobody else's */
+    if (host == Py_None) { /* nothing was written yet: the new zeros need no copy */
         Py_SETREF(host, PyObject_CallOneArg(known[HOST_OF], storage));
         if (host != NULL && IS_A(host, KNOWN)) {
             copy = Py_NewRef(SLOT(host, KNOWN_PLAIN));
@@ -839,7 +834,7 @@ static PyObject *copy_of(PyObject *storage)
     return copy;
 }
 
-/* `storage.know(Known(plain))`: -1 with an error. */
+/* `storage.set_host_values(KnownIntegers(plain))`: -1 with an error. */
 static int know(PyObject *storage, PyObject *plain)
 {
     PyObject *host = new_known(plain), *version = PyNumber_Add(SLOT(storage, STORAGE_VERSION), one);
@@ -855,7 +850,7 @@ static int know(PyObject *storage, PyObject *plain)
     return 0;
 }
 
-/* The arguments of a write on the CPU, to `target` in place of the first: a new tuple; NULL, with an error or without. */
+/* The arguments of a write on the CPU, with `target` as the first. */
 static PyObject *written_args(PyObject *args, PyObject *target)
 {
     PyObject *plain = PyTuple_New(PyTuple_GET_SIZE(args));
@@ -869,7 +864,7 @@ static PyObject *written_args(PyObject *args, PyObject *target)
     return plain;
 }
 
-/* The tensor to which an operation wrote; NULL, with an error or without, if Python is to look. */
+/* Executes an in-place operation on the host: the written tensor. */
 static PyObject *written_on_host(PyObject *way, PyObject *args, PyObject *kwargs)
 {
     PyObject *target = PyTuple_GET_ITEM(args, 0), *result = NULL, *copy = NULL, *seen_of = NULL, *plain = NULL, *done = NULL;
@@ -903,7 +898,7 @@ static int is_on_host(PyObject *tensor)
     return is;
 }
 
-/* What an operation on numbers that the host knows gives; NULL, with an error or without, if Python is to look. */
+/* Executes an operation on host values. */
 static PyObject *on_host(PyObject *id, PyObject *args, PyObject *kwargs)
 {
     PyObject *way = PyDict_GetItemWithError(known[HOST_WAYS], id), *result = NULL, *first;
@@ -923,7 +918,7 @@ static PyObject *on_host(PyObject *id, PyObject *args, PyObject *kwargs)
     return result;
 }
 
-/* The results of the operation with the number `id`; NULL, with an error or without, if Python is to carry it out. */
+/* The results of the operation with this `id`. */
 static PyObject *short_way(PyObject *id, PyObject *args, PyObject *kwargs)
 {
     PyObject *result = on_host(id, args, kwargs), *writer;
@@ -939,7 +934,7 @@ static PyObject *short_way(PyObject *id, PyObject *args, PyObject *kwargs)
     return result;
 }
 
-/* Where the operations of a thread are noted, see `watch`; or NULL. */
+/* The list that records the operations of a thread, see `watch`; or NULL. */
 static PyObject *watcher;
 static unsigned long watching_thread;
 
@@ -969,7 +964,7 @@ static PyObject *dispatch(PyObject *module, PyObject *const *given, Py_ssize_t c
     return result;
 }
 
-/* `watch(calls)`: has the operations of this thread noted in a list from here on, none if it is None. */
+/* `watch(calls)`: records this thread's operations in a list; None stops recording. */
 static PyObject *watch(PyObject *module, PyObject *calls)
 {
     (void)module;
@@ -980,10 +975,10 @@ static PyObject *watch(PyObject *module, PyObject *calls)
     Py_RETURN_NONE;
 }
 
-/* ---- at once ---------------------------------------------------------------------------------------------- */
+/* ---- Direct calls of methods ------------------------------------------------------------------------------------- */
 
-/* Whether nothing lies between a method of PyTorch's and its operation on tensors without gradients: no mode, no
-   transformation, no automatic types, nobody who watches; -1 is an error. */
+/* Whether no mode, transformation, autocast or profiler intercepts operations on tensors without gradients; -1 is an
+   error. */
 static int is_quiet(void)
 {
     for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(known[QUIET]); at++) {
@@ -1007,7 +1002,7 @@ static int is_grad_enabled(void)
     return is;
 }
 
-/* Whether no gradient is wanted of an operation on these; -1 is an error. */
+/* Whether no argument requires a gradient; -1 is an error. */
 static int are_without_gradient(PyObject *const *args, Py_ssize_t count)
 {
     int enabled = is_grad_enabled();
@@ -1023,8 +1018,8 @@ static int are_without_gradient(PyObject *const *args, Py_ssize_t count)
     return enabled < 0 ? -1 : 1;
 }
 
-/* A method of tensors in place of PyTorch's `plain`, which it calls where it does not go at once. `unary`,
-   `tensor` and `number` are the numbers of its operations without another argument, and with one of that kind. */
+/* A tensor method in place of PyTorch's `plain`, which it calls if the fast path fails. `unary`, `tensor` and
+   `number` are the ids of its operations without another argument, with a tensor, and with a number. */
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
@@ -1050,7 +1045,7 @@ static int is_lazy(void)
     return is;
 }
 
-/* The result of an operation at once; NULL, with an error or without. */
+/* The result of an operation by the fast path. */
 static PyObject *at_once(PyObject *id, PyObject *const *args, Py_ssize_t count)
 {
     PyObject *row, *result = NULL;
@@ -1075,15 +1070,15 @@ static PyObject *call_operator(PyObject *callable, PyObject *const *args, size_t
     return PyObject_Vectorcall(self->plain, args, nargsf, words);
 }
 
-/* ---- modules without parts: lazynb/frontends/torch/module_calls.py -------------------------------------------------------- */
+/* ---- Leaf modules: lazynb/frontends/torch/module_calls.py -------------------------------------------------------- */
 
-/* The fields of a Leaf and of a Way, which are tuples. */
+/* The fields of the tuples LeafModule and LeafCall. */
 enum { LEAF_MODULE, LEAF_NAMES, LEAF_VALUES, LEAF_MISSING, LEAF_METHODS, LEAF_FUNCTIONS, LEAF_WAYS, LEAF_FIELDS };
 enum { WAY_OPERATION, WAY_KINDS, WAY_ITEMS, WAY_WHICH, WAY_FIELDS };
 #define OF(tuple, field) PyTuple_GET_ITEM(tuple, field)
 
-/* Whether a dictionary has these very objects under these names, in this order, and nothing more; and dictionaries
-   among them, which are of hooks and parts, nothing inside. */
+/* Whether a dictionary has exactly these objects under these names, in this order, and its dictionaries of hooks and
+   submodules are empty. */
 static int has_just(PyObject *dict, PyObject *names, PyObject *values)
 {
     PyObject *name, *value;
@@ -1100,7 +1095,7 @@ static int has_just(PyObject *dict, PyObject *names, PyObject *values)
     return 1;
 }
 
-/* Whether what a module could have and had not is missing still. */
+/* Whether the parameters and buffers that were None still are. */
 static int are_missing(PyObject *names, PyObject *dict)
 {
     PyObject *parameters = PyDict_GetItemWithError(dict, str_parameters);
@@ -1117,7 +1112,7 @@ static int are_missing(PyObject *names, PyObject *dict)
     return 1;
 }
 
-/* Whether the methods of a class are these: names, each followed by the function. */
+/* Whether the methods of a class are unchanged: names, each followed by the function. */
 static int has_methods(PyTypeObject *type, PyObject *methods)
 {
     int same = 1;
@@ -1129,7 +1124,7 @@ static int has_methods(PyTypeObject *type, PyObject *methods)
     return same;
 }
 
-/* Whether a module is as it was: its attributes, its class's methods, and PyTorch's functions that these call. */
+/* Whether a module is unchanged: its attributes, the methods of its class, and PyTorch's functions that these call. */
 static int is_as_before(PyObject *leaf, PyObject *module, PyObject *dict)
 {
     PyObject *itself = PyObject_CallNoArgs(OF(leaf, LEAF_MODULE)), *functions = OF(leaf, LEAF_FUNCTIONS);
@@ -1143,7 +1138,7 @@ static int is_as_before(PyObject *leaf, PyObject *module, PyObject *dict)
     return same && !PyErr_Occurred();
 }
 
-/* The arguments of the operation of a module: a new tuple; NULL, with an error or without, if one is no tensor now. */
+/* The arguments of a module's operation. */
 static PyObject *arguments_of(PyObject *way, PyObject *dict, PyObject *x)
 {
     const char *kinds = PyBytes_AS_STRING(OF(way, WAY_KINDS));
@@ -1165,7 +1160,7 @@ static PyObject *arguments_of(PyObject *way, PyObject *dict, PyObject *x)
     return args;
 }
 
-/* `scopes._name_of(module)` of a module that has its name already: a new reference; NULL, with an error or without. */
+/* `module_calls._name_of(module)` for a module whose path is cached. */
 static PyObject *name_of(PyObject *module, PyObject *id)
 {
     PyObject *running = PyObject_GetAttr(known[RUNNING], str_modules), *named, *found = NULL, *name = NULL;
@@ -1188,7 +1183,7 @@ end:
     return name;
 }
 
-/* The scope inside of `outer` in which a module runs: a new reference; NULL, with an error or without. */
+/* The scope of a module inside `outer`. */
 static PyObject *scope_of(PyObject *module, PyObject *id, PyObject *outer)
 {
     PyObject *name = name_of(module, id), *number = PyLong_FromVoidPtr(outer), *key = NULL, *scope = NULL;
@@ -1202,7 +1197,7 @@ static PyObject *scope_of(PyObject *module, PyObject *id, PyObject *outer)
     return scope;
 }
 
-/* `scopes.scope_of(module)`: the scope in which a module runs that is called now, or None. */
+/* `module_calls.scope_of(module)`: the scope in which a module called now runs, or None. */
 static PyObject *scope_of_module(PyObject *self, PyObject *module)
 {
     (void)self;
@@ -1215,7 +1210,7 @@ static PyObject *scope_of_module(PyObject *self, PyObject *module)
     return scope != NULL || PyErr_Occurred() ? scope : Py_NewRef(Py_None);
 }
 
-/* `on_host.up(result)`, for Python */
+/* `host_operations.to_device(result)`, for Python */
 static PyObject *up_of(PyObject *self, PyObject *result)
 {
     (void)self;
@@ -1224,14 +1219,14 @@ static PyObject *up_of(PyObject *self, PyObject *result)
     return up(result);
 }
 
-/* What the operation of a module gives, recorded before, in the scope of the module: NULL, with an error or without. */
+/* Replays a module's operation in the scope of the module. */
 static PyObject *recorded_inside(PyObject *module, PyObject *id, PyObject *way, PyObject *args)
 {
     PyObject *outer = PyObject_GetAttr(known[SCOPES_CONTEXT], str_context), *scope = NULL, *result = NULL;
     if (outer != NULL && (scope = scope_of(module, id, outer)) != NULL &&
         PyObject_SetAttr(known[SCOPES_CONTEXT], str_context, scope) == 0) {
         result = shortly(OF(way, WAY_OPERATION), args, NULL, PyLong_AsSsize_t(OF(way, WAY_WHICH)));
-        PyObject *type, *value, *trace; /* the context is put back whatever was raised */
+        PyObject *type, *value, *trace; /* restores the context after any error */
         PyErr_Fetch(&type, &value, &trace);
         if (PyObject_SetAttr(known[SCOPES_CONTEXT], str_context, outer) < 0)
             Py_CLEAR(result);
@@ -1243,7 +1238,7 @@ static PyObject *recorded_inside(PyObject *module, PyObject *id, PyObject *way, 
     return result;
 }
 
-/* What a module without parts gives for a tensor, at once; NULL, with an error or without. */
+/* The result of a leaf module for a tensor. */
 static PyObject *of_leaf(PyObject *leaf, PyObject *module, PyObject *id, PyObject *x)
 {
     PyObject *dict = PyObject_GetAttr(module, str_dict), *layout = NULL, *way = NULL, *args = NULL, *result = NULL;
@@ -1253,7 +1248,7 @@ static PyObject *of_leaf(PyObject *leaf, PyObject *module, PyObject *id, PyObjec
     way = Py_XNewRef(PyDict_GetItemWithError(OF(leaf, LEAF_WAYS), layout));
     if (way == NULL || !PyTuple_Check(way) || PyTuple_GET_SIZE(way) != WAY_FIELDS)
         goto end;
-    if (OF(way, WAY_OPERATION) == Py_None) /* it gives back what it takes */
+    if (OF(way, WAY_OPERATION) == Py_None) /* the module returns its input */
         result = Py_NewRef(x);
     else if ((args = arguments_of(way, dict, x)) != NULL)
         result = recorded_inside(module, id, way, args);
@@ -1265,8 +1260,7 @@ end:
     return result;
 }
 
-/* `at_once(module, args, kwargs)`: what a module without parts gives for a tensor; NotImplemented if that is Python's
-   to find out. */
+/* `module_calls.call_replayed(module, args, kwargs)`: the result of a leaf module, or NotImplemented. */
 static PyObject *module_at_once(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     (void)self;
@@ -1288,7 +1282,7 @@ static PyObject *module_at_once(PyObject *self, PyObject *const *given, Py_ssize
     return result != NULL || PyErr_Occurred() ? result : Py_NewRef(Py_NotImplemented);
 }
 
-/* ---- methods ---------------------------------------------------------------------------------------------- */
+/* ---- Methods ----------------------------------------------------------------------------------------------------- */
 
 static PyObject *method_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -1318,7 +1312,7 @@ static int method_traverse(Method *self, visitproc visit, void *arg)
 
 static int method_clear(Method *self)
 {
-    Py_CLEAR(self->dict); /* `plain` stays: what is freed with this may still call it */
+    Py_CLEAR(self->dict); /* keeps `plain`: objects freed here may still call this method */
     return 0;
 }
 
@@ -1364,7 +1358,7 @@ static PyTypeObject MethodType = {
     .tp_repr = (reprfunc)method_repr,
 };
 
-/* ---- the module ------------------------------------------------------------------------------------------- */
+/* ---- Module definition ------------------------------------------------------------------------------------------- */
 
 static PyObject *configure(PyObject *module, PyObject *arguments)
 {

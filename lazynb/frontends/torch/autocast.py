@@ -1,4 +1,4 @@
-"""``torch.autocast("jax")``: what runs in the lower precision, and what in float32, as on CUDA."""
+"""``torch.autocast("jax")``: the operations that run in lower precision or in float32, as on CUDA."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _lower: Any = None
 
 
 def _cast(x: Any, dtype: torch.dtype) -> Any:
-    """``x`` with its tensors of floats on device ``jax`` in ``dtype``; double stays double."""
+    """``x`` with its floating-point tensors on device ``jax`` cast to ``dtype``, except float64."""
     if isinstance(x, torch.Tensor):
         wanted = x.is_floating_point() and x.dtype != torch.float64 and x.device.type == "jax"
         return x.to(dtype) if wanted else x
@@ -87,7 +87,7 @@ def _autocast_dtype() -> torch.dtype:
 
 
 def install(library: Any) -> None:
-    """Registers what autocast does on device ``jax``.
+    """Registers the autocast kernels for device ``jax``.
 
     Arguments:
       library: takes the kernels of ``aten``.
@@ -102,7 +102,7 @@ def install(library: Any) -> None:
 
 
 def uninstall() -> None:
-    """Undoes :func:`install`, but for the kernels of the caller's library."""
+    """Undoes :func:`install`, except for the kernels in the caller's library."""
     global _lower
     _lower._destroy()
     _lower = None

@@ -1,4 +1,4 @@
-"""PyTorch's spare backend, under the name ``jax``, and what PyTorch asks of a device."""
+"""Registers device ``jax`` as PyTorch's spare backend, with ``torch.jax`` and its backward passes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from lazynb.frontends.torch import random_generator
 from lazynb.frontends.torch.torch_requirements import INSTALL
 from lazynb.user_code.call_stack import cache_call_stack, cached_call_stacks, user_frame
 
-# ---- Backward passes on device ``jax`` run in the thread that asks for them -------------------------------
-# PyTorch's autograd runs a device's backward pass in a thread of its own, but a lazy trace belongs to the
-# thread that records. So while device ``jax`` is enabled, autograd uses no threads of its own. The line and
-# the notebook cell of a backward operation are those of ``loss.backward()``.
+# ---- Backward passes in the calling thread -----------------------------------------------------------------
+# PyTorch's autograd runs a device's backward pass in its own thread, but a lazy trace belongs to the
+# recording thread. So while device ``jax`` is enabled, autograd uses no extra threads. The line and notebook
+# cell of a backward operation are those of ``loss.backward()``.
 #
-# An error in the middle of such a pass would end the process. While Python's error is set, C++ leaves the
-# scope of a stream and asks the device guard, in Python, for its type; with an error set that call fails,
-# where C++ allows no exception (PyTorch 2.13, ``exchangeStream`` in ``torch/csrc/acc/Module.cpp``). So the
-# guard takes the error away, and it is raised where the pass ends.
+# An error inside such a pass would end the process. While the Python error is set, C++ leaves a stream scope
+# and calls the device guard in Python for its type; that call fails because of the error, where C++ allows no
+# exception (PyTorch 2.13, ``exchangeStream`` in ``torch/csrc/acc/Module.cpp``). So the guard clears the
+# error, and it is raised again at the end of the pass.
 
 _original: Any = None
 
 
 class _BackwardPasses(threading.local):
-    """The backward passes that run in this thread, the innermost last: each the errors that were taken."""
+    """For each backward pass in this thread, innermost last, the errors that the guard cleared."""
 
     def __init__(self) -> None:
         self.errors: list[list[BaseException]] = []
@@ -38,11 +38,11 @@ _backward_passes = _BackwardPasses()
 
 
 class DeviceGuard(torch._C._acc.DeviceGuard):  # type: ignore[misc]
-    """What PyTorch asks for the type of device ``jax``."""
+    """Returns the device type of device ``jax``."""
 
     def type_(self) -> Any:
         try:
-            # With an error set, CPython refuses what a type gives: a SystemError with that error as cause.
+            # With an error set, CPython rejects the call's result: a SystemError with that error as cause.
             object()
         except SystemError as refusal:
             if not _backward_passes.errors or refusal.__cause__ is None:
@@ -52,11 +52,7 @@ class DeviceGuard(torch._C._acc.DeviceGuard):  # type: ignore[misc]
 
 
 def _run_backward(*args: Any, **kwargs: Any) -> Any:
-    """Runs a backward pass in the calling thread.
-
-    Raises:
-      BaseException: what an operation or a hook in it raised.
-    """
+    """Runs a backward pass in the calling thread. Raises the error of an operation or hook in it."""
     errors: list[BaseException] = []
     result = None
     _backward_passes.errors.append(errors)
@@ -77,7 +73,7 @@ def _run_backward(*args: Any, **kwargs: Any) -> Any:
 
 
 def install() -> None:
-    """Lets backward passes run where they are asked for."""
+    """Makes backward passes run in the calling thread."""
     global _original
     _original = torch.autograd.graph._engine_run_backward
     torch.autograd.graph._engine_run_backward = _run_backward
@@ -159,7 +155,7 @@ class JaxDeviceModule:
 
     @staticmethod
     def memory_allocated(device: Any = None) -> int:
-        """Bytes in use by JAX's arrays, or, where the device does not say, those of all that are alive."""
+        """Bytes in use on the device; if it does not report them, the bytes of all live JAX arrays."""
         in_use = (jax.devices()[0].memory_stats() or {}).get("bytes_in_use")
         if in_use is not None:
             return int(in_use)
@@ -169,13 +165,13 @@ class JaxDeviceModule:
 
     @staticmethod
     def max_memory_allocated(device: Any = None) -> int:
-        """The most bytes that were in use at once, or, where the device does not say, those in use now."""
+        """Peak bytes in use; if the device does not report them, the current bytes."""
         peak = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
         return JaxDeviceModule.memory_allocated() if peak is None else int(peak)
 
     @staticmethod
     def seed() -> int:
-        """Begins anew with a seed that nobody knows, and returns it."""
+        """Sets a random seed and returns it."""
         random_generator.default.seed(random_generator._TorchGenerator().seed())
         return random_generator.default._seed
 
@@ -185,7 +181,7 @@ class JaxDeviceModule:
 
     @staticmethod
     def synchronize(device: Any = None) -> None:
-        """Runs what is pending and waits for it: a barrier."""
+        """Flushes pending operations and waits for them: a barrier."""
         import lazynb
 
         lazynb.sync()

@@ -1,4 +1,4 @@
-"""``lazynb.torch.enable()`` and its opposite."""
+"""``lazynb.torch.enable()`` and ``disable()``: install and remove all patches of PyTorch."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ _library: Any = None
 
 
 class Enabled:
-    """The result of :func:`enable`. Ignore it, or use it as a context manager.
+    """The result of :func:`enable`, which can be used as a context manager.
 
-    At its end, the context manager disables again what was enabled.
+    On exit, the context manager disables the device, unless it was enabled before.
     """
 
     def __init__(self, was_on: bool) -> None:
@@ -68,11 +68,11 @@ class Enabled:
 
 
 def enable() -> Enabled:
-    """Makes PyTorch's device ``jax``: ``model.to("jax")``, ``torch.randn(3, device="jax")``.
+    """Enables PyTorch's device ``jax``: ``model.to("jax")``, ``torch.randn(3, device="jax")``.
 
-    Operations on tensors there reach JAX. They are recorded while lazy mode is on (``with lazynb.lazy():``,
-    or a notebook with the extension), and carried out at once otherwise. Tensors on other devices are left
-    alone. A second call does nothing.
+    Operations on its tensors are executed by JAX. They are recorded while lazy mode is on (``with
+    lazynb.lazy():``, or a notebook with the extension), and run immediately otherwise. Tensors on other
+    devices are not affected. A second call does nothing.
 
     Returns:
       An :class:`Enabled`, for ``with lazynb.torch.enable():``.
@@ -106,7 +106,7 @@ def enable() -> Enabled:
 
 
 def disable() -> None:
-    """Puts PyTorch back: no new tensor can be made on device ``jax``. The tensors there stay usable."""
+    """Disables device ``jax``: no new tensor can be made on it. Existing tensors stay usable."""
     global _library
     with _lock:
         if _library is not None:

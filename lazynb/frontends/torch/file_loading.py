@@ -1,4 +1,4 @@
-"""``torch.load(map_location="jax")``: tensors on device ``jax`` that are made from what a file holds."""
+"""Loads files to device ``jax``: ``torch.load(map_location="jax")`` and ``safetensors``."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _LOCATION = re.compile(r"jax(:0)?")
 
 
 class _LoadedStorage(torch.UntypedStorage):
-    """Bytes that were read from a file, on the CPU, for tensors on device ``jax``."""
+    """Bytes read from a file, on the CPU, for tensors on device ``jax``."""
 
     device = DEVICE
 
     def whole(self, dtype: torch.dtype) -> Storage:
-        """All of it as a storage. Tensors that shared memory when they were saved share it again."""
+        """The whole memory as a :class:`Storage`. Tensors that shared memory when saved share it again."""
         made = self.__dict__.setdefault("_made", {})
         if dtype not in made:
             flat = torch.empty(0, dtype=dtype).set_(self)
@@ -32,7 +32,7 @@ class _LoadedStorage(torch.UntypedStorage):
 
 
 def _restore_storage(storage: Any, location: str) -> Any:
-    """``storage``, of which a tensor on device ``jax`` can be made; None if it is for another device."""
+    """Converts ``storage`` for tensors on device ``jax``; None if ``location`` is another device."""
     if not _LOCATION.fullmatch(location):
         return None
     storage.__class__ = _LoadedStorage
@@ -63,7 +63,7 @@ _is_installed = False
 
 
 def install_file_loading(is_enabled: Callable[[], bool]) -> None:
-    """Lets ``torch.load`` make tensors on device ``jax``, for ``map_location``. PyTorch cannot undo it."""
+    """Makes ``torch.load`` accept ``map_location="jax"``. PyTorch cannot undo it."""
     global _is_installed
     if _is_installed:
         return
@@ -75,16 +75,16 @@ def install_file_loading(is_enabled: Callable[[], bool]) -> None:
     _is_installed = True
 
 
-# ---- Reads files of ``safetensors`` to device ``jax``: ``load_file(path, device="jax")``, ``safe_open``
-# Its reader knows the devices of PyTorch's by name, and ``jax`` is not among them. So the file is opened for
-# the CPU, and each tensor is moved when it is read.
+# ---- ``safetensors`` files ---------------------------------------------------------------------------------
+# ``load_file(path, device="jax")`` and ``safe_open``: the reader has a fixed list of device names without
+# ``jax``. So the file is opened for the CPU, and each tensor is moved when it is read.
 
 _MODULE_NAMES = ("safetensors", "safetensors.torch")  # both have ``safe_open``
 _original: Any = None
 
 
 class _JaxSlice:
-    """A tensor in the file of which parts are read."""
+    """A tensor in the file that is read in parts."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -97,7 +97,7 @@ class _JaxSlice:
 
 
 class _JaxFile:
-    """What ``safe_open`` gives, with tensors on device ``jax``."""
+    """A ``safe_open`` file with tensors on device ``jax``."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -127,7 +127,7 @@ def _is_jax(device: Any) -> bool:
 
 
 def _safe_open(filename: Any, framework: str = "pt", device: Any = "cpu", **options: Any) -> Any:
-    """``safetensors.safe_open``, for device ``jax`` too."""
+    """``safetensors.safe_open`` that also accepts device ``jax``."""
     if framework in ("pt", "torch", "pytorch") and _is_jax(device):
         return _JaxFile(_original(filename, framework=framework, device="cpu", **options))
     return _original(filename, framework=framework, device=device, **options)
@@ -138,7 +138,7 @@ def _modules() -> list[Any]:
 
 
 def install_safe_open() -> None:
-    """Lets ``safetensors``, if it is there, read to device ``jax``."""
+    """Patches ``safetensors``, if installed."""
     global _original
     if importlib.util.find_spec("safetensors") is None:
         return
@@ -148,7 +148,7 @@ def install_safe_open() -> None:
 
 
 def uninstall() -> None:
-    """Undoes :func:`install`."""
+    """Undoes :func:`install_safe_open`."""
     global _original
     if _original is not None:
         for module in _modules():

@@ -1,8 +1,8 @@
-"""The user's lines of a graph's operations, as frames in which these run.
+"""State of the compiled graph being traced, and stack frames with the user's lines of its operations.
 
-JAX notes for each equation what was running when it was traced. Dynamo has read the user's code and does not
-run it, so it writes down for each operation where it stands. Functions that seem to stand there, and do
-nothing but call, are put around the operation.
+JAX stores the Python stack with each equation. Dynamo reads the user's code without running it, but records
+the source lines of each operation. So each operation runs below synthetic functions with the file, line and
+name of the user's frames.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ def _call(call: Callable[[], Any]) -> Any:
 
 @functools.lru_cache(_MOST)
 def _function_at(file: str, line: int, name: str) -> Callable[[Callable[[], Any]], Any]:
-    """A function that calls its argument and seems to do so at ``line``."""
+    """A function that calls its argument, with ``line`` as the line of the call."""
     code = _call.__code__.replace(co_filename=file, co_name=name, co_qualname=name, co_firstlineno=line - 1)
     return FunctionType(code, {})
 
 
 class SourceLines(NamedTuple):
-    """Where an operation is written.
+    """The source lines of an operation.
 
     Attributes:
-      frames: file, line and function, the outermost first.
-      scopes: the names of the modules in which it runs, the outermost first.
+      frames: file, line and function, outermost first.
+      scopes: the names of the enclosing modules, outermost first.
     """
 
     frames: tuple[tuple[str, int, str], ...]
     scopes: tuple[str, ...] = ()
 
     def run(self, call: Callable[[], Any]) -> Any:
-        """What ``call`` returns, which runs below frames at these lines."""
+        """Runs ``call`` below frames at these lines and returns its result."""
         for frame in reversed(self.frames):
             call = functools.partial(_function_at(*frame), call)
         with contextlib.ExitStack() as stack:
@@ -57,7 +57,7 @@ class SourceLines(NamedTuple):
             return call()
 
     def note(self, error: Exception) -> Exception:
-        """``error`` with a note of the user's line."""
+        """Adds a note with the user's line to ``error``."""
         for file, line, _ in reversed(self.frames):
             if is_user_file(file):
                 error.add_note(f"lazynb: the operation of the compiled graph is {place(file, line).in_full}")
@@ -66,7 +66,7 @@ class SourceLines(NamedTuple):
 
 
 def lines_of(node: torch.fx.Node) -> SourceLines:
-    """Where the operation of ``node`` is written; in a backward pass, what it differentiates."""
+    """The source lines of ``node``; in a backward pass, those of the differentiated operation."""
     found = _FRAME.finditer(node.meta.get("stack_trace") or "")
     frames = tuple([(one["file"], int(one["line"]), one["function"]) for one in found])
     modules = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
@@ -74,7 +74,7 @@ def lines_of(node: torch.fx.Node) -> SourceLines:
 
 
 def _module_names(paths: list[str]) -> Iterator[str]:
-    """What each module is called by the one around it: ``encoder``, ``layer.0``."""
+    """The name of each module in its parent: ``encoder``, ``layer.0``."""
     outer = ""
     for path in paths:
         path = re.sub(r"^L\['\w+'\]\.?", "", path)
@@ -84,23 +84,23 @@ def _module_names(paths: list[str]) -> Iterator[str]:
         outer = path
 
 
-# ---- The graph that is being traced in this thread, and what it takes and gives beside its tensors --------
-# What an operation asks for outside of its arguments has to come from outside of the graph, too, and anew at
-# each call: the number of a draw, whether an input's numbers are in range.
+# ---- The graph that this thread traces ---------------------------------------------------------------------
+# Input beyond the arguments of operations is an input of the graph, renewed at each call: the number of a
+# random draw, and whether an input's numbers are in range.
 
 
 class Untraceable(Exception):
-    """An operation needs something that no traced graph has."""
+    """An operation needs something that a traced graph cannot provide."""
 
 
 class AssumedRange(NamedTuple):
-    """What an operation in a graph demands of the numbers of an input, or of a view of one.
+    """A range required of the numbers of a graph input, or of a view of one.
 
     Attributes:
-      number: of the input.
-      layout, steps: of the view, from the input on.
+      number: number of the input.
+      layout, steps: the view, from the input on.
       demand: see :class:`lazynb.frontends.torch.dispatch.value_checks.IndexRange`.
-      lines: where the operation is written.
+      lines: source lines of the operation.
     """
 
     number: int
@@ -114,15 +114,15 @@ class GraphTrace:
     """A graph that is being traced.
 
     Arguments:
-      words: the key from which it draws, an array.
+      words: the key data for random draws, an array.
       first: the number of its first draw, an array.
-      inputs: its inputs; None for one that is no tensor.
-      assumes: whether the inputs' numbers are in range, as is seen before each call.
+      inputs: its inputs; None for an input that is not a tensor.
+      assumes: whether the ranges of inputs are checked before each call instead of in the program.
 
     Attributes:
-      draws: how many numbers of draws it has taken.
-      demanded: what is demanded of the inputs.
-      lines: where the operation is written that is being traced.
+      draws: the number of draws so far.
+      demanded: the ranges required of inputs.
+      lines: source lines of the operation being traced.
     """
 
     def __init__(self, words: Any, first: Any, inputs: Sequence[Any], assumes: bool) -> None:
@@ -134,13 +134,14 @@ class GraphTrace:
         self._numbers = {id(x._storage): number for number, x in enumerate(inputs) if x is not None}
 
     def key(self) -> Any:
-        """A key for one draw: the same as the device's generator gives at this place."""
+        """A key for one draw: the key that the device's generator would give for this draw."""
         base = jax.random.wrap_key_data(self._words, impl="threefry2x32")
         self.draws += 1
         return jax.random.fold_in(base, self._first + np.uint32(self.draws - 1))
 
     def assume(self, x: Any, demand: Any) -> bool:
-        """Whether ``demand`` of the numbers of ``x`` is looked at before each call: they are an input's."""
+        """Whether ``demand`` can be checked before each call, because ``x`` is a view of an input; notes it
+        if so."""
         number = self._numbers.get(id(x._storage))
         if number is None or x._storage.version or not self._assumes:
             return False
@@ -150,7 +151,7 @@ class GraphTrace:
 
 class _GraphContext(threading.local):
     """Attributes:
-    graph: the graph that is being traced in this thread; None if there is none.
+    graph: the graph that this thread traces, or None.
     """
 
     graph: GraphTrace | None = None

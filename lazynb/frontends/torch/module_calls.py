@@ -1,11 +1,11 @@
-"""PyTorch's own modules without parts (``Linear``, ``LayerNorm``, ``ReLU``): a call is one look-up, in C.
+"""Replays calls of PyTorch's leaf modules (``Linear``, ``LayerNorm``, ``ReLU``), and records module paths.
 
-Between the call of a module and its one operation lie a dozen of Python's and PyTorch's functions, which come
-to the same each time as long as the module is what it was. So a call is watched: which operation it comes to,
-and what of the module's it takes. Later ones go there at once (lazynb/frontends/torch/_short.c, ``of_leaf``)
-if nothing has changed: the module's attributes, hooks, the methods of its class and PyTorch's functions in
-them, the layout of what it is given. No gradient may be wanted, and no mode be on. Modules of users' are
-never taken for such: what they do is theirs to say, at each call.
+Between the call of a leaf module and its one operation run a dozen Python and PyTorch functions, with the
+same outcome as long as the module is unchanged. So a call is watched: which operation it makes, with which
+attributes of the module. Later calls make the operation directly (lazynb/frontends/torch/_short.c,
+``of_leaf``) if these are unchanged: the module's attributes, hooks, the methods of its class, the PyTorch
+functions in them, and the layout of the input. Gradients and PyTorch modes must be off. User-defined modules
+always run their own code.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from lazynb.frontends.torch.torch_tensor import Tensor
 from lazynb.recording.lazy_trace import LazyTrace
 from lazynb.user_code.call_stack import cache_call_stack, cached_call_stacks, user_frame
 
-_MAX_ATTEMPTS = 3  # at the first call of all an operation may go a longer way
-_MAX_LAYOUTS = 16  # layouts of what a module is given
+_MAX_ATTEMPTS = 3  # the first call of an operation may take a longer path
+_MAX_LAYOUTS = 16  # input layouts kept per module
 
 
 class LeafCall(NamedTuple):
-    """What a call comes to.
+    """The operation that a module call makes.
 
     Attributes:
-      operation: the ``id`` of an operation; None if the module gives back what it is given.
-      kinds: a letter for each argument: ``x`` is what the module is given, ``p`` a parameter, ``b`` a buffer,
-        ``c`` a constant.
-      items: the names of parameters and buffers, and the constants, in their places.
-      which: of several results, the module's; -1 if there is one.
+      operation: the ``id`` of the operation; None if the module returns its input.
+      kinds: a letter for each argument: ``x`` input of the module, ``p`` parameter, ``b`` buffer, ``c``
+        constant.
+      items: for each argument, the name of the parameter or buffer, or the constant.
+      which: the index of the module's result among several; -1 if there is one.
     """
 
     operation: int | None
@@ -53,17 +53,15 @@ class LeafCall(NamedTuple):
 
 
 class LeafModule(NamedTuple):
-    """A module as it was when it was watched.
+    """The state of a module when it was watched.
 
     Attributes:
       module: a weak reference to it.
-      names: of its attributes, in order.
-      values: of its attributes.
-      missing: the names of parameters and buffers that it could have.
-      methods: the names of what its class defines and ``forward`` may call, each followed by the function.
-      functions: the names of PyTorch's functions that these may call, each followed by the function.
-      calls: by the layout of what it is given. A number of attempts instead of a way says that none was
-      found.
+      names, values: its attributes, in order.
+      missing: the names of parameters and buffers that are None.
+      methods: ``forward`` and the methods it may call, as alternating names and functions.
+      functions: the PyTorch functions that these may call, as alternating names and functions.
+      calls: a :class:`LeafCall` by input layout, or the number of failed attempts.
     """
 
     module: Any
@@ -76,7 +74,7 @@ class LeafModule(NamedTuple):
 
 
 leaf_modules: dict[int, LeafModule] = {}
-"""By the ids of modules."""
+"""Watched modules, by module id."""
 GLOBAL_HOOKS = tuple(
     [hooks for name, hooks in vars(of_all).items() if name.startswith("_global_") and isinstance(hooks, dict)]
 )
@@ -85,17 +83,17 @@ FUNCTIONS = vars(torch.nn.functional)
 
 
 record_operations: Callable[[list[Any] | None], None] | None = None
-"""Has the operations of this thread noted, see ``lazynb.frontends.torch._short``; None where that was not
-built."""
+"""Starts and stops recording this thread's operations into a list, see ``lazynb.frontends.torch._short``;
+None without that C module."""
 
 
 def call_replayed(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What ``module`` gives, or ``NotImplemented`` where a call is not known or C was not built."""
+    """The result of a replayed call, or ``NotImplemented`` for an unknown call or without the C module."""
     return NotImplemented
 
 
 def should_watch(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a call of ``module`` is to be watched."""
+    """Whether to watch a call of ``module``."""
     if (
         record_operations is None
         or module._modules
@@ -116,7 +114,7 @@ def should_watch(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[st
 
 
 def call_watched(module: torch.nn.Module, x: Any) -> Any:
-    """What ``module`` gives for ``x``; later calls may go at once."""
+    """Calls ``module`` on ``x`` and stores the call for replay."""
     assert record_operations is not None
     calls: list[Any] = []
     record_operations(calls)
@@ -146,7 +144,7 @@ def _leaf_call(module: torch.nn.Module, x: Any, calls: list[Any], result: Any) -
 
 
 def _argument_source(module: torch.nn.Module, x: Any, argument: Any) -> tuple[bytes, Any] | None:
-    """What an argument of the operation is, see :class:`Way`; None if that is not certain."""
+    """The kind and item of an argument of the operation, see :class:`LeafCall`; None if uncertain."""
     if argument is x:
         return b"x", None
     for kind, tensors in ((b"p", module._parameters), (b"b", module._buffers)):
@@ -164,7 +162,7 @@ def _store_call(module: torch.nn.Module, layout: Any, way: LeafCall | None) -> N
     leaf = leaf_modules.get(key)
     if leaf is None or leaf.module() is not module or leaf.values != values:
         if any(isinstance(value, list) for name, value in vars(module).items() if not name.startswith("_")):
-            way = None  # it may be written to, and be the same object
+            way = None  # a list may be modified in place
         leaf = leaf_modules[key] = _leaf_module(module, values)
     if len(leaf.calls) > _MAX_LAYOUTS:
         leaf.calls.clear()
@@ -176,7 +174,7 @@ def _leaf_module(module: torch.nn.Module, values: tuple[Any, ...]) -> LeafModule
 
     def forget(
         gone: Any, known: dict[int, LeafModule] = leaf_modules
-    ) -> None:  # the name is gone when Python ends
+    ) -> None:  # module globals are gone at interpreter exit
         if key in known and known[key].module is gone:
             del known[key]
 
@@ -198,7 +196,7 @@ def _methods(kind: type) -> tuple[tuple[Any, ...], list[str]]:
     """``forward`` and the methods that it calls, each after its name, and all names in them."""
     found: dict[str, Any] = {}
     names = ["forward"]
-    for name in names:  # it grows
+    for name in names:  # the loop extends the list
         function = getattr(kind, name, None)
         if name not in found and isinstance(function, types.FunctionType):
             found[name] = function
@@ -206,25 +204,23 @@ def _methods(kind: type) -> tuple[tuple[Any, ...], list[str]]:
     return tuple([item for pair in found.items() for item in pair]), names
 
 
-# ---- The path of the running module (``encoder.layer.1.attention``), written to JAX's name stack, as Flax
-# does
-# Drawings group by it. It enters no key: two modules of equal layers share their executables. A module with
-# parts runs in a frame that is a landmark on the way to the line of the user.
-#
-# PyTorch's hooks for all modules would tell the same, but where there are any, each call of a module goes the
-# long way through ``Module._call_impl``.
+# ---- Module paths in JAX's name stack ----------------------------------------------------------------------
+# The path of the running module (``encoder.layer.1.attention``) is written to the name stack, as Flax does;
+# graph drawings group by it. It is in no cache key, so modules of equal layers share executables. A module
+# with submodules runs in a frame that ends the search for the user's line. PyTorch's global module hooks
+# would give the same information, but with any hook each call takes the slow path of ``Module._call_impl``.
 
 Module = torch.nn.Module
-_MAX_NAMES = 10_000  # names, and scopes, that are kept
+_MAX_NAMES = 10_000  # names and scopes that are cached
 _LISTS = (torch.nn.ModuleList, torch.nn.ModuleDict)
 
 
 class _Running(threading.local):
-    """What this thread is in.
+    """The modules that this thread runs.
 
     Attributes:
       modules: outermost first.
-      unrelated: the ids of modules that are called in the outermost one and are no part of it.
+      unrelated: ids of modules that are called in the outermost one but are not submodules of it.
     """
 
     def __init__(self) -> None:
@@ -236,12 +232,12 @@ module_stack = _Running()
 
 
 class _ModulePath(NamedTuple):
-    """What a module is called by, below another one that runs.
+    """How a module is reached from a running one.
 
     Attributes:
       path: the keys that lead to it.
-      from_root: whether from the outermost module; otherwise from the module that runs.
-      name: the last key. An item of a list has the name of the list too: ``layer.1``.
+      from_root: whether the path starts at the outermost running module, else at the innermost.
+      name: the last key, with the name of the list for a list item: ``layer.1``.
     """
 
     path: tuple[str, ...]
@@ -249,12 +245,12 @@ class _ModulePath(NamedTuple):
     name: str
 
 
-# By the id of the module, which may be another module's by now: each use goes the path.
+# By module id. Ids may be reused, so each use follows the path and compares.
 module_paths: dict[int, _ModulePath] = {}
 
 
 def _name_of(module: torch.nn.Module) -> str:
-    """What the parent of ``module`` calls it; its class's name if it is no part of what runs."""
+    """The name of ``module`` in its parent; its class name if it is no submodule of a running module."""
     modules = module_stack.modules
     if not modules:
         module_stack.unrelated.clear()
@@ -288,7 +284,7 @@ def _searched(module: torch.nn.Module, modules: Sequence[torch.nn.Module]) -> st
 
 
 def _last_name(start: torch.nn.Module, keys: Sequence[str]) -> str:
-    """The last of ``keys``, with those before it that are lists."""
+    """The last of ``keys``, preceded by the keys of the lists that contain it."""
     holders: list[Any] = [start]
     for key in keys[:-1]:
         holders.append(holders[-1]._modules[key])
@@ -298,12 +294,12 @@ def _last_name(start: torch.nn.Module, keys: Sequence[str]) -> str:
     return ".".join(keys[first:])
 
 
-# The scopes inside of a scope, by its id and the name. They keep the outer scope.
+# Inner scopes, by id of the outer scope and name; the outer scope is kept alive.
 scopes_inside: dict[tuple[int, str], tuple[Any, Any]] = {}
 
 
 def _scope_inside(outer: Any, name: str) -> Any:
-    """The scope ``name`` inside of ``outer``: the same object each time, by which recording knows it."""
+    """The scope ``name`` inside ``outer``: always the same object, because recording compares identities."""
     known = scopes_inside.get((id(outer), name))
     if known is None:
         if len(scopes_inside) > _MAX_NAMES:
@@ -324,7 +320,7 @@ def _code_named(name: str) -> CodeType:
 
 
 def _add_landmark(frame: FrameType, module: torch.nn.Module) -> None:
-    """Makes ``frame``, in which ``module`` is to run, a landmark."""
+    """Caches the user's line for ``frame``, in which ``module`` is about to run."""
     user, called, call = user_frame(frame)
     if not call:
         called = (_CallStandIn(_code_named(_name_of(module))),)  # type: ignore[assignment]
@@ -332,12 +328,12 @@ def _add_landmark(frame: FrameType, module: torch.nn.Module) -> None:
 
 
 def scope_of(module: torch.nn.Module) -> Any:
-    """The scope in which ``module`` runs now, in C, or None where it is not known or C was not built."""
+    """The scope in which ``module`` runs now, or None if unknown or without the C module."""
     return None
 
 
 def _with_scope(own: Callable[..., Any]) -> Callable[..., Any]:
-    """PyTorch's ``own`` call of a module, in a scope while this thread is lazy."""
+    """PyTorch's ``Module.__call__``, run in a scope while this thread is lazy."""
     ambient, scopes, this = jc.trace_state, jc.source_context, module_stack
 
     @functools.wraps(own)
@@ -381,7 +377,7 @@ _scoped_call: Callable[..., Any] | None = None
 
 
 def install() -> None:
-    """Follows the modules that are called."""
+    """Patches ``Module.__call__``."""
     global _original_call, _scoped_call
     if _scoped_call is None:
         _original_call = Module.__call__
@@ -389,7 +385,7 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Undoes :func:`install`; what others have put in place since stays."""
+    """Undoes :func:`install`, unless other code has patched the method since."""
     global _original_call, _scoped_call
     if _scoped_call is not None and Module.__call__ is _scoped_call:
         Module.__call__ = _original_call  # type: ignore[method-assign,assignment]

@@ -1,7 +1,7 @@
-"""Parameters whose shape is not known yet (``LazyLinear``), on device ``jax``.
+"""Parameters on device ``jax``: uninitialised ones (``LazyLinear``), and their identity when a model moves.
 
-They have no memory that could be there. So one notes where it is to be, and its memory is made there when the
-shape is known, at the first call or when a state is loaded.
+An uninitialised parameter has no memory that could be moved. It stores its target device, and its memory is
+made there when the shape is known, at the first call or when a state is loaded.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import torch
 from torch.nn import parameter
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
-_TARGET = "_lazynb_place"  # an attribute: the device and dtype that the memory will have
+_TARGET = "_lazynb_place"  # attribute name: the future device and dtype
 _UninitializedMixin: Any = parameter.UninitializedTensorMixin  # type: ignore[attr-defined]
 _originals: dict[type, Any] = {}
 _original_materialize: Any = None
 
 
 def moves_uninitialized(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """``function``, which moves or converts tensors, for those without a shape too."""
+    """Extends ``function``, which moves or converts tensors, to uninitialised tensors."""
 
     def move(tensor: Any) -> Any:
         if not is_lazy(tensor):
@@ -41,7 +41,7 @@ def moves_uninitialized(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
-    """``UninitializedParameter.materialize``, at the place that was noted."""
+    """``UninitializedParameter.materialize`` on the stored target device."""
     place = self.__dict__.pop(_TARGET, None)
     if place is None:
         _original_materialize(self, shape, device, dtype)
@@ -53,7 +53,7 @@ def _materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -
 
 
 def _uninitialized_factory(own: Callable[..., Any]) -> Callable[..., Any]:
-    """``own``, which makes a tensor without a shape, on device ``jax`` too."""
+    """Extends ``own``, which makes an uninitialised tensor, to device ``jax``."""
     signature = inspect.signature(own)
 
     @functools.wraps(own)
@@ -71,7 +71,7 @@ def _uninitialized_factory(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def install_lazy_parameters() -> None:
-    """Lets there be parameters without a shape on device ``jax``."""
+    """Allows uninitialised parameters on device ``jax``."""
     global _original_materialize
     for kind in (UninitializedParameter, UninitializedBuffer):
         _originals[kind] = kind.__new__
@@ -81,21 +81,20 @@ def install_lazy_parameters() -> None:
 
 
 def uninstall_lazy_parameters() -> None:
-    """Undoes :func:`install`."""
+    """Undoes :func:`install_lazy_parameters`."""
     for kind, own in _originals.items():
         kind.__new__ = staticmethod(own)  # type: ignore[method-assign]
     _UninitializedMixin.materialize = _original_materialize
 
 
-# ---- A model's parameters stay the same objects when it is moved to device ``jax``, as when it moves to CUDA
-# ``Module.to`` gives each module a new parameter if the old one cannot be turned into the new, as from the
-# CPU to a device of another kind. An optimizer that was made before would train what nobody uses, and the
-# parameter that GPT-2's embedding and last layer share would become two. So the old object takes the place of
-# the new one.
+# ---- Identity of parameters when a model moves -------------------------------------------------------------
+# ``Module.to`` makes new parameters if the old ones cannot be converted in place, as from the CPU to a device
+# of another type. An optimizer made before would then train unused tensors, and the parameter shared by
+# GPT-2's embedding and last layer would become two. So the old objects are kept, as for a move to CUDA.
 
 
 class _ApplyState(threading.local):
-    """Whether this thread is inside ``Module._apply``, which calls itself for the modules inside."""
+    """Whether this thread is inside ``Module._apply``, which recurses into submodules."""
 
     inside = False
 
@@ -105,10 +104,8 @@ _original_apply: Any = None
 
 
 def _shared_parameters(root: torch.nn.Module) -> list[list[tuple[torch.nn.Module, str]]]:
-    """Where each shared parameter is held: the modules, and its name in each.
-
-    The parameters themselves are not kept, as a move may replace them.
-    """
+    """The modules and names of each shared parameter. The parameters themselves are not kept, because a move
+    may replace them."""
     holders: dict[int, list[tuple[torch.nn.Module, str]]] = defaultdict(list)
     for module in root.modules():
         for name, value in module._parameters.items():
@@ -118,14 +115,14 @@ def _shared_parameters(root: torch.nn.Module) -> list[list[tuple[torch.nn.Module
 
 
 def _apply_one(module: torch.nn.Module, function: Callable[[Any], Any], recurse: bool) -> torch.nn.Module:
-    """``Module._apply``, after which the module's own parameters are the objects that they were."""
+    """``Module._apply`` that keeps the identity of the module's own parameters."""
     before = dict(module._parameters)
     result: torch.nn.Module = _original_apply(module, moves_uninitialized(function), recurse)
     for name, old in before.items():
         new = module._parameters[name]
         if old is None or new is None or new is old or not (_is_ours(old) or _is_ours(new)):
             continue
-        with contextlib.suppress(RuntimeError):  # somebody holds it in C++, or by a weak reference
+        with contextlib.suppress(RuntimeError):  # C++ or a weak reference holds the old object
             torch.utils.swap_tensors(old, new)
             module._parameters[name] = old
     return result
@@ -136,7 +133,7 @@ def _is_ours(x: torch.Tensor) -> bool:
 
 
 def _apply(self: torch.nn.Module, function: Callable[[Any], Any], recurse: bool = True) -> torch.nn.Module:
-    """``Module._apply``, after which parameters are the objects that they were, and shared again."""
+    """``Module._apply`` that keeps the identity of parameters and restores sharing."""
     if _running.inside:
         return _apply_one(self, function, recurse)
     shared = _shared_parameters(self)
@@ -152,12 +149,12 @@ def _apply(self: torch.nn.Module, function: Callable[[Any], Any], recurse: bool 
 
 
 def install_module_patches() -> None:
-    """Keeps shared parameters shared."""
+    """Patches ``Module._apply``."""
     global _original_apply
     _original_apply = torch.nn.Module._apply
     torch.nn.Module._apply = _apply  # type: ignore[method-assign, assignment]
 
 
 def uninstall_module_patches() -> None:
-    """Undoes :func:`install`."""
+    """Undoes :func:`install_module_patches`."""
     torch.nn.Module._apply = _original_apply  # type: ignore[method-assign]

@@ -1,7 +1,7 @@
-"""The short way of operations in C (lazynb/frontends/torch/_short.c), where that was built.
+"""Loads the fast path of operations in C (lazynb/frontends/torch/_short.c), if it was built.
 
-Operators and methods of tensors go it without PyTorch between where no gradient is wanted and nobody watches,
-as do calls of PyTorch's own modules without parts (:mod:`.leaves`).
+Operators and methods of tensors, and calls of PyTorch's leaf modules (:mod:`.module_calls`), bypass PyTorch's
+dispatcher if no gradient is needed and no mode or hook is active.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SOURCE = Path(__file__).parent / "_short.c"
 
 
 aten = torch.ops.aten
-# Private names of functions: what is true of one says that something lies between a method and its operation.
+# Private PyTorch functions; a true result means that something intercepts operations.
 _INTERCEPTORS = (
     "_len_torch_dispatch_stack",
     "_len_torch_function_stack",
@@ -48,7 +48,7 @@ _INTERCEPTORS = (
     "_get_tracing_state",
 )
 
-# The operations to which methods of tensors come with another tensor, and with a number.
+# The operations of tensor methods with a tensor operand, and with a number.
 _BINARY_METHODS = {
     "add": (aten.add.Tensor, aten.add.Tensor),
     "sub": (aten.sub.Tensor, aten.sub.Tensor),
@@ -76,11 +76,11 @@ _UNARY_METHODS = (
     "cos",
     "reciprocal",
 )
-_COMMUTATIVE = ("add", "mul")  # as from the left
+_COMMUTATIVE = ("add", "mul")  # also as reflected operators
 
 
 def _loaded() -> tuple[Any, str | None]:
-    """The module and None, or None and why there is none."""
+    """The C module and None, or None and the reason why it is unavailable."""
     if native_replay.repeat_call is None:
         return None, native_replay.unavailable_reason
     try:
@@ -91,12 +91,11 @@ def _loaded() -> tuple[Any, str | None]:
 
 
 def _core_function(path: str) -> Callable[[], Any]:
-    """A function of PyTorch's core."""
     return operator.attrgetter(path)(torch._C)  # type: ignore[no-any-return]
 
 
 def _native_arguments() -> dict[str, Any]:
-    """What it works with, by the names that it asks for."""
+    """The objects that the C module uses, by the names it expects."""
     return {
         "Tensor": torch_tensor.Tensor,
         "Storage": view_steps.Storage,
@@ -150,7 +149,7 @@ _fast_dispatch, why_not = _loaded()
 
 
 def _methods() -> dict[str, Any]:
-    """The methods of tensors that go the short way at once."""
+    """Tensor methods that take the fast path directly."""
     found = {}
     for name, (tensors, numbers) in _BINARY_METHODS.items():
         ids = {"tensor": id(tensors), "number": None if numbers is None else id(numbers)}
@@ -174,7 +173,7 @@ def _fast_method(plain: Callable[..., Any], **options: Any) -> Any:
 
 
 def install() -> None:
-    """Lets PyTorch call the short way at once."""
+    """Installs the C fast path."""
     if _fast_dispatch is None or module_calls.record_operations is not None:
         return
     torch_tensor.Tensor.__torch_dispatch__ = staticmethod(_fast_dispatch.dispatch)

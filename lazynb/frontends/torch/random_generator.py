@@ -1,8 +1,8 @@
-"""Random numbers on device ``jax``: they depend on a seed and a count of draws alone, as on CUDA.
+"""Random numbers on device ``jax``: a function of a seed and a draw counter, as on CUDA.
 
-The state is two Python numbers, so drawing needs no value. The number of a draw enters a program as an input,
-so nothing is compiled again. The random numbers are JAX's, so the CPU draws others from the same seed. That
-is so with CUDA too.
+The state is two Python numbers, so drawing reads no array. The draw number is an input of the program, so it
+causes no compilation. The random numbers are JAX's, so the CPU draws other numbers from the same seed (as
+with CUDA).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class CounterGenerator:
         self.seed(seed)
 
     def seed(self, seed: int, draws: int = 0) -> None:
-        """Begins anew."""
+        """Sets the seed and the draw counter."""
         self._seed, self._draws = int(seed) & _MASK, draws
         self._base: Any = None
         self._words: Any = None
@@ -42,8 +42,7 @@ class CounterGenerator:
         return jax.random.fold_in(self._base, number)
 
     def take(self, count: int) -> tuple[Any, Any]:
-        """The key that the draws are made from, as an array, and the number of the first of ``count`` draws,
-        which count as made."""
+        """Counts ``count`` draws; returns the key data as an array, and the number of the first draw."""
         first = np.uint32((self._draws + 1) & 0xFFFFFFFF)
         self._draws += count
         return self._key_data(), first
@@ -61,7 +60,7 @@ class CounterGenerator:
         return torch.frombuffer(bytearray(words), dtype=torch.uint8)
 
     def set_state(self, state: torch.Tensor) -> None:
-        """Goes on from a state that :meth:`state` gave."""
+        """Restores a state returned by :meth:`state`."""
         words = bytes(state.cpu().tolist())
         self.seed(int.from_bytes(words[:8], "little"), int.from_bytes(words[8:16], "little"))
 
@@ -73,17 +72,17 @@ _TorchGenerator: Any = torch.Generator
 
 
 class _GeneratorMeta(type(_TorchGenerator)):  # type: ignore[misc]
-    """Every generator of PyTorch's is an instance of ``torch.Generator`` while that is ours."""
+    """Makes every PyTorch generator an instance of our ``torch.Generator``."""
 
     def __instancecheck__(cls, x: Any) -> bool:
         return isinstance(x, _TorchGenerator)
 
 
 class UserGenerator(_TorchGenerator, metaclass=_GeneratorMeta):
-    """``torch.Generator(device="jax")``: PyTorch's generator of the CPU, from which the keys are drawn.
+    """``torch.Generator(device="jax")``: a CPU generator of PyTorch, from which the keys are drawn.
 
-    PyTorch has no place where a device that is written in Python could say what its generators are. For
-    another device the result is PyTorch's own.
+    PyTorch has no hook for generators of a device written in Python. For another device the result is
+    PyTorch's own generator.
     """
 
     def __new__(cls, device: Any = "cpu") -> Any:
@@ -99,7 +98,7 @@ class UserGenerator(_TorchGenerator, metaclass=_GeneratorMeta):
         return torch.device("privateuseone:0")
 
     def clone_state(self) -> Any:
-        """A generator that goes on from here by itself."""
+        """An independent generator with the same state."""
         return type(self)("jax").set_state(self.get_state())
 
     def __reduce__(self) -> Any:
@@ -110,13 +109,13 @@ def _restore_generator(state: torch.Tensor) -> Any:
     return UserGenerator("jax").set_state(state)
 
 
-# Under the name by which PyTorch pickles its own.
+# The name under which PyTorch pickles its own.
 UserGenerator.__name__ = UserGenerator.__qualname__ = "Generator"
 UserGenerator.__module__ = "torch"
 
 
 def install() -> None:
-    """Lets ``torch.Generator`` make generators for device ``jax``."""
+    """Patches ``torch.Generator`` for device ``jax``."""
     torch.Generator = UserGenerator  # type: ignore[misc]
 
 
@@ -126,10 +125,7 @@ def uninstall() -> None:
 
 
 def key(generator: torch.Generator | None) -> Any:
-    """A key for one draw from ``generator``, or from the device's own if that is None.
-
-    The key is drawn from ``generator``, so its own state says what comes next.
-    """
+    """A key for one draw from ``generator``, whose state advances; None is the device's default generator."""
     if generator is None:
         return default.key()
     if graph_context.graph is not None:

@@ -1,8 +1,8 @@
-"""Sparse tensors on device ``jax``: places and values are tensors there, the rest PyTorch does on its CPU.
+"""Sparse tensors on device ``jax``: indices and values are dense tensors, PyTorch's CPU does the rest.
 
-JAX records nothing of what is sparse. A :class:`Sparse` holds what such a tensor of PyTorch's consists of:
-tensors of places (``indices``; for rows or columns that are compressed, two) and one of values, all of device
-``jax``, maybe pending. :mod:`lazynb.frontends.torch.dispatch.sparse_operations` carries out operations.
+JAX records no sparse operations. A :class:`Sparse` holds the components of a PyTorch sparse tensor: index
+tensors (one, or two for compressed rows or columns) and a value tensor, all on device ``jax``, possibly
+pending. :mod:`lazynb.frontends.torch.dispatch.sparse_operations` executes operations.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ INDEX_NAMES: dict[Any, tuple[str, ...]] = {
 
 
 class SparseParts:
-    """What a sparse tensor consists of.
+    """The components of a sparse tensor.
 
     Attributes:
-      layout: ``torch.sparse_coo`` or another.
-      places: the tensors that say where the values are.
-      values: the values.
-      is_coalesced: whether no place is there twice, of ``torch.sparse_coo``.
+      layout: ``torch.sparse_coo`` or another sparse layout.
+      places: the index tensors.
+      values: the value tensor.
+      is_coalesced: for ``torch.sparse_coo``, whether all indices are unique.
     """
 
     __slots__ = ("is_coalesced", "layout", "places", "values")
@@ -44,24 +44,23 @@ class SparseParts:
 
     @staticmethod
     def of(plain: torch.Tensor) -> SparseParts:
-        """Those of a sparse tensor on the CPU, on the CPU."""
+        """The components of a sparse CPU tensor."""
         names, is_coo = INDEX_NAMES[plain.layout], plain.layout is _COO
         values = plain._values() if is_coo else plain.values()
         places = [getattr(plain, name)() for name in names]
         return SparseParts(plain.layout, places, values, is_coo and plain.is_coalesced())
 
     def mapped(self, function: Any) -> SparseParts:
-        """The same with ``function`` of each tensor in its place."""
+        """The components with ``function`` applied to each tensor."""
         return SparseParts(
             self.layout, list(map(function, self.places)), function(self.values), self.is_coalesced
         )
 
     def all(self) -> list[Any]:
-        """The tensors."""
         return [*self.places, self.values]
 
     def whole(self, shape: Any) -> torch.Tensor:
-        """The sparse tensor of PyTorch's own, of ``shape``, that consists of these."""
+        """The PyTorch sparse tensor of ``shape`` with these components."""
         if self.layout is _COO:
             return aten._sparse_coo_tensor_unsafe(
                 *self.places, self.values, shape, is_coalesced=self.is_coalesced
@@ -77,7 +76,7 @@ class SparseParts:
 
 
 def _method_on_cpu(name: str, kind: str = "") -> Any:
-    """A method that does what PyTorch's does on the CPU, a trace break of ``kind``."""
+    """PyTorch's method on a CPU copy, a trace break of ``kind``."""
 
     def method(self: Sparse, *args: Any, **kwargs: Any) -> Any:
         return getattr(self.on_cpu(kind or name.strip("_")), name)(*args, **kwargs)
@@ -87,8 +86,8 @@ def _method_on_cpu(name: str, kind: str = "") -> Any:
 
 
 def _method_on_meta(name: str) -> Any:
-    """A method that does what PyTorch's does where there are no values: it mostly raises, as a sparse tensor
-    has no memory of its own."""
+    """PyTorch's method on a ``meta`` copy. It mostly raises, because a sparse tensor has no memory of its
+    own."""
 
     def method(self: Sparse, *args: Any, **kwargs: Any) -> Any:
         model = self._parts.mapped(lambda part: part._layout.meta()).whole(self.shape)
@@ -99,7 +98,7 @@ def _method_on_meta(name: str) -> Any:
 
 
 def _with_strides_of(part: Tensor, plain: torch.Tensor) -> torch.Tensor:
-    """``plain``, the values of ``part``, in memory as those lie: what PyTorch makes of two depends on it."""
+    """``plain`` with the strides of ``part``, because PyTorch's results depend on the strides of operands."""
     stride = part.stride()
     if plain.stride() == stride or not plain.numel():
         return plain
@@ -112,15 +111,15 @@ def _with_strides_of(part: Tensor, plain: torch.Tensor) -> torch.Tensor:
 class Sparse(Tensor):
     """A sparse PyTorch tensor on device ``jax``.
 
-    It is a :class:`Tensor` for the sake of PyTorch, which then asks it first what an operation does, also
-    where dense tensors are among the arguments.
+    It subclasses :class:`Tensor`, so that PyTorch calls its ``__torch_dispatch__`` first, even with dense
+    arguments.
     """
 
     _parts: SparseParts
 
     @staticmethod
     def __new__(cls, parts: SparseParts, shape: Any) -> Sparse:  # type: ignore[misc]
-        # Of those that are compressed PyTorch asks for the layout, as their class in C++ alone knows it.
+        # For compressed layouts PyTorch must dispatch ``layout``, which only their C++ class stores.
         tensor = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
             cls,
             shape,
@@ -156,7 +155,7 @@ class Sparse(Tensor):
         self._parts = new._parts
 
     def on_cpu(self, kind: str, detail: str = "") -> torch.Tensor:
-        """The same on the CPU: a trace break of ``kind`` where something is pending."""
+        """A CPU copy: a trace break of ``kind`` if a component is pending."""
         with torch.no_grad():
             return self._parts.mapped(lambda part: _with_strides_of(part, to_cpu(part, kind, detail))).whole(
                 self.shape
@@ -236,6 +235,6 @@ def _dispatch(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def set_dispatch(function: Any) -> None:
-    """Sets the function that carries out operations on sparse tensors."""
+    """Sets the function that executes operations on sparse tensors."""
     global _dispatch
     _dispatch = function

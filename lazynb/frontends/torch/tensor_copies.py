@@ -1,4 +1,4 @@
-"""Operations that make tensors on device ``jax``, move them there and away, and ask for one number."""
+"""Creation and copying of tensors on device ``jax``, reads of one number, and ``as_subclass``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _is_jax(device: Any) -> bool:
 
 
 def from_cpu(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """A tensor on device ``jax`` with the values of one on the CPU."""
+    """Copies a CPU tensor to device ``jax``."""
     plain = tensor.detach() if dtype is None else tensor.detach().to(dtype)
     if is_small_integer(plain) and plain.layout is torch.strided and plain.device.type == "cpu":
         return known_tensor(plain.clone(memory_format=torch.contiguous_format))
@@ -66,23 +66,23 @@ def _to_copy(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _copied(func: Any, args: Any, kwargs: Any, dense: layouts.Layout) -> Tensor:
-    """A copy of the first argument in layout ``dense``. Such a call goes the short way from here on."""
+    """A copy of the first argument in layout ``dense``. Later calls of this kind are replayed."""
     new = wrap(args[0]._elem, dense)
     new._storage.bounds = known_bounds(args[0])
-    with contextlib.suppress(TypeError):  # something that cannot be a key
+    with contextlib.suppress(TypeError):  # an argument is not hashable
         d.allow_copy_replay(func, key_and_operands(func, args, kwargs, False)[0], dense)
     return new
 
 
 def _replayed_cast(func: Any, args: Any, kwargs: Any, dense: layouts.Layout, value: Any) -> Any:
-    """``value`` in the dtype of ``dense``. Such a call goes the short way from here on."""
+    """``value`` cast to the dtype of ``dense``. Later calls of this kind are replayed."""
     key, source = key_and_operands(func, args, kwargs, False)[0], args[0].dtype
     name = d.allow_replay(func, key, dense, object(), has_before=True).name
     return record_or_replay(name, lambda x: _cast(x, source, dense.dtype), (value,))
 
 
 def _cast(value: Any, source: torch.dtype, dtype: torch.dtype) -> Any:
-    """The values of a tensor of dtype ``source`` in another. As in PyTorch, they are rounded towards zero."""
+    """Casts values of dtype ``source`` to ``dtype``, rounding towards zero as PyTorch does."""
     value, wanted = complex32.convert_complex32(value, source, dtype), complex32.jax_dtype(dtype)
     if value.dtype == wanted:
         return value
@@ -91,7 +91,7 @@ def _cast(value: Any, source: torch.dtype, dtype: torch.dtype) -> Any:
     if wanted.kind == "b" and value.dtype.kind != "b":
         value = value != 0
     if wanted.kind in "iu" and wanted.itemsize < 4 and value.dtype.kind not in "iub":
-        # C cuts the bits off, XLA takes the nearest number there is
+        # C truncates bits, XLA clamps
         value = torchax.tensor.jax.lax.convert_element_type(value, jnp.int32)
     return torchax.tensor.jax.lax.convert_element_type(value, wanted)
 
@@ -124,7 +124,7 @@ def _local_scalar(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _set_source(func: Any, args: Any, kwargs: Any) -> Any:
-    """``x.set_(y)``: ``x`` looks into the memory of ``y`` from now on, as ``y`` does."""
+    """``x.set_(y)``: makes ``x`` the same view of memory as ``y``."""
     target, source = args
     if not isinstance(target, Tensor) or not isinstance(source, Tensor):
         raise RuntimeError(
@@ -176,7 +176,7 @@ def _is_same_size(func: Any, args: Any, kwargs: Any) -> bool:
 
 
 def _sdp_choice(func: Any, args: Any, kwargs: Any) -> int:
-    """PyTorch's number for attention by plain matrix products and softmax, which XLA fuses."""
+    """PyTorch's number for the plain attention (matrix products and softmax), which XLA fuses."""
     return 0
 
 
@@ -208,7 +208,7 @@ d.special.update(
 )
 
 
-# ---- new tensors -------------------------------------------------------------------------------------------
+# ---- New tensors -------------------------------------------------------------------------------------------
 
 
 def empty(
@@ -219,7 +219,7 @@ def empty(
     pin_memory: Any = None,
     memory_format: Any = None,
 ) -> Tensor:
-    """``torch.empty`` on device ``jax``: a tensor of zeros. PyTorch's other factories begin with it."""
+    """``torch.empty`` on device ``jax``: zeros. PyTorch's other factories call it."""
     dummy = torch.empty(size, dtype=dtype, device="meta", memory_format=memory_format)
     return _new(layouts.layout_of(dummy))
 
@@ -227,7 +227,7 @@ def empty(
 def empty_strided(
     size: Any, stride: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
 ) -> Tensor:
-    """``torch.empty_strided`` on device ``jax``: a tensor of zeros."""
+    """``torch.empty_strided`` on device ``jax``: zeros."""
     return _new(layouts.layout(tuple(size), tuple(stride), 0, dtype or torch.get_default_dtype()))
 
 
@@ -241,14 +241,13 @@ def _is_for_other_device(kwargs: Any) -> bool:
 
 
 def _empty_like(func: Any, args: Any, kwargs: Any) -> Any:
-    """``empty_like``, ``new_empty`` and ``new_empty_strided``."""
     if _is_for_other_device(kwargs):
         return func(*d.to_meta(args, False), **kwargs)
     return _new(d.expected_results(func, args, {**kwargs, "device": d._META}).tree)
 
 
 def _fill_factory(value: Any) -> Any:
-    """Carries out a factory that fills a tensor with ``value``, or with an argument if that is None."""
+    """A handler for a factory that fills with ``value``, or with an argument if ``value`` is None."""
 
     def handler(func: Any, args: Any, kwargs: Any) -> Any:
         if _is_for_other_device(kwargs):
@@ -268,7 +267,7 @@ def _fill_factory(value: Any) -> Any:
 
 
 def _one_hot(x: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
-    """``one_hot``, of which PyTorch checks the values on the CPU alone."""
+    """``one_hot`` with a check of the values, which PyTorch only does on the CPU."""
     if x.dtype != torch.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     classes = num_classes
@@ -285,7 +284,7 @@ def _no_class(at: int) -> Exception:
 
 
 def _triangle_indices(make: Any) -> Any:
-    """``triu_indices`` and ``tril_indices``, whose numbers need no device."""
+    """``triu_indices`` and ``tril_indices``, computed on the host."""
 
     def indices(row: int, col: int, offset: int = 0, dtype: Any = None, **_: Any) -> torch.Tensor:
         return from_cpu(make(row, col, offset, dtype=dtype or torch.int64))
@@ -294,7 +293,7 @@ def _triangle_indices(make: Any) -> Any:
 
 
 def _tensor_split(x: torch.Tensor, sections: torch.Tensor, dim: int = 0) -> Any:
-    """``tensor_split`` at places that are values: they are taken from either device."""
+    """``tensor_split`` at indices in a tensor, on either device."""
     if sections.dtype != torch.int64 or sections.dim() > 1:
         return torch.tensor_split(torch.zeros(()).expand(x.shape), sections.cpu(), dim)  # raises
     return torch.tensor_split(x, sections.tolist(), dim)
@@ -305,7 +304,7 @@ def _kaiser_window(size: int, *options: Any, dtype: Any = None, **_: Any) -> tor
 
 
 def _zero_tensor(size: Any, **kwargs: Any) -> Tensor:
-    """``_efficientzerotensor``: zeros of which PyTorch asks for no memory."""
+    """``_efficientzerotensor``: zeros for which PyTorch needs no memory."""
     dtype = kwargs.get("dtype") or torch.get_default_dtype()
     return _new(layouts.contiguous(tuple(size), dtype))
 
@@ -327,7 +326,7 @@ d.special.update(
 
 
 def install(library: Any) -> None:
-    """Registers what PyTorch calls when no tensor of ours is among the arguments."""
+    """Registers kernels that PyTorch calls without a tensor argument on device ``jax``."""
     library.impl("empty.memory_format", empty, "PrivateUse1")
     library.impl("empty_strided", empty_strided, "PrivateUse1")
     library.impl("_efficientzerotensor", _zero_tensor, "PrivateUse1")
@@ -337,7 +336,7 @@ def install(library: Any) -> None:
     library.impl("tensor_split.tensor_indices_or_sections", _tensor_split, "AutogradPrivateUse1")
     for name in ("kaiser_window", "kaiser_window.periodic", "kaiser_window.beta"):
         library.impl(name, _kaiser_window, "PrivateUse1")
-    # PyTorch would pin memory on the CPU for the accelerator, which is device ``jax`` now and needs none.
+    # PyTorch would pin CPU memory for the accelerator, which is now device ``jax`` and needs none.
     library.impl("is_pinned", lambda x, device=None: False, "CPU")
     library.impl("_pin_memory", lambda x, device=None: x.clone(), "CPU")
     library.impl("_copy_from", _copy_from, "PrivateUse1")
@@ -347,17 +346,17 @@ def install(library: Any) -> None:
 __all__ = ["DEVICE", "empty", "empty_strided", "from_cpu", "install"]
 
 
-# ---- ``tensor.as_subclass(S)``: a tensor on device ``jax`` that is an ``S``, a Python class of tensors ----
-# PyTorch's own makes an ``S`` around memory of PyTorch's. Here the class of the result is one that is an
-# ``S`` first and a tensor on device ``jax`` beside, under the name of ``S``. Functions of PyTorch's come in
-# by ``S.__torch_function__``, which gives their results the class, too.
+# ---- ``Tensor.as_subclass`` on device ``jax`` --------------------------------------------------------------
+# PyTorch's method makes a subclass instance around its own memory. Here the result's class, named like the
+# requested class ``S``, inherits from ``S`` and then from :class:`Tensor`. PyTorch functions call
+# ``S.__torch_function__``, which gives their results the class, too.
 
 _classes: weakref.WeakKeyDictionary[type, type] = weakref.WeakKeyDictionary()
 _default: Any = torch.Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
 
 
 class _RequestedClass(threading.local):
-    """The class that the alias shall have which this thread makes."""
+    """The class for the alias that this thread is making."""
 
     kind: Any = None
 
@@ -366,18 +365,18 @@ _requested_class = _RequestedClass()
 
 
 class _FunctionSubclass(Tensor):
-    """A tensor on device ``jax`` whose class is told of PyTorch's functions, as subclasses are."""
+    """A tensor on device ``jax`` whose subclasses have ``__torch_function__``."""
 
     @classmethod
     def __torch_function__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        # A function of its own: PyTorch takes its default away from a class that has ``__torch_dispatch__``.
+        # Defined here, because PyTorch disables the default in a class with ``__torch_dispatch__``.
         return _default(cls, func, types, args, kwargs)
 
 
 def class_on_device(kind: type) -> Any:
-    """The class of tensors on device ``jax`` that are of class ``kind``."""
+    """The class of tensors on device ``jax`` that also inherits from ``kind``."""
     if issubclass(kind, Tensor):
         return kind
     if kind is torch.Tensor:
@@ -390,7 +389,7 @@ def class_on_device(kind: type) -> Any:
 
 
 def as_subclass(self: Any, cls: type) -> Any:
-    """The same memory as a tensor of class ``cls``, a subclass of ``torch.Tensor``. Gradients pass."""
+    """The same memory as a tensor of class ``cls``, a subclass of ``torch.Tensor``; differentiable."""
     if not isinstance(cls, type):
         raise TypeError(f"cls must be a type (got {type(cls).__name__})")
     if not issubclass(cls, torch.Tensor):

@@ -1,4 +1,4 @@
-"""The text of a tensor: PyTorch's if its values are known, else a summary that runs nothing."""
+"""The text of a tensor: PyTorch's if its values are known, else a summary without a flush."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ToCpu = Callable[[Any, str], torch.Tensor]
 
 
 def repr_without_run(tensor: Any, to_cpu: ToCpu) -> str:
-    """The tensor as ``repr`` shows it; runs nothing.
+    """The ``repr`` of a tensor, without a flush.
 
     Arguments:
       to_cpu: see :func:`lazynb.frontends.torch.torch_tensor.to_cpu`.
@@ -32,7 +32,7 @@ def repr_without_run(tensor: Any, to_cpu: ToCpu) -> str:
 
 
 def sparse_repr_without_run(tensor: Any) -> str:
-    """A sparse tensor as ``repr`` shows it; runs nothing."""
+    """The ``repr`` of a sparse tensor, without a flush."""
     parts = tensor._parts.all()
     hosts = [part._storage.host for part in parts]
     waits = [host.pending() for host in hosts if host is not None and host.plain is None]
@@ -46,14 +46,14 @@ def sparse_repr_without_run(tensor: Any) -> str:
 
 
 def _value(tensor: Any) -> Any:
-    """The tensor's array, or that of its storage where the tensor's own would have to be worked out."""
+    """The tensor's array; its storage's array if the tensor's own is not computed yet."""
     if not tensor._steps or tensor._value_version == tensor._storage.version:
         return tensor._elem
     return tensor._storage.value
 
 
 def _pending_text(tensor: Any, waiting: int, taken: list[LazyTensor]) -> str:
-    """The text of a tensor of which ``waiting`` operations wait on the host, for pending arrays."""
+    """The text of a pending tensor: ``waiting`` deferred operations, and the pending arrays ``taken``."""
     count = waiting + (sum(map(len, pending_dependencies(taken))) if taken else 0)
     name = "Parameter" if isinstance(tensor, torch.nn.Parameter) else "tensor"
     shape = ", ".join(map(str, tensor.shape))
@@ -67,7 +67,7 @@ def value_text(tensor: Any, plain: torch.Tensor) -> str:
     """The tensor as PyTorch prints it.
 
     Arguments:
-      plain: the same on the CPU, where PyTorch can print it.
+      plain: a CPU copy, which PyTorch can print.
     """
     with torch.no_grad():
         plain_text = torch._tensor_str._str(plain)  # type: ignore[attr-defined]
@@ -75,7 +75,7 @@ def value_text(tensor: Any, plain: torch.Tensor) -> str:
 
 
 def sparse_value_text(tensor: Any, plain: torch.Tensor) -> str:
-    """The same of a sparse tensor."""
+    """A sparse tensor as PyTorch prints it, see :func:`value_text`."""
     with torch.no_grad():
         plain_text = torch._tensor_str._str(plain)  # type: ignore[attr-defined]
     before, size, after = plain_text.rpartition("size=(")
@@ -93,7 +93,7 @@ def _on_device(plain: torch.Tensor, plain_text: str) -> list[str]:
 
 
 def _with_grad(tensor: Any, parts: list[str]) -> str:
-    """The text of ``parts`` with what PyTorch adds for autograd."""
+    """Joins ``parts`` with PyTorch's suffixes for autograd."""
     if tensor.grad_fn is not None:
         parts.append(f"grad_fn=<{type(tensor.grad_fn).__name__}>")
     elif tensor.requires_grad:

@@ -1,7 +1,5 @@
-"""Tensors of device ``jax`` and their containers as pytrees.
-
-So ``lazynb.sync(output)`` and ``lazynb.graph(output)`` find them.
-"""
+"""Registers tensors of device ``jax`` and their containers as JAX pytrees, for ``lazynb.sync(output)`` and
+``lazynb.graph(output)``."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ _registered: set[type] = {list, tuple, dict, type(None)}
 
 
 class _ArrayKey:
-    """The step from a PyTorch tensor to its array, which has no name."""
+    """The pytree key from a PyTorch tensor to its array; its text is empty."""
 
     def __str__(self) -> str:
         return ""
@@ -33,13 +31,13 @@ class _ArrayKey:
 
 def _unflattened(dtype: Any, children: Any) -> Any:
     (value,) = children
-    if not isinstance(value, jax.Array):  # a placeholder of JAX's
+    if not isinstance(value, jax.Array):  # a placeholder of JAX
         return value
     return wrap(mark_held_outside(value), contiguous(tuple(value.shape), dtype))
 
 
 def _array(tensor: Tensor) -> Any:
-    """The array of a tensor; while names are looked for, only one that is there."""
+    """The array of a tensor; during a search for variable names, only an array that exists already."""
     if not searching.active:
         return mark_held_outside(tensor._elem)
     storage = tensor._storage
@@ -49,7 +47,7 @@ def _array(tensor: Tensor) -> Any:
 
 
 def install() -> None:
-    """Makes a tensor a pytree to JAX. This cannot be undone, and does no harm."""
+    """Registers tensors as pytrees. This cannot be undone and is harmless."""
     if Tensor not in _registered:
         _registered.add(Tensor)
         jax.tree_util.register_pytree_with_keys(
@@ -72,13 +70,13 @@ def _parts_of(tensor: Sparse) -> tuple[list[Tensor], Any]:
 def _unflatten_sparse(about: Any, children: Any) -> Any:
     layout, is_coalesced, shape = about
     *places, values = children
-    if not all(isinstance(part, Tensor) for part in (*places, values)):  # placeholders of JAX's
+    if not all(isinstance(part, Tensor) for part in (*places, values)):  # placeholders of JAX
         return list(children)
     return Sparse(SparseParts(layout, places, values, is_coalesced), shape)
 
 
 def register_container(kind: type) -> None:
-    """Takes over from PyTorch how to look into a container, such as the output of a Transformers model."""
+    """Registers a container (such as a Transformers output) with JAX, using PyTorch's flatten functions."""
     if kind in _registered:
         return
     _registered.add(kind)
@@ -90,4 +88,4 @@ def register_container(kind: type) -> None:
             kind, node.flatten_fn, lambda context, children: node.unflatten_fn(list(children), context)
         )
     except ValueError:
-        pass  # JAX knows the container already
+        pass  # already registered with JAX

@@ -1,17 +1,15 @@
-"""The packages that PyTorch code needs, and the import of torchax.
+"""Checks the packages that PyTorch code needs, and imports torchax.
 
-:func:`check` raises where a package is missing, so nothing here imports PyTorch before a function needs it.
+:func:`check` raises if a package is missing, so nothing here imports PyTorch before a function needs it.
 
-While it is imported, torchax 0.0.13 looks up overloads of named tensors, which PyTorch removed in 2.13
-(google/torchax#101), and operations that 2.14 has not. It looks them up only to enter them in its
-tables, so stand-ins serve during the import.
-Afterwards they are gone, and their entries in the tables are keys that nothing asks for. This module can go,
-with ``import torchax`` in its place, when a torchax release imports with the oldest PyTorch that lazynb
-supports *and* the newest.
+At import, torchax 0.0.13 looks up overloads of named tensors, which PyTorch removed in 2.13
+(google/torchax#101), and operations that 2.14 lacks. It only enters them in its tables, so stand-ins suffice
+during the import; their table entries are never used afterwards. Replace this module by ``import torchax``
+when a torchax release imports with both the oldest PyTorch that lazynb supports *and* the newest.
 
-The import also renames PyTorch's spare backend, registers a module for it, and switches off the fast path of
-``torch.nn.MultiheadAttention``. The first two are done in :mod:`lazynb.frontends.torch.device_backend`, so
-they are held back.
+The import of torchax also renames PyTorch's spare backend, registers a module for it, and disables the fast
+path of ``torch.nn.MultiheadAttention``. The first two are suppressed, because
+:mod:`lazynb.frontends.torch.device_backend` does them.
 """
 
 from __future__ import annotations
@@ -23,24 +21,24 @@ from collections.abc import Callable, Iterator
 from importlib import metadata
 from typing import Any
 
-# ---- The packages that PyTorch code needs on top of lazynb, and the line that says what to install --------
+# ---- Required packages -------------------------------------------------------------------------------------
 
-# PyTorch 2.10 was the first on which Python alone can be a backend. Before, only C++ could register the
-# device's guard, and autograd asks for it at the first operation on a tensor that requires a gradient.
-# torchax 0.0.13 is the first that works with JAX 0.10.
+# Since PyTorch 2.10 a backend can be written in Python alone. Before, only C++ could register the device
+# guard, which autograd needs at the first operation on a tensor that requires a gradient. torchax 0.0.13 is
+# the first release for JAX 0.10.
 OLDEST = {"torch": (2, 10), "torchax": (0, 0, 13)}
 INSTALL = "pip install 'lazynb[torch]'"
 
 
 def _version_tuple(version: str) -> tuple[int, ...]:
-    """``version`` as up to three numbers, without its local part: ``2.13.0+cpu`` is ``(2, 13, 0)``."""
+    """Up to three numbers of ``version``, without its local part: ``2.13.0+cpu`` is ``(2, 13, 0)``."""
     public = version.split("+")[0]
     numbers = re.findall(r"\d+", public)
     return tuple(map(int, numbers[:3]))
 
 
 def missing_requirement(versions: dict[str, str | None]) -> str:
-    """Returns a line that says what is missing or too old; it is empty if nothing is.
+    """One line that names a missing or outdated package; empty if all are present.
 
     Arguments:
       versions: the installed version of each package in :data:`OLDEST`, or None if it is not installed.
@@ -63,17 +61,15 @@ def _version(package: str) -> str | None:
 
 
 def check() -> None:
-    """Raises ``ImportError``, with one line, if a package is missing or too old."""
+    """Raises ``ImportError`` with one line of text if a package is missing or too old."""
     if text := missing_requirement({package: _version(package) for package in OLDEST}):
         raise ImportError(text)
 
 
-_REMOVED_OPERATIONS = frozenset(("cholesky", "qr"))  # operations, by PyTorch 2.14
+_REMOVED_OPERATIONS = frozenset(("cholesky", "qr"))  # operations removed in PyTorch 2.14
 
 
 class _Removed:
-    """Stands for an operation that PyTorch no longer has, or an overload of one."""
-
     def __getattr__(self, name: str) -> _Removed:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -82,10 +78,10 @@ class _Removed:
 
 @contextlib.contextmanager
 def removed_overloads() -> Iterator[list[str]]:
-    """Gives stand-ins for overloads of named tensors and operations that PyTorch lacks, while the body runs.
+    """Context manager with stand-ins for named-tensor overloads and operations that PyTorch lacks.
 
     Yields:
-      The names that were asked for.
+      The names that were looked up.
     """
     import torch
 
@@ -99,7 +95,7 @@ def removed_overloads() -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def _placeholder_attributes(owner: Any, may_lack: Callable[[str], bool], asked: list[str]) -> Iterator[None]:
-    """Gives stand-ins for attributes that an ``owner`` lacks, if it ``may_lack`` them."""
+    """Context manager with stand-ins for missing attributes of ``owner`` whose names satisfy ``may_lack``."""
     original = owner.__getattr__
 
     def with_stand_ins(self: Any, name: str) -> Any:
@@ -120,7 +116,7 @@ def _placeholder_attributes(owner: Any, may_lack: Callable[[str], bool], asked: 
 
 @contextlib.contextmanager
 def _without_backend_registration() -> Iterator[None]:
-    """Lets PyTorch's spare backend be neither renamed nor registered while the body runs."""
+    """Context manager in which PyTorch's spare backend cannot be renamed or registered."""
     import torch
 
     rename, register = torch.utils.rename_privateuse1_backend, torch._register_device_module
@@ -134,9 +130,9 @@ def _without_backend_registration() -> Iterator[None]:
 
 
 def import_torchax() -> Any:
-    """The package ``torchax``, imported."""
+    """Imports and returns the package ``torchax``."""
     level = logging.getLogger().level
-    logging.getLogger().setLevel(logging.ERROR)  # torchax warns of its own duplicate entries
+    logging.getLogger().setLevel(logging.ERROR)  # hides warnings about torchax's own duplicate entries
     try:
         with removed_overloads(), _without_backend_registration():
             import torchax

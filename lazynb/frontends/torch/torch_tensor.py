@@ -1,7 +1,7 @@
-"""The tensor on device ``jax``: a tensor of PyTorch's outside, an array of JAX's inside.
+"""The tensor on device ``jax``: a PyTorch tensor whose values are a JAX array, possibly pending.
 
-It is a ``torchax.tensor.Tensor``, so torchax's own functions take it. Three things differ, as unmodified code
-relies on them: views share memory, autograd is PyTorch's own, and so are dtypes (``int64`` stays ``int64``).
+It subclasses ``torchax.tensor.Tensor``, so torchax functions accept it. Unlike torchax, and as unmodified
+code requires, views share memory, and autograd and dtypes are PyTorch's (``int64`` stays ``int64``).
 """
 
 from __future__ import annotations
@@ -31,30 +31,29 @@ DEVICE = torch.device("privateuseone:0")
 _MAX_RANK = 64
 _CONJUGATES = view_steps.CONJUGATE, complex32.CONJUGATE
 _NEGATIVES = view_steps.NEGATIVE, complex32.NEGATIVE
-_ON_CPU = (1, 0)  # DLPack's number for the CPU, and which one
+_ON_CPU = (1, 0)  # DLPack device type of the CPU, and device number
 
 
-_make = torch.Tensor._make_wrapper_subclass  # called by place, which takes a third of the time
+_make = torch.Tensor._make_wrapper_subclass  # positional arguments take a third of the time
 
 
 def dispatch_in_python(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """``Tensor.__torch_dispatch__`` in Python."""
     return _dispatch(func, args, kwargs or {})
 
 
 class Tensor(_Base):
     """A PyTorch tensor on device ``jax``.
 
-    ``shape``, ``dtype``, ``device``, ``grad`` and the rest are PyTorch's. Operations on it reach JAX, and are
-    recorded while lazy mode is on. ``repr`` never runs anything. ``.item()``, ``float(t)``, ``.tolist()``,
-    ``.numpy()``, ``.cpu()``, ``print(t)`` and ``if t:`` give what PyTorch gives, and are trace breaks if the
+    ``shape``, ``dtype``, ``device``, ``grad`` and the other attributes are PyTorch's. Operations are recorded
+    while lazy mode is on. ``repr`` never runs anything. ``.item()``, ``float(t)``, ``.tolist()``,
+    ``.numpy()``, ``.cpu()``, ``print(t)`` and ``if t:`` give PyTorch's results; they are trace breaks if the
     value is pending.
     """
 
     _storage: Storage
     _steps: tuple[ViewStep, ...]
     _layout: Layout
-    # The values of a view, and the version of its storage from which they are.
+    # The cached values of a view, and the storage version that they belong to.
     _value: Any = None
     _value_version = -1
 
@@ -72,9 +71,9 @@ class Tensor(_Base):
     __torch_function__ = torch._C._disabled_torch_function_impl
     __torch_dispatch__ = staticmethod(
         dispatch_in_python
-    )  # :mod:`lazynb.frontends.torch.native_dispatch` may replace it
+    )  # may be replaced by :mod:`lazynb.frontends.torch.native_dispatch`
 
-    # torchax's tensor has its own of these; here PyTorch's are right.
+    # torchax overrides these; PyTorch's versions are restored.
     shape = torch.Tensor.shape
     ndim = torch.Tensor.ndim
     dtype = torch.Tensor.dtype
@@ -87,7 +86,7 @@ class Tensor(_Base):
 
     @property
     def data(self) -> Any:
-        """The same memory, without autograd."""
+        """A tensor in the same memory, without autograd."""
         return self.detach()
 
     @data.setter
@@ -104,11 +103,11 @@ class Tensor(_Base):
             -1,
         )
 
-    # ---- the array -----------------------------------------------------------------------------------------
+    # ---- The array -----------------------------------------------------------------------------------------
 
     @property
     def _elem(self) -> Any:
-        """The array with this tensor's values, maybe pending."""
+        """The array with this tensor's values, possibly pending."""
         storage = self._storage
         if not self._steps:
             return storage.value if storage.value is not None else storage.read()
@@ -133,7 +132,7 @@ class Tensor(_Base):
         storage.write(value)
 
     def _read(self) -> Any:
-        """The values of a view: the steps from its storage are recalled as one call."""
+        """The values of a view. The steps from its storage are replayed as one call."""
         value, steps = self._storage.read(), self._steps
         known = replay_context.replay_call(steps, (value,), False, sys._getframe(2))
         if known is not None:
@@ -152,9 +151,9 @@ class Tensor(_Base):
         return torchax.default_env()
 
     def jax(self) -> jax.Array:
-        """The values as an array of JAX's: a ``LazyTensor`` while they are pending.
+        """The values as a JAX array: a ``LazyTensor`` while they are pending.
 
-        It shares no memory that can be written to. JAX has no complex32: such values are complex64.
+        The array shares no writable memory. JAX lacks complex32, so such values become complex64.
         """
         return (
             complex32.to_complex64(self._elem)
@@ -166,7 +165,7 @@ class Tensor(_Base):
     def jax_device(self) -> Any:
         return self._elem.device
 
-    # ---- what needs the values; each gives its trace break a kind ------------------------------------------
+    # ---- Methods that read the value; each has its kind of trace break -------------------------------------
 
     def __bool__(self) -> bool:
         if self.numel() != 1:
@@ -209,7 +208,8 @@ class Tensor(_Base):
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The values, as an array that shares no memory with the tensor.
 
-        PyTorch takes tensors on the CPU alone without ``force``. This takes the tensor, as torchax's does.
+        Without ``force``, PyTorch only accepts CPU tensors; like torchax, this method also accepts tensors on
+        device ``jax``.
         """
         if self.requires_grad and not force and torch.is_grad_enabled():
             raise RuntimeError(
@@ -222,14 +222,9 @@ class Tensor(_Base):
         return values if dtype is None else values.astype(dtype)
 
     def __dlpack__(self, **options: Any) -> Any:
-        """The values for another library: on the CPU, in memory of their own.
-
-        A lazy array has no memory, and one of JAX's must not be written to.
-
-        Raises:
-          BufferError: the other library asks for a device that is not the CPU, or for no copy; or the tensor
-            requires a gradient.
-        """
+        """Exports the values to another library: on the CPU, in new memory. A lazy array has no memory, and a
+        JAX array must not be written to. Raises ``BufferError`` if the other library requests another device
+        than the CPU, or no copy; or the tensor requires a gradient."""
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if options.get("dl_device") not in (None, _ON_CPU):
@@ -241,21 +236,21 @@ class Tensor(_Base):
     def __dlpack_device__(self) -> Any:
         return _ON_CPU
 
-    def untyped_storage(self) -> Any:  # PyTorch's own class can hold no array
-        """The memory, to be compared: see
+    def untyped_storage(self) -> Any:  # PyTorch's class cannot hold an array
+        """The memory as a handle for comparisons: see
         :class:`lazynb.frontends.torch.dispatch.view_steps.StorageHandle`."""
         return StorageHandle(self._storage)
 
     def data_ptr(self) -> int:
-        """A number that stands for the place of the first element; nothing can be read there."""
+        """A number that stands for the address of the first element; it cannot be dereferenced."""
         return int(self.untyped_storage().data_ptr()) + self._layout.offset * self._layout.dtype.itemsize
 
     def resolve_conj(self) -> Any:
-        """A copy if this is a conjugate that shares memory, else the tensor itself."""
+        """A copy if this is a conjugate view, else the tensor itself."""
         return self.clone() if any(step in self._steps for step in _CONJUGATES) else self
 
     def resolve_neg(self) -> Any:
-        """A copy if this is a negative that shares memory, else the tensor itself."""
+        """A copy if this is a negative view, else the tensor itself."""
         return self.clone() if any(step in self._steps for step in _NEGATIVES) else self
 
     def share_memory_(self) -> Any:
@@ -278,7 +273,6 @@ class Tensor(_Base):
         return torch._utils._rebuild_device_tensor_from_cpu_tensor, state
 
     def __copy__(self) -> Any:
-        """A tensor in the same memory, as PyTorch gives."""
         new: Any = self.detach()
         if isinstance(self, torch.nn.Parameter):
             new = torch.nn.Parameter(new, self.requires_grad)
@@ -297,7 +291,7 @@ class Tensor(_Base):
                 "the moment.  If you were attempting to deepcopy a module, this may be because of a "
                 "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001"
             )
-        if isinstance(self, torch.nn.Parameter):  # PyTorch gives it memory of its own, and no gradient
+        if isinstance(self, torch.nn.Parameter):  # as in PyTorch: new memory, no gradient
             with torch.no_grad():
                 memo[id(self)] = torch.nn.Parameter(self.detach().clone(), self.requires_grad)
             return memo[id(self)]
@@ -330,27 +324,27 @@ class Tensor(_Base):
         return {"text/plain": repr(self)}
 
     def __coerce_same_metadata_as_tangent__(self, *_: Any) -> Any:
-        """What ``torch.compile`` asks of a gradient that is no plain tensor."""
+        """Called by ``torch.compile`` for a gradient of a tensor subclass."""
         return self
 
-    def torch(self) -> Any:  # the last method, as its name hides the module from those after it
-        """The values as a tensor on the CPU; a trace break while they are pending."""
+    def torch(self) -> Any:  # last method: its name hides the module ``torch`` below
+        """The values as a CPU tensor; a trace break while they are pending."""
         return to_cpu(self, "asarray", "Tensor.torch")
 
 
 def _copied(storage: Storage, memo: Any) -> Storage:
-    """A copy of ``storage``, the same one for all tensors of one ``copy.deepcopy`` that share it."""
+    """A copy of ``storage``, the same for all tensors that share it in one ``copy.deepcopy``."""
     copy = memo.get(id(storage))
     if copy is None:
         copy = memo[id(storage)] = storage.copied()
-        memo.setdefault(id(memo), []).append(storage)  # what the memo knows by its id has to stay alive
+        memo.setdefault(id(memo), []).append(storage)  # keeps ``storage`` alive, as its id is a key
     return copy
 
 
 def mark_held_outside(value: Any) -> Any:
-    """An array that other code may hold from here on, and delete or give away while a program waits for it.
+    """Marks an array that other code may hold, and may delete or donate while a program needs it.
 
-    No other array of a storage is looked after: a model is recorded without a guard for each parameter.
+    Other arrays of storages are not tracked, so recording a model needs no guard for each parameter.
     """
     if value.__class__ is jc.ArrayImpl and id(value) not in held_outside.ids:
         held_outside.add(value)
@@ -360,17 +354,17 @@ def mark_held_outside(value: Any) -> Any:
 
 
 def wrap(value: Any, layout: Layout) -> Tensor:
-    """A new tensor with the values ``value``."""
+    """A new tensor with the array ``value``."""
     return Tensor.__new__(Tensor, Storage(value, layout), layout)
 
 
 def force_value(value: Any, kind: str, detail: str = "") -> Any:
-    """The array itself; a trace break of ``kind`` if it is pending."""
+    """The concrete array; a trace break of ``kind`` if it is pending."""
     return value._force(kind, detail) if isinstance(value, LazyTensor) else value
 
 
 def to_cpu(tensor: Tensor, kind: str, detail: str = "") -> torch.Tensor:
-    """The values as a tensor on the CPU, with memory of its own."""
+    """The values as a CPU tensor with its own memory."""
     plain = known_integers.force_values(tensor, kind, detail)
     if plain is not None:
         return plain.clone(memory_format=torch.contiguous_format)
@@ -379,11 +373,11 @@ def to_cpu(tensor: Tensor, kind: str, detail: str = "") -> torch.Tensor:
 
 
 def array_to_torch(value: Any, dtype: torch.dtype) -> torch.Tensor:
-    """A tensor on the CPU with the values of a concrete array of the corresponding dtype."""
+    """A CPU tensor with the values of a concrete array of the corresponding dtype."""
     plain = np.array(value)
     if dtype is complex32.COMPLEX32:
         return torch.from_numpy(plain.view(np.int32)).view(dtype)
-    if plain.dtype.kind == "V" or plain.dtype.name in _NOT_NUMPY_DTYPES:  # types that NumPy does not have
+    if plain.dtype.kind == "V" or plain.dtype.name in _NOT_NUMPY_DTYPES:  # dtypes that NumPy lacks
         bits = np.dtype(f"int{8 * plain.dtype.itemsize}")
         return torch.from_numpy(plain.view(bits)).view(dtype)
     return torch.from_numpy(plain)
@@ -393,7 +387,7 @@ _NOT_NUMPY_DTYPES = {"bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m
 
 
 def torch_to_array(tensor: torch.Tensor) -> Any:
-    """An array with the values of a tensor on the CPU, copied: the tensor may be written to afterwards.
+    """A JAX array with the values of a CPU tensor, copied because the tensor may be written to later.
 
     Raises:
       NotDense: the tensor is sparse, quantised or nested.
@@ -411,7 +405,7 @@ def torch_to_array(tensor: torch.Tensor) -> Any:
         bits = {1: torch.int8, 2: torch.int16, 4: torch.int32}[plain.element_size()]
         values = np.from_dlpack(plain.contiguous().view(bits)).view(jax_type)
     else:
-        values = np.from_dlpack(plain)  # ``numpy()`` would forbid the user to resize the tensor
+        values = np.from_dlpack(plain)  # after ``numpy()``, the user could not resize the tensor
     return new_array(values)
 
 
@@ -432,6 +426,6 @@ def _dispatch(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def set_dispatch(function: Any) -> None:
-    """Sets the function that carries out PyTorch's operations."""
+    """Sets the function that executes PyTorch operations."""
     global _dispatch
     _dispatch = function

@@ -1,7 +1,7 @@
-"""Lightning's accelerator for device ``jax``, which ``Trainer(accelerator="auto")`` takes, or ``"jax"``.
+"""Makes training libraries use device ``jax``: Accelerate, Transformers, Lightning, ``torch.accelerator``.
 
-Lightning has a registry of accelerators. Which one ``"auto"`` is, and on which device one that it does not
-know trains, stands in its own code, so that is changed when somebody imports it.
+Lightning has a registry of accelerators, but hard-codes the choice for ``"auto"`` and the device of an
+unknown accelerator. So its module is patched when it is imported.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ import torch
 from lazynb.frontends.import_hook import PatchingFinder
 from lazynb.frontends.torch.device_backend import JaxDeviceModule
 
-# ---- Accelerate's choice of a device, where the user asks for the CPU -------------------------------------
-# ``lazynb.frontends.torch.training_tools`` names device ``jax`` in the environment, and Accelerate takes what
-# is named there even for ``cpu=True``. So it does not see the name then. Its module is changed when somebody
-# imports it.
+# ---- Accelerate with ``cpu=True`` --------------------------------------------------------------------------
+# Accelerate uses the device named in the environment even for ``cpu=True``. So its module is patched at
+# import to hide the name ``jax`` in that case.
 
 DEVICE_VARIABLE = "ACCELERATE_TORCH_DEVICE"
 _MODULE = "accelerate.state"
@@ -52,12 +51,12 @@ _state_finder = PatchingFinder(_MODULE.__eq__, _patch_accelerate)
 
 
 def install_accelerate_state() -> None:
-    """Lets ``cpu=True`` mean the CPU."""
+    """Makes ``cpu=True`` select the CPU."""
     _state_finder.install()
 
 
 def uninstall_accelerate_state() -> None:
-    """Undoes :func:`install`."""
+    """Undoes :func:`install_accelerate_state`."""
     global _original
     _state_finder.uninstall()
     if _original is not None:
@@ -73,17 +72,16 @@ _is_enabled = False
 
 
 def _accelerator(package: str) -> Any:
-    """A class of accelerators, as that package wants them."""
     base: Any = importlib.import_module(package + ".accelerators").Accelerator
 
     class JaxAccelerator(base):  # type: ignore[misc]
         """Device ``jax``."""
 
         def setup_device(self, device: torch.device) -> None:
-            """Nothing is to be done."""
+            """Does nothing."""
 
         def teardown(self) -> None:
-            """Nothing is to be done."""
+            """Does nothing."""
 
         def get_device_stats(self, device: Any) -> dict[str, Any]:
             return dict(torch.accelerator.memory_stats(device))
@@ -131,14 +129,14 @@ _finder = PatchingFinder({package + _CONNECTOR for package in _PACKAGES}.__conta
 
 
 def install_lightning_device() -> None:
-    """Lets Lightning find device ``jax``."""
+    """Registers device ``jax`` with Lightning."""
     global _is_enabled
     _is_enabled = True
     _finder.install()
 
 
 def uninstall_lightning_device() -> None:
-    """Undoes :func:`install`. The name stays in the registry, as a device that is not available."""
+    """Undoes :func:`install_lightning_device`. The name stays registered, as an unavailable device."""
     global _is_enabled
     _is_enabled = False
     _finder.uninstall()
@@ -147,30 +145,30 @@ def uninstall_lightning_device() -> None:
         connector._choose_auto_accelerator, connector._choose_strategy = choose, strategy
 
 
-# ---- What training tools ask of the accelerator: its memory (``torch.accelerator``), and which device it is
-# PyTorch asks the device's allocator, which only C++ can register. Accelerate and the ``Trainer`` of
-# Transformers know no device that is written in Python; one that they do not know they take from the
-# environment.
+# ---- ``torch.accelerator`` and the device variable ---------------------------------------------------------
+# PyTorch reads memory figures from the device's allocator, which only C++ can register. Accelerate and the
+# ``Trainer`` of Transformers do not support devices written in Python, but read the name of an unknown device
+# from the environment.
 
 _originals: dict[str, Any] = {}
 _set_environment = False
 
 
 def _stats(device: Any = None) -> dict[str, Any]:
-    """As PyTorch's allocators say it: bytes in use now and at most, under two names."""
+    """Current and peak bytes in use, in the format of PyTorch's allocators."""
     figures = {"current": JaxDeviceModule.memory_allocated(), "peak": JaxDeviceModule.max_memory_allocated()}
     return {"allocated_bytes": {"all": figures}, "reserved_bytes": {"all": dict(figures)}}
 
 
 def _memory_info(device: Any = None) -> tuple[int, int]:
-    """Bytes that are free, and all. Where the device does not say, as many as the machine has."""
+    """Free and total bytes. If the device reports no limit, the total is the machine's memory."""
     limit = (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if limit is None else int(limit)
     return max(0, total - JaxDeviceModule.memory_allocated()), total
 
 
 def _no_op(device: Any = None) -> None:
-    """JAX keeps the figures itself, and no memory that could be given back."""
+    """Does nothing: JAX keeps the figures, and holds no memory that it could release."""
 
 
 _FUNCTIONS = {
@@ -186,7 +184,7 @@ _FUNCTIONS = {
 
 
 def install_accelerator() -> None:
-    """Answers for device ``jax``, and names it to tools that look for a device."""
+    """Patches ``torch.accelerator``, and names device ``jax`` to training libraries."""
     global _set_environment
     for name, function in _FUNCTIONS.items():
         if hasattr(torch._C, name):
@@ -200,7 +198,7 @@ def install_accelerator() -> None:
 
 
 def uninstall_accelerator() -> None:
-    """Undoes :func:`install`."""
+    """Undoes :func:`install_accelerator`."""
     while _originals:
         name, original = _originals.popitem()
         setattr(torch._C, name, original)

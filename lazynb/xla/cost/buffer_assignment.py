@@ -1,4 +1,4 @@
-"""The two texts that XLA writes of a program's memory: its buffer assignment and its live ranges."""
+"""Parser of XLA's buffer assignment and live ranges, and the memory in use at each step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lazynb.xla.cost.program_memory import Buffer
 
-# ---- the buffer assignment ---------------------------------------------------------------------------------
+# ---- Buffer assignment -------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class AssignedValue:
     name: str
     size: int
     offset: int
-    phi: bool  # stands for what several values flow into: a loop's carry
+    phi: bool  # merges several values: the carry of a loop
     shape: str = ""
 
     @property
@@ -34,9 +34,8 @@ class AssignedValue:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Allocation:
-    """A piece of memory, what XLA says of it (``parameter``, ``constant``), and the values that lie in it.
-
-    Its space is XLA's number of the memory that it is a piece of: 0 is the device's own."""
+    """A piece of memory, XLA's tags for it (``parameter``, ``constant``), and the values in it.
+    ``space`` is XLA's number of the memory that contains it: 0 is the device's own."""
 
     number: int
     size: int
@@ -53,7 +52,7 @@ _TAG = re.compile(r", (thread-local|constant|preallocated-temp|parameter|output|
 
 
 def read_allocations(text: str) -> list[Allocation]:
-    """The allocations that the text of a buffer assignment describes, but for those on a thread's stack."""
+    """Return the allocations in the text of a buffer assignment, without those on a thread's stack."""
     allocations: list[Allocation] = []
     for line in text.splitlines():
         if head := _ALLOCATION.match(line):
@@ -68,7 +67,7 @@ def read_allocations(text: str) -> list[Allocation]:
     return [allocation for allocation in allocations if "thread-local" not in allocation.tags]
 
 
-# ---- the live ranges ---------------------------------------------------------------------------------------
+# ---- Live ranges -------------------------------------------------------------------------------------------
 
 _STEP = re.compile(r"^    (\d+):(\S+)$")
 _RANGE = re.compile(r"^    (\S+\}):(\d+)-(\d+)$")
@@ -77,7 +76,7 @@ _CUMULATIVE = re.compile(r"\(cumulative: (\d+) bytes\)$")
 
 
 def read_live_ranges(text: str) -> tuple[tuple[str, ...], dict[str, tuple[int, int]]]:
-    """The instruction of each step, and from which to which step each value lives."""
+    """Return the instruction of each step, and the first and last step of each value."""
     steps: list[str] = []
     ranges: dict[str, tuple[int, int]] = {}
     for line in text.splitlines():
@@ -89,7 +88,7 @@ def read_live_ranges(text: str) -> tuple[tuple[str, ...], dict[str, tuple[int, i
 
 
 def xla_peak(live_ranges: str) -> tuple[int, int] | None:
-    """Bytes and step of the peak as XLA itself wrote them; returns None if it did not."""
+    """Return bytes and step of the peak as in XLA's text; None if it has none."""
     step, total = None, None
     for line in live_ranges.splitlines():
         if head := _XLA_PEAK.match(line):
@@ -103,17 +102,16 @@ def xla_peak(live_ranges: str) -> tuple[int, int] | None:
     return total, step
 
 
-# ---- How much of a program's memory is in use at each step, with what lies in the same place counted once
+# ---- Memory in use at each step -------------------------------------------------------------------------
+# Values in the same place count once.
 
 _StepRange = tuple[int, int]
-"""The first and the last step of a stretch."""
+"""First and last step."""
 
 
 def bytes_in_use(buffers: Sequence[Buffer], steps: int) -> list[int]:
-    """The bytes in which a value lives, at each step and after the last. Empty if there are no values.
-
-    Constants do not count: they belong to the executable.
-    """
+    """Return the bytes that contain a live value, at each step and after the last; empty without values.
+    Constants do not count: they belong to the executable."""
     if not buffers:
         return []
     allocations: dict[int, list[Buffer]] = collections.defaultdict(list)
@@ -130,8 +128,7 @@ def bytes_in_use(buffers: Sequence[Buffer], steps: int) -> list[int]:
 
 
 def _allocation_segments(values: Sequence[Buffer]) -> Iterator[tuple[int, list[_StepRange]]]:
-    """An allocation cut wherever a value begins or ends: the size of each piece, and when values live in
-    it."""
+    """An allocation cut wherever a value begins or ends: size and step ranges of each piece."""
     edges = sorted({edge for value in values for edge in (value.offset, value.offset + value.bytes)})
     spans: list[list[_StepRange]] = [[] for _ in edges]
     for value in values:
@@ -144,7 +141,6 @@ def _allocation_segments(values: Sequence[Buffer]) -> Iterator[tuple[int, list[_
 
 
 def _union_of_spans(spans: Iterable[_StepRange]) -> Iterator[_StepRange]:
-    """The stretches that ``spans`` cover, none of which overlaps another."""
     covered = -1
     for start, end in sorted(spans):
         if end > covered:

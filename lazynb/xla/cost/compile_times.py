@@ -1,4 +1,4 @@
-"""What compiling one program took: lowering, XLA's stages, its passes and its kernels."""
+"""Compilation time of one program: lowering, XLA's stages, its passes and its kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from lazynb.xla.cost.profiler_events import (
 )
 from lazynb.xla.program_interface import InspectableProgram
 
-# ---- Seconds of each pass over HLO, from XLA's profile and the files that it wrote meanwhile --------------
+# ---- Seconds of each HLO pass -----------------------------------------------------------------------------
+# From XLA's profile and the files that it dumped meanwhile.
 
 START = "pipeline-start"
 
@@ -28,14 +29,13 @@ class PassTime:
     """One run of a pass.
 
     Attributes:
-      pipeline, name: as XLA calls them.
-      seconds: that it took by XLA's profiler, without the pipelines in it and without the check of the module
-        after it, and with the writing of that module's text where it changed the module.
+      pipeline, name: as in XLA.
+      seconds: by XLA's profiler, without nested pipelines and without the check of the module after the pass,
+        but with the dump of the module's text if the pass changed it.
       changed: whether it changed the module.
-      writing: the part of ``seconds`` that wrote the text, which XLA does only because the program is
-        inspected. It is inferred, by what writing texts took elsewhere in the same compilation. None if
-        that cannot be told.
-      file: number of the file with the module after it; None if it changed nothing or nobody can tell.
+      writing: the part of ``seconds`` that dumped the text, which XLA does only for the inspection. It is
+        inferred from the dump rate elsewhere in the same compilation. None if unknown.
+      file: number of the file with the module after it; None if it changed nothing or the file is unknown.
     """
 
     pipeline: str
@@ -58,7 +58,7 @@ class PassTimes:
     Attributes:
       passes: in the order in which they ended.
       checking: seconds in which XLA checked the module between them.
-      writing: inferred seconds in which it wrote the module's text; None if that cannot be told.
+      writing: inferred seconds in which it dumped the module's text; None if unknown.
     """
 
     passes: tuple[PassTime, ...]
@@ -67,10 +67,10 @@ class PassTimes:
 
 
 def pass_times(whole: CompileEvent, dump: Dump) -> PassTimes:
-    """The passes in the events of a compilation.
+    """Return the passes in the events of a compilation.
 
     Arguments:
-      dump: the files that XLA wrote in that very compilation.
+      dump: the files that XLA wrote in the same compilation.
     """
     events = list(whole.walk())
     pipelines = [event for event in events if _is_pipeline(event)]
@@ -95,12 +95,12 @@ def _pass(pipeline: CompileEvent, event: CompileEvent) -> PassTime:
     return PassTime(name, event.name, event.seconds - sum(inner.seconds for inner in apart), changed)
 
 
-# ---- what writing took -------------------------------------------------------------------------------------
+# ---- Dump time ---------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _DumpedModule:
-    """A module's text as XLA wrote it; ``is_last`` if the pass was over then."""
+    """A dumped module text; ``is_last`` if its pass had ended."""
 
     number: int
     pipeline: str
@@ -126,8 +126,8 @@ def _files(dump: Dump) -> list[_DumpedModule]:
 def _estimate_dump_seconds(
     passes: Sequence[PassTime], pipelines: Sequence[CompileEvent], files: Sequence[_DumpedModule]
 ) -> float | None:
-    """Notes for each pass that changed the module how long writing the text took, by the texts that XLA
-    writes at the start of a pipeline: there nothing else happens. Gives the seconds of all."""
+    """Sets ``writing`` of each pass that changed the module and returns the seconds of all dumps.
+    The rate comes from the texts that XLA dumps at the start of a pipeline, where nothing else happens."""
     changed = [one for one in passes if one.changed]
     for one in changed:
         one.writing = None
@@ -141,20 +141,20 @@ def _estimate_dump_seconds(
         or not starts
     ):
         return None
-    # The median: where the machine was busy with something else, a text took a hundred times as long.
+    # The median: a text took a hundred times as long while the machine was busy with other work.
     rate = statistics.median(gap / max(1, file.bytes) for gap, file in zip(gaps, starts))
     for one, file in zip(changed, after):
         one.file = file.number
         one.writing = min(one.seconds, rate * file.bytes)
     for file in files:
-        if not file.is_last:  # in the midst of the pass that ended next
+        if not file.is_last:  # dumped during the pass that ended next
             one = next(one for one in changed if one.file is not None and one.file > file.number)
             one.writing = min(one.seconds, (one.writing or 0.0) + rate * file.bytes)
     return sum(gaps) + sum(one.writing or 0.0 for one in changed)
 
 
 def _pipeline_start_gap(pipeline: CompileEvent) -> float:
-    """Seconds between the check at the start of a pipeline and its first pass: the text is written then."""
+    """Seconds from the check at the start of a pipeline to its first pass: the text is dumped then."""
     checked = [event for event in pipeline.inside if event.name == CHECKERS][:1]
     first = pipeline.inside.index(checked[0]) if checked else -1
     until = pipeline.inside[first + 1].start if first + 1 < len(pipeline.inside) else pipeline.end
@@ -162,7 +162,6 @@ def _pipeline_start_gap(pipeline: CompileEvent) -> float:
 
 
 def _file_name_part(name: str) -> str:
-    """A name as it stands in the name of a file."""
     return re.sub(r"[ /\\\[\]]", "_", name)
 
 
@@ -174,7 +173,7 @@ PARSE_STAGE, PASSES_STAGE, SCHEDULING_STAGE, EMISSION_STAGE, LLVM_STAGE, OTHER_S
     "LLVM to machine code",
     "the rest of XLA",
 )
-"""XLA:CPU's stages, one after the other."""
+"""XLA:CPU's stages, in order."""
 
 _TIMING = "XLA's own timing, with what it wrote down for this view,"
 FROM_THIS_COMPILATION = f"{_TIMING} of this compilation"
@@ -184,11 +183,11 @@ FROM_CACHED_COMPILATION = f"{_TIMING} of the compilation whose program the cache
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompileStage:
-    """A stretch of XLA's compilation.
+    """A stage of XLA's compilation.
 
     Attributes:
-      name: one of :data:`READING` to :data:`LOADING`.
-      seconds: by the clock; several threads work in the stages of kernels and of LLVM.
+      name: one of :data:`PARSE_STAGE` to :data:`OTHER_STAGE`.
+      seconds: wall time; the stages of kernels and of LLVM use several threads.
     """
 
     name: str
@@ -200,10 +199,9 @@ class KernelTime:
     """A kernel that XLA:CPU compiled to machine code.
 
     Attributes:
-      name: its HLO instruction. Kernels that are equal but for their operands are compiled once, under the
-        name of one of them.
-      seconds: in which MLIR made LLVM IR of it, in its thread; None if XLA made that directly. LLVM's own
-        time is not known by kernel.
+      name: its HLO instruction; kernels that differ only in operands are compiled once, under one's name.
+      seconds: of MLIR making LLVM IR of it, in its thread; None if XLA made that directly. LLVM does not
+        report times per kernel.
     """
 
     name: str
@@ -212,21 +210,21 @@ class KernelTime:
 
 @dataclasses.dataclass(frozen=True)
 class CompileTimes:
-    """What compiling one program took. All times are in seconds.
+    """Compilation time of one program. All times are in seconds.
 
     Attributes:
       lowering: from the recorded trace to StableHLO, by lazynb's clock; None if it was not lowered now.
       compiling: JAX and XLA after that, by lazynb's clock; None if it was not compiled now.
-      loading: reading it from the persistent cache, by lazynb's clock; None if it did not come from there.
+      loading: reading it from the persistent cache, by lazynb's clock; None if it was not in there.
       xla: the part of ``compiling`` that XLA's profiler saw; None if there is no such timing.
-      stages: of ``xla``, which they add up to. What XLA writes down for the inspector is in them: texts of
-        modules, buffers, machine code, and on JAX 0.10 LLVM IR; only ``writing`` can be told.
+      stages: of ``xla``; their sum is ``xla``. They include what XLA dumps for the inspector: texts of
+        modules, buffers, machine code, and on JAX 0.10 LLVM IR; only ``writing`` can be separated.
       passes: over HLO, in the order in which they ended.
       checking: seconds in which XLA checked the module between passes.
-      writing: inferred seconds in which it wrote the module's text between passes; None if unknown.
-      kernels: that were compiled; library calls are not among them.
-      source: whose timing ``xla`` to ``kernels`` are.
-      why_not: why there are none; empty if there are.
+      writing: inferred seconds in which it dumped the module's text between passes; None if unknown.
+      kernels: the compiled kernels, without library calls.
+      source: which compilation ``xla`` to ``kernels`` come from.
+      why_not: why these are missing; else empty.
     """
 
     lowering: float | None = None
@@ -242,15 +240,15 @@ class CompileTimes:
     why_not: str = ""
 
     def stage(self, name: str) -> float | None:
-        """Seconds of a stage; None if XLA did not time it."""
+        """Return the seconds of a stage; None if XLA did not time it."""
         return next((stage.seconds for stage in self.stages if stage.name == name), None)
 
 
 def compile_times(executable: InspectableProgram, cache_event: str) -> CompileTimes:
-    """What is known of how long ``executable`` took to compile.
+    """Return the known compilation times of ``executable``.
 
     Arguments:
-      cache_event: ``hit``, ``compiled``, ``disk`` or ``given``, see :class:`CompiledTrace`.
+      cache_event: as in :class:`lazynb.xla.compiled_program.CompiledProgram`.
     """
     times = _wall_clock_times(executable, cache_event)
     dump = executable.dump
@@ -277,11 +275,10 @@ _NOT_HERE = {
     "disk": "Not compiled here: the program was loaded from the persistent cache.",
     "given": "Not compiled here: the program was given compiled.",
 }
-_UNWRITTEN = "Not timed: nobody asked for it when it was compiled."
+_UNWRITTEN = "Not timed: no timing was requested when it was compiled."
 
 
 def _wall_clock_times(executable: InspectableProgram, cache_event: str) -> CompileTimes:
-    """What lazynb's own clock says of this compilation."""
     if cache_event not in ("compiled", "disk"):
         return CompileTimes()
     lowering = executable.lowering_seconds
@@ -307,7 +304,7 @@ def _with_profile(times: CompileTimes, compiling: CompileEvents, dump: Dump, sou
 
 
 def _stages(whole: CompileEvent) -> Iterator[CompileStage]:
-    """The stages between the events that part them; a stage whose events are missing is part of the next."""
+    """The stages, delimited by events; a stage with missing events is part of the next."""
     start = whole.start
     for name, end in _stage_ends(whole):
         if end is not None:
@@ -316,7 +313,7 @@ def _stages(whole: CompileEvent) -> Iterator[CompileStage]:
 
 
 def _stage_ends(whole: CompileEvent) -> Iterator[tuple[str, float | None]]:
-    """When each stage ended; None if there is no event that says so."""
+    """Yields the end of each stage; None if no event marks it."""
     backend = whole.find(BACKEND)
     pipeline = next((event for event in whole.walk() if event.module), None)
     emitting = whole.find("ThunkEmitter::EmitEntryComputation")
@@ -331,7 +328,7 @@ def _stage_ends(whole: CompileEvent) -> Iterator[tuple[str, float | None]]:
 
 
 def _kernels(compiling: CompileEvents, dump: Dump) -> Iterator[KernelTime]:
-    """The kernels that MLIR lowered, and others of which XLA wrote down machine code."""
+    """The kernels that MLIR lowered, and others with dumped machine code."""
     known = {_kernel(event.module): event.seconds for event in compiling.kernels}
     yield from (KernelTime(name, seconds) for name, seconds in known.items())
     for path in dump.files("*.obj-file.*.o"):
@@ -341,6 +338,5 @@ def _kernels(compiling: CompileEvents, dump: Dump) -> Iterator[KernelTime]:
 
 
 def _kernel(module: str) -> str:
-    """The instruction that a module of MLIR or LLVM is of."""
     name = module.removeprefix("__compute_module_").removesuffix("_kernel_module")
     return name.removesuffix("_computation")

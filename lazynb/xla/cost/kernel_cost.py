@@ -1,7 +1,7 @@
-"""The cost of a kernel by XLA's own analysis: operations and bytes.
+"""Cost of one kernel by XLA's own cost analysis: operations and bytes.
 
-``jaxlib`` gives XLA's analysis of a whole module only. The figures of one kernel are those of a module that
-holds this one instruction, with a parameter for each operand and the computations that it calls.
+``jaxlib`` analyses only whole modules. The figures of one kernel are those of a module that contains just
+this instruction, a parameter for each operand, and the computations that it calls.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from lazynb.xla.hlo import module as hlo
 from lazynb.xla.hlo.module import Computation, Instruction, Module
 from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 
-# ---- How often a loop turns: what XLA found out, or what is counted from the module -----------------------
+# ---- Trip count of loops --------------------------------------------------------------------------------
 
 
 def trip_count(module: Module, loop: Instruction) -> int | None:
-    """Iterations of a ``while``; returns None if that is not known.
-
-    XLA:TPU does not write them down; they are counted where the loop turns while a number that begins and
-    grows by constants is less than a third one.
-    """
+    """Return the iterations of a ``while``; None if unknown.
+    XLA:TPU does not state them. Then they are counted, if the loop continues while a value that starts at a
+    constant and grows by a constant is less than a constant."""
     match = _TRIPS.search(loop.text)
     if match is not None:
         return int(match[1])
@@ -36,7 +34,7 @@ def trip_count(module: Module, loop: Instruction) -> int | None:
 
 
 class _NotCountedLoop(Exception):
-    """It is no loop that counts."""
+    """The loop does not count up to a constant."""
 
 
 def _count_from_hlo(module: Module, loop: Instruction) -> int:
@@ -60,7 +58,7 @@ def _count_from_hlo(module: Module, loop: Instruction) -> int:
 
 
 def _skip_copies(computation: Computation, name: str) -> Instruction:
-    """What has the value of ``name``, behind copies of it."""
+    """The instruction behind copies of its value."""
     instruction = computation.instructions[name]
     while instruction.opcode in _COPYING:
         instruction = computation.instructions[instruction.operands[0]]
@@ -68,7 +66,7 @@ def _skip_copies(computation: Computation, name: str) -> Instruction:
 
 
 def _loop_variable_index(computation: Computation, name: str) -> int:
-    """Which of the values that a loop carries ``name`` is."""
+    """Index of ``name`` among the values that a loop carries."""
     element = _skip_copies(computation, name)
     if element.opcode != "get-tuple-element":
         raise _NotCountedLoop
@@ -78,7 +76,6 @@ def _loop_variable_index(computation: Computation, name: str) -> int:
 
 
 def _tuple_operand(computation: Computation, name: str, number: int) -> str:
-    """What a tuple has at place ``number``."""
     whole = computation.instructions[name]
     if whole.opcode != "tuple":
         raise _NotCountedLoop
@@ -97,38 +94,33 @@ _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 _NUMBER = re.compile(r" = [su]\d+\[\]\S* constant\((-?\d+)\)")
 
 
-# What XLA's figures mean (HloCostAnalysis; tests/xla/test_cost.py holds it to this):
+# What XLA's figures mean (HloCostAnalysis; verified by tests/xla/test_cost.py):
 # - flops: one for each element of an elementwise operation, integers and comparisons included; two for a
-#   multiplication with addition in a dot or convolution (taps that fall on the padding left out); n - 1 for a
-#   sum of n. A copy, gather or transpose has none.
-# - transcendentals (exp, tanh, sin, sqrt of a complex ...) are counted apart, one for each element, and are
-#   no part of flops.
-# - bytes: of a fusion, its operands and its result, each once as a whole. A gather of 7 rows is said to read
-#   its whole table when it is in a fusion, and the rows alone when it is not. What is fused into it counts
-#   for each element of the table. A dynamic-update-slice in a fusion counts the slice that it writes, also
-#   where all is written. So fusions that read or write parts are counted in
-#   :mod:`lazynb.xla.cost.operand_utilization`, and the source tells XLA's figures if they differ. A tuple's
-#   table of pointers counts 8 bytes a part in 0.10 and 4 in 0.12, so that loops and whole programs differ a
-#   little between the two.
-# - a conversion of dtype is one operation an element, so that bfloat16 that XLA widens by itself costs
-#   "operations".
-# - sort: size * ceil(log2(size)) with the size of the whole array, however short the sorted rows.
-# - while: one iteration, body and condition, whatever the number of iterations. conditional: for each figure
-#   the largest of the branches, so that flops may come from one branch and transcendentals from another.
-# - custom call: nothing is known, written as -1; in a sum that is one too few, and nothing says so but
-#   ``optimal_seconds``.
+#   multiply-add in a dot or convolution (without taps on the padding); n - 1 for a sum of n; none for moves.
+# - transcendentals (exp, tanh, sin, sqrt of a complex ...): one for each element, not included in flops.
+# - bytes: for a fusion, its operands and its result, each once as a whole. A gather of 7 rows counts its
+#   whole table inside a fusion, but only the rows outside one. An instruction fused into it counts every
+#   element of the table. A dynamic-update-slice in a fusion counts the slice that it writes, even if all is
+#   written. So fusions that read or write parts are counted in :mod:`lazynb.xla.cost.operand_utilization`,
+#   and ``source`` gives XLA's figures if they differ. A tuple's table of pointers counts 8 bytes per part in
+#   0.10 and 4 in 0.12, so loops and whole programs differ slightly between the two.
+# - dtype conversion: one operation per element, so bfloat16 that XLA itself widens costs "operations".
+# - sort: size * ceil(log2(size)) with the size of the whole array, even for short sorted rows.
+# - while: one iteration (body and condition). conditional: for each figure the largest of the branches, so
+#   flops may come from one branch and transcendentals from another.
+# - custom call: unknown, written as -1; a sum is then one too small, and only ``optimal_seconds`` shows it.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cost:
-    """What one execution of a kernel costs. A figure that XLA does not give is None.
+    """The cost of one execution of a kernel. A figure that XLA does not give is None.
 
     Attributes:
       flops: operations, as XLA counts them: integer operations and comparisons too, a multiply-add as two.
-      transcendentals: elements of ``exp``, ``tanh`` and the like; no part of ``flops``.
+      transcendentals: elements of ``exp``, ``tanh`` and the like; not included in ``flops``.
       bytes: read and written, each operand and the result as a whole.
-      source: where the figures come from and what they stand for.
-      executions: how often it runs in one run of the program; None if that is not known.
+      source: where the figures come from and what they cover.
+      executions: number of executions in one run of the program; None if unknown.
     """
 
     flops: float | None
@@ -139,20 +131,20 @@ class Cost:
 
 
 Analysis = Callable[[Sequence[str]], Sequence[jc.Figures]]
-"""Gives XLA's figures of HLO modules; that of another chip is asked in another process."""
+"""Returns XLA's figures of HLO modules; for another chip this runs in another process."""
 
 
 def kernel_costs(
     module: hlo.Module | str, names: Sequence[str], analysis: Analysis = jc.cost_figures
 ) -> dict[str, Cost]:
-    """The cost of one execution of each of the instructions ``names``, which may stand in any computation.
+    """Return the cost of one execution of each instruction in ``names``, from any computation.
 
     Args:
-      module: optimised HLO, or its text as ``compiled.as_text()`` gives it.
-      analysis: asked once, of all kernels.
+      module: optimised HLO, or its text from ``compiled.as_text()``.
+      analysis: called once, for all kernels.
 
     Raises:
-      ValueError: the text is no HLO module.
+      ValueError: the text is not an HLO module.
       KeyError: it has no instruction of that name.
     """
     parsed = hlo.parse(module) if isinstance(module, str) else module
@@ -163,12 +155,12 @@ def kernel_costs(
 
 
 def program_cost(module: hlo.Module | str) -> Cost:
-    """The cost of one run of a whole program as XLA gives it: of each loop one iteration.
+    """Return XLA's cost of one run of a whole program, with one iteration of each loop.
 
-    A program with a custom call has no figures, since XLA's sums are wrong then.
+    A program with a custom call has no figures, because XLA's sums are wrong then.
 
     Raises:
-      ValueError: the text is no HLO module.
+      ValueError: the text is not an HLO module.
     """
     parsed = hlo.parse(module) if isinstance(module, str) else module
     has_loops = any(instruction.opcode == "while" for instruction in parsed)
@@ -177,21 +169,17 @@ def program_cost(module: hlo.Module | str) -> Cost:
 
 
 def executions(module: hlo.Module, names: Sequence[str]) -> dict[str, int | None]:
-    """How often each instruction is executed in one run of the program: the product of the iterations of the
-    loops around it.
-
-    It is None if XLA does not know the number of iterations of one of them, or if the instruction stands in a
-    branch.
-    """
+    """Return how often each instruction runs in one run of the program: the product of trip counts around it.
+    None if a trip count is unknown, or if the instruction is in a branch."""
     known: dict[str, int | None] = {module.entry: 1}
     return {name: _executions(module, module.by_name[name].computation, known) for name in names}
 
 
 def _executions(module: hlo.Module, computation: str, known: dict[str, int | None]) -> int | None:
-    """How often a computation is executed; returns None if that is not known.
+    """How often a computation is executed; None if unknown.
 
     Arguments:
-      known: the same for computations that were asked about, which are added.
+      known: results so far, by computation; filled in.
     """
     if computation not in known:
         callers = module.all_callers.get(computation, [])
@@ -203,7 +191,6 @@ def _executions(module: hlo.Module, computation: str, known: dict[str, int | Non
 def _executions_by(
     module: hlo.Module, caller: hlo.Instruction, computation: str, known: dict[str, int | None]
 ) -> int | None:
-    """How often ``caller`` executes ``computation``."""
     times = _executions(module, caller.computation, known)
     if times is None or caller.opcode == "conditional":
         return None
@@ -213,7 +200,7 @@ def _executions_by(
     if trips is None:
         return None
     is_condition = caller.attribute("condition") == f"%{computation}"
-    return times * (trips + is_condition)  # the last time it is false
+    return times * (trips + is_condition)  # the condition runs once more, to end the loop
 
 
 def _kernel_cost(extract: _KernelModules, kernel: hlo.Instruction, times: int | None) -> Cost:
@@ -230,12 +217,12 @@ def _kernel_cost(extract: _KernelModules, kernel: hlo.Instruction, times: int | 
 
 
 def _is_transfer(kernel: hlo.Instruction) -> bool:
-    """Whether it starts or ends what runs beside other kernels: XLA's parser ends the process on some."""
+    """Whether it starts or ends an asynchronous operation: XLA's parser ends the process on some of these."""
     return kernel.opcode.endswith(("-start", "-done", "-update"))
 
 
 def _utilization_cost(whole: Cost, part: OperandUtilization, extract: _KernelModules) -> Cost:
-    """``whole``, XLA's figures of a fusion, with what it touches in their place."""
+    """XLA's figures of a fusion (``whole``), reduced to the elements that it really reads and computes."""
     saved = {"flops": 0.0, "transcendentals": 0.0}
     for name, share in part.shares.items():
         figures = extract.figures(extract.module.by_name[name])
@@ -262,7 +249,7 @@ def _subtract(figure: float | None, saved: float) -> float | None:
 
 
 def _differing_figures(whole: Cost, cost: Cost) -> str:
-    """XLA's own figures, where they are others."""
+    """XLA's own figures where they differ from ``cost``."""
     names = {"flops": "FLOPs", "transcendentals": "transcendentals", "bytes": "bytes"}
     said = []
     for name, words in names.items():
@@ -275,8 +262,7 @@ def _differing_figures(whole: Cost, cost: Cost) -> str:
 def _figure_scope(
     module: hlo.Module, kernel: hlo.Instruction, inner: Sequence[hlo.Instruction], times: int | None
 ) -> str:
-    """What the figures of ``kernel`` stand for, if that is not simply one run of it in one run of the
-    program."""
+    """What the figures of ``kernel`` cover, if that is not one run of it in one run of the program."""
     meaning = ""
     if kernel.opcode == "while":
         trips = trip_count(module, kernel)
@@ -294,7 +280,6 @@ def _figure_scope(
 
 
 def _cost(figures: jc.Figures, meaning: str, instructions: Iterable[hlo.Instruction]) -> Cost:
-    """What XLA's ``figures`` say of a module that is made of ``instructions``."""
     if isinstance(figures, str):
         return Cost(None, None, None, f"XLA's cost analysis cannot read this instruction: {figures}")
     if figures is None:
@@ -310,7 +295,6 @@ def _cost(figures: jc.Figures, meaning: str, instructions: Iterable[hlo.Instruct
 
 
 def _unknown_call(instructions: Iterable[hlo.Instruction]) -> str:
-    """The reason why there are no figures: a custom call among ``instructions``."""
     calls = [instruction for instruction in instructions if instruction.opcode == "custom-call"]
     targets = dict.fromkeys(call.attribute("custom_call_target") for call in calls)
     return f"XLA does not know what the custom call {', '.join(targets)} costs".replace("  ", " ")
@@ -322,8 +306,6 @@ def _figure(figures: dict[str, float], name: str) -> float | None:
 
 
 class _KernelModules:
-    """Writes parts of a module as modules of their own."""
-
     def __init__(self, module: hlo.Module, analysis: Analysis = jc.cost_figures):
         self.module = module
         self._analysis = analysis
@@ -331,18 +313,17 @@ class _KernelModules:
         self._figures: dict[str, jc.Figures] = {}
 
     def request_figures(self, kernels: Sequence[hlo.Instruction]) -> None:
-        """Asks for the figures of all that :meth:`figures` will be asked about, at once."""
+        """Analyse at once all modules that :meth:`figures` will need."""
         parts = [operand_utilization(self.module, kernel) for kernel in kernels]
         inner = [self.module.by_name[name] for part in parts if part is not None for name in part.shares]
         texts = list(dict.fromkeys(map(self.kernel, [*kernels, *inner])))
         self._figures.update(zip(texts, self._analysis(texts), strict=True))
 
     def figures(self, instruction: hlo.Instruction) -> jc.Figures:
-        """What XLA says that ``instruction`` costs."""
         return self._figures[self.kernel(instruction)]
 
     def kernel(self, instruction: hlo.Instruction) -> str:
-        """A module that runs ``instruction`` on parameters."""
+        """Return a module that runs ``instruction`` on parameters."""
         computation = self.module.computations[instruction.computation]
         parameters = [
             f"  %{name} = {computation.instructions[name].shape} parameter({number})"
@@ -355,21 +336,19 @@ class _KernelModules:
         return "\n".join([_HEADER, *called, "ENTRY %kernel {", *parameters, root, "}"])
 
     def program(self) -> str:
-        """The module without what says nothing about cost."""
+        """Return the module's text, reduced to what affects cost."""
         entry = self.module.entry
         called = map(self._body, self._reached(self._calls(entry)))
         return "\n".join([_HEADER, *called, "ENTRY " + self._body(entry)])
 
     def reached(self, instruction: hlo.Instruction) -> list[hlo.Instruction]:
-        """The instructions of the computations that ``instruction`` calls, directly or not."""
+        """Return the instructions of the computations that ``instruction`` calls, at any depth."""
         reached: list[hlo.Instruction] = []
         for name in self._reached(instruction.calls):
             reached += self.module.computations[name].instructions.values()
         return reached
 
     def _reached(self, calls: Iterable[str]) -> list[str]:
-        """The computations ``calls`` and those that they call, directly or not; callees first, as in the text
-        of a module."""
         wanted, stack = set(), list(calls)
         while stack:
             name = stack.pop()
@@ -379,7 +358,6 @@ class _KernelModules:
         return [name for name in self.module.computations if name in wanted]
 
     def _calls(self, name: str) -> list[str]:
-        """The computations that the instructions of a computation call."""
         instructions = self.module.computations[name].instructions.values()
         return [callee for instruction in instructions for callee in instruction.calls]
 
@@ -395,8 +373,7 @@ _HEADER = "HloModule cost"
 
 
 def _line(instruction: hlo.Instruction, root: bool) -> str:
-    """The instruction without what refers to other parts of its module: the header's tables, and its
-    neighbours."""
+    """The instruction without references to other parts of its module: header tables and neighbours."""
     return f"  {'ROOT ' * root}%{instruction.name} = {_NEIGHBOURS.sub('', instruction.plain)}"
 
 

@@ -1,7 +1,7 @@
-"""The measured time of each kernel, from JAX's profiler; no TensorBoard.
+"""Measured time of each kernel, from JAX's profiler, without TensorBoard.
 
-Each run is a profiler session of its own, which costs about 1 ms and 12 us for each kernel that it sees;
-nothing has to tell runs apart afterwards. While it runs, a kernel takes 0.3 us longer.
+Each run is its own profiler session, so runs need not be separated afterwards. A session costs about 1 ms and
+12 us for each recorded kernel; during it, a kernel takes 0.3 us longer.
 """
 
 from __future__ import annotations
@@ -24,30 +24,28 @@ from lazynb.xla.cost.profiler_events import Timeline
 from lazynb.xla.hlo import module as hlo
 from lazynb.xla.hlo.clusters import CONTROL
 
-# What XLA:CPU records (0.10 and 0.12; tests/xla/test_profile.py holds it to this):
+# What XLA:CPU records (0.10 and 0.12; verified by tests/xla/test_profile.py):
 # - For each kernel an event with ``hlo_op``, the instruction's name. It lasts until the *call* of the kernel
-#   returns. A kernel that is spread over threads may return before the other threads are done (copying 8 MB:
-#   0.4 of 1.6 ms), and a loop after its first iteration.
-# - When a kernel is done, what waited for it runs at once in the thread that finished it, and only then that
-#   thread notes ``end: NAME``. Hence a kernel that returned too early ended when that thread, in the task in
-#   which it notes the end, started the next kernel. (``StartRegion`` is where a thread takes up a task.) The
-#   note may come when the profile is over.
-# - A small loop may be compiled as one function: then it is one event, of the ``call`` that it stands in, and
-#   its body has none.
+#   returns. A parallel kernel may return before the other threads are done (copying 8 MB: 0.4 of 1.6 ms), and
+#   a loop after its first iteration.
+# - The thread that finishes a kernel first runs what waited for it, and only then records ``end: NAME``.
+#   Hence a kernel that returned too early ended when that thread, in the task that records the end, started
+#   the next kernel. (A task begins at ``StartRegion``.) The record may come after the profile has ended.
+# - A small loop may be compiled as one function: then only the ``call`` around it has an event.
 
 
 class ProfilerBusy(LazynbError):
-    """Another profile is being taken: JAX's profiler takes one at a time."""
+    """Another profile is in progress: JAX's profiler takes one at a time."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds of one run of the program, of an instruction all its executions together (a loop's body).
+    """Seconds in one run of the program; for an instruction, the sum over its executions (a loop's body).
 
     Attributes:
-      median, low, high: of the runs.
+      median, low, high: over the runs.
       runs: runs in which it was seen; a branch that was not taken is not seen.
-      calls: how often it was executed in one run (median).
+      calls: number of executions in one run (median).
     """
 
     median: float
@@ -63,7 +61,7 @@ class ProgramTimes:
 
     Attributes:
       module: the HLO module's name; programs of lazynb share one.
-      timings: by HLO instruction; no kernel, no entry (a bitcast, a tuple).
+      timings: by HLO instruction; instructions without a kernel (a bitcast, a tuple) are absent.
     """
 
     module: str
@@ -72,15 +70,15 @@ class ProgramTimes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Profile:
-    """What several runs of a function took.
+    """Times of several runs of a function.
 
     Attributes:
       programs: the compiled programs that it ran, in the order in which they started.
-      wall: the whole function until its results are computed; without the profiler, unless it takes so long
-        (:data:`SLOW`) that the profiler makes no difference.
+      wall: the whole function until its results are computed; measured without the profiler, except for runs
+        slower than :data:`SLOW_RUN_SECONDS`, in which the profiler makes no difference.
       text: how it was measured, and what is missing.
-      module: name of the HLO module that was asked for; empty for any.
-      timeline: when each kernel ran.
+      module: name of the requested HLO module; empty for any.
+      timeline: executions of each kernel.
     """
 
     programs: tuple[ProgramTimes, ...]
@@ -91,8 +89,7 @@ class Profile:
 
     @property
     def timings(self) -> dict[str, Timing]:
-        """By HLO instruction; of several programs (of the module that was asked for), those of the one that
-        took longest."""
+        """By HLO instruction; of several programs (of the requested module), those of the slowest."""
         candidates = [program for program in self.programs if self.module in ("", program.module)]
         if not candidates:
             return {}
@@ -104,26 +101,23 @@ def _seconds_of(program: ProgramTimes) -> float:
 
 
 def profile(run: Callable[[], Any], runs: int = 5, module: hlo.Module | None = None) -> Profile:
-    """Calls ``run`` to warm up and then ``runs`` times under the profiler, each until the arrays that it
-    returns are computed.
+    """Profile ``run``: one warm-up call, then ``runs`` calls, each until the returned arrays are computed.
 
-    A quick ``run`` is called as often without the profiler, for ``wall``.
+    A quick ``run`` is called as often again without the profiler, for ``wall``.
 
     Args:
-      run: may be called again and again: what it donates it has to make anew, which counts in ``wall`` alone.
-      module: optimised HLO of the program that is meant, if ``run`` runs others beside it (copies of what it
-        donates). With it, a loop that goes on in several threads is timed exactly, else until a thread
-        noticed that it had ended.
+      run: called repeatedly; it must recreate what it donates, which counts only in ``wall``.
+      module: optimised HLO of the measured program, if ``run`` also runs others (copies of what it donates).
+        With it, multi-threaded loops are timed exactly; without it, until a thread recorded their end.
 
     Raises:
-      ProfilerBusy: a profile is being taken already, by ``jax.profiler`` for example; that one goes on
-        unharmed.
+      ProfilerBusy: another profile is in progress, for example of ``jax.profiler``; it continues unharmed.
       ValueError: fewer than one run.
       What ``run`` raises; an interrupt ends the profile.
     """
     if runs < 1:
         raise ValueError(f"runs must be at least 1, not {runs}")
-    _stop(jc.new_profile())  # before anything runs: is the profiler free?
+    _stop(jc.new_profile())  # raises before the first run if the profiler is in use
     is_slow = _seconds(run) > SLOW_RUN_SECONDS
     inside, walls, times, timeline = _nested_instructions(module), [], [], Timeline()
     for _ in range(runs):
@@ -144,19 +138,19 @@ def profile(run: Callable[[], Any], runs: int = 5, module: hlo.Module | None = N
 
 
 def _profiled(run: Callable[[], Any]) -> tuple[float, bytes]:
-    """Seconds of a run under the profiler, and what the profiler wrote."""
+    """Seconds of a run under the profiler, and the profile."""
     session = jc.new_profile()
     try:
         seconds = _seconds(run)
     except BaseException:
         with contextlib.suppress(RuntimeError):
-            session.stop()  # a traceback that is kept would keep the session running
+            session.stop()  # a stored traceback would keep the session running
         raise
     return seconds, _stop(session)
 
 
 SLOW_RUN_SECONDS = 0.05
-"""Seconds from which on a run is not repeated for ``wall``."""
+"""A slower run is not repeated for ``wall``."""
 
 
 def _seconds(run: Callable[[], Any]) -> float:
@@ -172,7 +166,7 @@ def _stop(session: Any) -> bytes:
         raise ProfilerBusy(f"JAX's profiler is in use; end the other profile first ({error})") from None
 
 
-# ---- from events to times ----------------------------------------------------------------------------------
+# ---- Conversion of events to times -------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(slots=True)
@@ -181,9 +175,9 @@ class _KernelEvent:
 
     Attributes:
       op: the HLO instruction.
-      program: name of the HLO module, and a number that tells programs apart.
+      program: name of the HLO module, and a number that distinguishes programs.
       line: thread or stream.
-      end_note: by which thread its end was noted, since when in this task, and when.
+      end_note: the record of its end: thread, start of that thread's task, and time.
     """
 
     op: str
@@ -195,15 +189,14 @@ class _KernelEvent:
 
 
 def _events(data: bytes) -> Iterator[_KernelEvent]:
-    """The kernels of a profile: those of devices if it has any, since the host's are then only their
-    launches."""
+    """The kernels of a profile. If devices have any, host events are only their launches and are left out."""
     planes = list(jax.profiler.ProfileData.from_serialized_xspace(data).planes)
     devices = list(_plane_events([plane for plane in planes if plane.name.startswith("/device:")]))
     yield from devices or _plane_events(planes)
 
 
 def _plane_events(planes: Sequence[Any]) -> Iterator[_KernelEvent]:
-    kernels: dict[Any, _KernelEvent] = {}  # by the number that links a kernel to the note of its end
+    kernels: dict[Any, _KernelEvent] = {}  # by the number that links a kernel to the record of its end
     ends: list[tuple[Any, int, float]] = []
     tasks: dict[int, list[float]] = collections.defaultdict(list)
     for number, line in enumerate(line for plane in planes for line in plane.lines):
@@ -233,12 +226,12 @@ def _kernel(event: Any, stats: dict[str, Any], line: int) -> _KernelEvent:
 def _attach_end_notes(
     kernels: dict[Any, _KernelEvent], ends: Sequence[tuple[Any, int, float]], tasks: dict[int, list[float]]
 ) -> None:
-    """Gives each kernel the note of its end.
+    """Sets ``end_note`` of each kernel.
 
     Arguments:
-      kernels: by the number that links them to the notes.
-      ends: link, thread and time of each note.
-      tasks: by thread, when it took up a task.
+      kernels: by the number that links them to the end records.
+      ends: link, thread and time of each record.
+      tasks: by thread, the start times of its tasks.
     """
     for starts in tasks.values():
         starts.sort()
@@ -251,8 +244,6 @@ def _attach_end_notes(
 
 
 def _nested_instructions(module: hlo.Module | None) -> Callable[[str], frozenset[str]]:
-    """Gives the instructions that run inside a loop, branch or call."""
-
     @functools.cache
     def inside(op: str) -> frozenset[str]:
         one = module.by_name.get(op) if module is not None else None
@@ -293,11 +284,9 @@ def _run_times(events: list[_KernelEvent], inside: Callable[[str], frozenset[str
 
 
 def _fill_missing_ends(events: Sequence[_KernelEvent], control: set[int]) -> None:
-    """Fills in the notes of ends that are missing because they came when the profile was over.
-
+    """Fills in end records that are missing because they came after the profile ended.
     The next kernel of any thread shows that a kernel ended. The next execution of a loop shows that the loop
-    ended, even if the note of that comes later.
-    """
+    ended, even if its record comes later."""
     following = last = max(event.end for event in events)
     again: dict[str, float] = {}
     for event in reversed(events):
@@ -324,8 +313,8 @@ def _holds_another(event: _KernelEvent, starts: list[float]) -> bool:
 
 
 def _finished_at_return(event: _KernelEvent) -> bool:
-    """Whether all was done when the call returned. If another thread finished it, the call may also have
-    returned too late."""
+    """Whether all work was done when the call returned.
+    If another thread finished it, the call may also have returned too late."""
     return event.end_note is None or (event.end_note[0] == event.line and event.end_note[2] <= event.end)
 
 
@@ -338,7 +327,7 @@ def _kernel_end(event: _KernelEvent, starts: dict[int, list[float]]) -> float:
 
 
 def _control_end(event: _KernelEvent, events: list[_KernelEvent], inner: frozenset[str]) -> float:
-    """When a loop ended: with the last kernel in it, where that is known, else when its end was noted."""
+    """The end of a loop: that of the last kernel in it if known, else the recorded end."""
     if event.end_note is None or _finished_at_return(event):
         return event.end
     first = bisect.bisect_left(events, event.start, key=lambda other: other.start)
@@ -348,7 +337,6 @@ def _control_end(event: _KernelEvent, events: list[_KernelEvent], inner: frozens
 
 
 def _programs(runs: Sequence[_Times]) -> Iterator[ProgramTimes]:
-    """The times of each program, in the order in which they were first seen."""
     samples: dict[tuple[str, int], dict[str, list[tuple[float, int]]]] = {}
     for run in runs:
         for program, times in run.items():

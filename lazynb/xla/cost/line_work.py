@@ -1,4 +1,4 @@
-"""What each of the user's lines gave the compiler to do."""
+"""Compilation work and inferred compilation time of each line of the user's code."""
 
 from __future__ import annotations
 
@@ -20,19 +20,16 @@ INFERRED = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LineWork:
-    """What the compiler had to do for one line.
+    """The compiler's work for one line.
 
     Attributes:
       place: the line.
       operations: recorded on it, without dead ones.
-      before: HLO instructions that they are before XLA optimises, once calls are resolved; None if that was
-        not written down.
-      after: HLO instructions that were made from them, inside of kernels too; one that was made from several
-        lines counts for each.
-      compiled: kernels of theirs that were compiled, wholly or in part of this line; equal kernels are
-        compiled once.
-      lowering: seconds in which MLIR lowered these kernels, by XLA's profiler, with what other lines have in
-        them; None if there is no such timing.
+      before: its HLO instructions after calls are inlined and before XLA optimises; None without a dump.
+      after: HLO instructions made from them, also inside kernels; one of several lines counts for each.
+      compiled: compiled kernels that contain work of this line; equal kernels are compiled once.
+      lowering: seconds in which MLIR lowered these kernels, by XLA's profiler, including their work for other
+        lines; None if there is no such timing.
       seconds: inferred share of XLA's time, see :data:`INFERRED`; None if nothing was timed.
     """
 
@@ -46,7 +43,7 @@ class LineWork:
 
 
 def line_work(trace: CompiledProgram, nodes: Mapping[int, Place]) -> list[LineWork]:
-    """The lines of a program, the one that took longest first.
+    """Return the lines of a program, slowest first.
 
     Arguments:
       nodes: the lines of the graph's operations, by node.
@@ -82,7 +79,6 @@ def _lines_of_nodes(nodes: Iterable[int], places: Mapping[int, Place]) -> set[Pl
 
 
 def _instructions_before(trace: CompiledProgram, places: Mapping[int, Place]) -> Counter[Place] | None:
-    """Instructions by line, before XLA optimises; None if nobody wrote them down."""
     history = trace.written.history if trace.has_dump else None
     if history is None:
         return None
@@ -95,7 +91,7 @@ def _instructions_before(trace: CompiledProgram, places: Mapping[int, Place]) ->
 
 
 def _module_after_inlining(history: PassHistory) -> Module:
-    """The module once XLA has resolved calls of functions, of which it has not optimised much."""
+    """The module after XLA has inlined calls, before most optimisations."""
     for index, step in enumerate(history.passes):
         if step.name == "call-inliner":
             return history.module(index + 1)
@@ -103,12 +99,12 @@ def _module_after_inlining(history: PassHistory) -> Module:
 
 
 class _Kernels:
-    """The kernels that were compiled, by line.
+    """The compiled kernels, by line.
 
     Attributes:
-      counts: how many are of the line, wholly or in part.
-      shares: how many are its own, where each is divided among its lines by their operations.
-      lowering: seconds in which they were lowered, with what other lines have in them.
+      counts: kernels that contain work of the line.
+      shares: as ``counts``, with each kernel divided among its lines by their operations.
+      lowering: seconds in which the kernels were lowered, including their work for other lines.
     """
 
     def __init__(self, trace: CompiledProgram, places: Mapping[int, Place], times: CompileTimes):
@@ -133,7 +129,7 @@ def _seconds_by_line(
     kernels: Mapping[Place, float],
     recorded: Mapping[Place, int],
 ) -> dict[Place, float] | None:
-    """Inferred seconds by line, which add up to XLA's; None if nothing was timed."""
+    """Inferred seconds by line, with XLA's time as their sum; None if nothing was timed."""
     if times.xla is None or before is None:
         return None
     generating = (times.stage(EMISSION_STAGE) or 0.0) + (times.stage(LLVM_STAGE) or 0.0)

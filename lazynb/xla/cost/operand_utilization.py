@@ -1,8 +1,8 @@
-"""What a fusion touches of its operands: a gather of 7 rows reads these, whatever the table has.
+"""Parts of its operands that a fusion reads and writes: a gather of 7 rows reads only these of the table.
 
-XLA's cost analysis counts an operand of a fusion as a whole if a gather or scatter in it reads it, counts
-each instruction in it as if all its elements were computed, and takes every update of a slice for one in
-place. Here the elements that are asked for are followed from the fusion's result back to its parameters.
+XLA's cost analysis counts an operand of a fusion as a whole if a gather or scatter in it reads it, counts all
+elements of each instruction in it, and treats every slice update as in place. Here the requested elements are
+followed from the fusion's result back to its parameters.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _MOVEMENT = opcodes_of(OpcodeKind.MOVEMENT)
 _REDUCTIONS = opcodes_of(Trait.FIRST_HALF_ONCE)
 
 _RequestedElements = dict[str, int]
-"""How many elements of a value are asked for, by who chose them: two readers of what the same gather chose
-ask for the same elements. Nobody (an empty name) chose them where all are asked for."""
+"""Number of requested elements of a value, by the instruction that selected them: two readers behind the same
+gather request the same elements. The name is empty if all elements are requested."""
 
 
 @dataclasses.dataclass(frozen=True)
 class OperandUtilization:
-    """What a fusion touches.
+    """The elements that a fusion reads, writes and computes.
 
     Attributes:
-      bytes: that it reads and writes.
-      shares: by instruction in it, the share of its elements that is computed, where that is not all.
+      bytes: read and written.
+      shares: by instruction in it, the computed share of its elements, if below 1.
     """
 
     bytes: int
@@ -43,8 +43,7 @@ class OperandUtilization:
 
 
 def operand_utilization(module: Module, fusion: Instruction) -> OperandUtilization | None:
-    """What ``fusion`` touches; None if it is no fusion that reads or writes parts, or if a library decides
-    it."""
+    """Return the utilization of ``fusion``; None if it reads and writes no parts, or if a library runs it."""
     if fusion.opcode != "fusion" or kind_of(fusion)[0] == "library":
         return None
     body = module.computations[fusion.calls[0]]
@@ -64,14 +63,13 @@ def operand_utilization(module: Module, fusion: Instruction) -> OperandUtilizati
 
 
 def _roots(body: Computation) -> list[Instruction]:
-    """What a fusion writes: its root, or the parts of the tuple that this is."""
+    """The instructions whose values a fusion writes: its root, or the parts of a root tuple."""
     if body.root.opcode != "tuple":
         return [body.root]
     return [body.instructions[name] for name in dict.fromkeys(body.root.operands)]
 
 
 def _requested_elements(module: Module, body: Computation) -> dict[str, _RequestedElements]:
-    """By instruction, the elements that are asked for, from the last instruction to the first."""
     roots = _roots(body)
     asked: dict[str, _RequestedElements] = {root.name: {"": element_count(root.shape)} for root in roots}
     in_place = {root.name for root in roots if _is_in_place(body, root)}
@@ -96,7 +94,7 @@ def _requested_elements(module: Module, body: Computation) -> dict[str, _Request
 def _requested_of_operand(
     instruction: Instruction, operand: Instruction, number: int, own: _RequestedElements
 ) -> _RequestedElements:
-    """The elements of an operand that ``instruction`` needs if ``own`` of its own elements are asked for."""
+    """The operand elements that ``instruction`` needs to compute the elements ``own`` of its result."""
     size, whole = element_count(operand.shape), element_count(instruction.shape)
     count = _count(own, whole)
     if instruction.opcode in _READS_PART and number == 0:
@@ -118,7 +116,7 @@ def _requested_of_update(
     own: _RequestedElements,
     in_place: bool,
 ) -> _RequestedElements:
-    """The same for an instruction that replaces a part of its first operands."""
+    """As :func:`_requested_of_operand`, for an instruction that replaces a part of its first operands."""
     operand = body.instructions[instruction.operands[number]]
     size, count = element_count(operand.shape), _count(own, element_count(instruction.shape))
     arrays, updates = _arrays_and_updates(instruction)
@@ -135,7 +133,7 @@ def _requested_of_update(
 
 
 def _arrays_and_updates(instruction: Instruction) -> tuple[range, range]:
-    """Numbers of the operands that are updated, and of those that replace parts of them."""
+    """Numbers of the updated operands, and of the operands that replace parts of them."""
     if instruction.opcode != "scatter":
         return range(1), range(1, 2)
     arrays = len(instruction.operands) // 2
@@ -143,7 +141,7 @@ def _arrays_and_updates(instruction: Instruction) -> tuple[range, range]:
 
 
 def _combines(module: Module, instruction: Instruction) -> bool:
-    """Whether an update needs what was there before: an addition does."""
+    """Whether an update reads the old elements, for example to add to them."""
     if not instruction.calls:
         return False
     computation = module.computations[instruction.calls[0]]
@@ -173,7 +171,6 @@ def _count(asked: Mapping[str, int], size: int) -> int:
 
 
 def _bytes(asked: Mapping[str, int], value: Instruction) -> int:
-    """Bytes of the elements of ``value`` that are asked for."""
     size = element_count(value.shape)
     if not size:
         return 0

@@ -1,4 +1,4 @@
-"""What XLA's profiler noted of one compilation, as a tree: pipelines hold passes, and these pipelines."""
+"""Profiler events: the timeline of kernel executions, and the event tree of one compilation."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, Protocol
 
 import jax
 
-# ---- The timeline of a profile: when each kernel ran, and in which thread ---------------------------------
+# ---- Timeline of kernel executions ----------------------------------------------------------------------
 
 MAX_EXECUTIONS = 20_000
-"""Executions of which the times are kept, of all runs together."""
+"""Most executions whose times are kept, over all runs."""
 
 
 class Event(Protocol):
-    """What the profiler noted of an execution. Times are in nanoseconds."""
+    """The profiler's record of an execution. Times are in nanoseconds."""
 
     op: str
     program: tuple[str, int]
@@ -31,8 +31,8 @@ class Execution:
 
     Attributes:
       op: the HLO instruction.
-      program: name of the HLO module, and a number that tells programs apart.
-      thread: a number that tells threads (of a device: streams) apart.
+      program: name of the HLO module, and a number that distinguishes programs.
+      thread: a number that distinguishes threads (of a device: streams).
       start, end: seconds since the first kernel of the run began.
     """
 
@@ -44,11 +44,11 @@ class Execution:
 
 
 class Timeline:
-    """The executions of each run, in the order in which they began, as far as they are kept.
+    """The executions of each run, ordered by start.
 
     Attributes:
       runs: by run.
-      left_out: how many runs had too many.
+      left_out: number of runs that exceeded :data:`MAX_EXECUTIONS`.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Timeline:
         self._kept = 0
 
     def add(self, events: Sequence[Event]) -> None:
-        """Another run."""
+        """Add a run."""
         if self._kept + len(events) > MAX_EXECUTIONS:
             self.left_out += 1
             return
@@ -76,8 +76,8 @@ class Timeline:
         self.runs.append(tuple(sorted(found, key=lambda one: (one.start, -one.end))))
 
     def of(self, ops: Collection[str]) -> list[list[Execution]]:
-        """By run, the executions of the program that has most of the instructions ``ops``: copies of donated
-        inputs are programs too."""
+        """Return, by run, the executions of the program with most of the instructions ``ops``.
+        Copies of donated inputs are programs too."""
         seen: dict[tuple[str, int], set[str]] = {}
         for one in self._all_executions():
             seen.setdefault(one.program, set()).add(one.op)
@@ -91,13 +91,14 @@ class Timeline:
             yield from run
 
 
-# What XLA:CPU notes (0.10 and 0.12; tests/xla/test_compile_times.py holds it to this):
-# - In the thread that compiles, an event for the whole, in it one for each pipeline ("NAME (MODULE)") and in
-#   that one for each pass. A pass that is a pipeline holds the pipeline's event, once for each run of it.
+# ---- Event tree of a compilation --------------------------------------------------------------------------
+# What XLA:CPU records (0.10 and 0.12; verified by tests/xla/test_compile_times.py):
+# - In the compiling thread, one event for the whole, inside it one for each pipeline ("NAME (MODULE)"), and
+#   inside that one for each pass. A pass that is a pipeline contains one pipeline event for each run of it.
 # - ``RunInvariantCheckers`` in the event of a pass that changed the module, and at a pipeline's start.
-# - ``RunBackend`` after the passes: it plans, emits kernels (``EmitEntryComputation``, ``ConsumeKernels``)
-#   and has LLVM make machine code of them (``Codegen``).
-# - In threads of code generation, an event for each kernel that MLIR lowers, with its name.
+# - ``RunBackend`` after the passes: it schedules, emits kernels (``EmitEntryComputation``,
+#   ``ConsumeKernels``) and compiles them to machine code with LLVM (``Codegen``).
+# - In code generation threads, an event for each kernel that MLIR lowers, with its name.
 
 CHECKERS = "RunInvariantCheckers"
 BACKEND = "CpuCompiler::RunBackend"
@@ -106,15 +107,15 @@ _COMPILE_EVENTS = ("CompileCpuExecutable", "PjRtCpuClient::Compile")
 
 
 class NoCompileProfile(Exception):
-    """The profile is of no single compilation; the text says what it is of."""
+    """The profile does not contain exactly one timed compilation; the message states why."""
 
 
 @dataclasses.dataclass(slots=True)
 class CompileEvent:
-    """A stretch of time in one thread, in seconds since the profile began.
+    """A time span in one thread, in seconds since the profile began.
 
     Attributes:
-      module: that it is of, where XLA says so.
+      module: name of its module, if XLA states it.
       inside: the events in it, in order.
     """
 
@@ -126,15 +127,15 @@ class CompileEvent:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Its duration."""
         return self.end - self.start
 
     def find(self, name: str) -> CompileEvent | None:
-        """The first event called ``name`` in it, at any depth."""
+        """Return the first event with a name in it, at any depth."""
         return next((event for event in self.walk() if event.name == name), None)
 
     def walk(self) -> Iterator[CompileEvent]:
-        """It and the events in it, each before those in it."""
+        """Yield it and the events in it, parents first."""
         waiting = [self]
         while waiting:
             event = waiting.pop()
@@ -147,8 +148,8 @@ class CompileEvents:
     """The events of one compilation.
 
     Attributes:
-      whole: in the thread that compiles.
-      kernels: the kernels that MLIR lowered, by their modules' names.
+      whole: in the compiling thread.
+      kernels: the kernels that MLIR lowered, ordered by start.
     """
 
     whole: CompileEvent
@@ -156,13 +157,13 @@ class CompileEvents:
 
 
 def read_events(data: bytes) -> CompileEvents:
-    """The compilation that a profile was taken of.
+    """Return the compilation in a profile.
 
     Raises:
-      NoTimes: the profile holds none, or several, between which nobody can tell.
+      NoCompileProfile: the profile contains none, or several that cannot be separated.
     """
     with warnings.catch_warnings():
-        # jaxlib's iterators come without a module name, of which Python 3.12 warns.
+        # jaxlib's iterators have no module name; Python 3.12 warns about that.
         warnings.simplefilter("ignore", DeprecationWarning)
         threads = [_event_tree(line) for line in _lines(data)]
     events = [event for thread in threads for top in thread for event in top.walk()]
@@ -185,7 +186,7 @@ def _lines(data: bytes) -> Iterator[Any]:
 
 
 def _event_tree(line: Any) -> Sequence[CompileEvent]:
-    """The events of a thread that stand in no other; of one that only generates code, just the kernels."""
+    """The top events of a thread; for a thread that only generates code, just the kernels."""
     events = list(line.events)
     if not any(event.name in _COMPILE_EVENTS for event in events):
         events = [event for event in events if event.name == _KERNEL]
@@ -202,6 +203,6 @@ def _event_tree(line: Any) -> Sequence[CompileEvent]:
 def _event(event: Any) -> CompileEvent:
     start = event.start_ns * 1e-9
     stats: Mapping[str, Any] = {}
-    if event.name == _KERNEL or event.name.endswith(")"):  # of others it is not asked
+    if event.name == _KERNEL or event.name.endswith(")"):  # other events have no module
         stats = {key: value for key, value in event.stats if key == "module"}
     return CompileEvent(event.name, start, start + event.duration_ns * 1e-9, str(stats.get("module", "")))

@@ -1,8 +1,8 @@
-"""The memory of a program: where and when its values lie in it, from what XLA writes when it assigns buffers.
+"""Memory of a program: place and lifetime of its values, from XLA's buffer assignment and live ranges.
 
-XLA dumps two texts: the buffer assignment (which values share which allocation, at which offset) and the live
-ranges (from which instruction to which a value is needed). Both are the same on JAX 0.10 and 0.12 but for a
-page number.
+The buffer assignment states which values share which allocation, at which offset; the live ranges state
+between which instructions a value is needed. Both texts are the same on JAX 0.10 and 0.12, except for a page
+number. :func:`explain_out_of_memory` lists the largest values of a program that does not fit.
 """
 
 from __future__ import annotations
@@ -28,25 +28,22 @@ from lazynb.xla.hlo.shapes import padding
 from lazynb.xla.program_origins import ProgramOrigins, value_names
 from lazynb.xla.targets.target_compilation import OutOfMemory
 
-# Facts about XLA's texts (tests/xla/test_memory.py holds it to them):
-# - A live range counts its last step: at the step of an instruction both its operands and its result live.
-# - Arguments that are not donated live for the whole program, as do results from where they are computed.
-# - Two values in the same place that live at the same step (what is computed in place, the result of a LAPACK
-#   call that overwrites its operand, a loop's carry) are one in memory. The peak that XLA's text tells counts
-#   both: for a softmax of 262,144 bytes it says 787,460 where 525,316 are ever allocated. So bytes in use are
+# Facts about XLA's texts (verified by tests/xla/test_memory.py):
+# - A live range includes its last step: at the step of an instruction its operands and its result are live.
+# - Arguments that are not donated live for the whole program; results live from where they are computed.
+# - Two values in the same place that are live at the same step (an in-place result, the result of a LAPACK
+#   call that overwrites its operand, a loop's carry) share the memory. The peak in XLA's text counts both:
+#   for a softmax of 262,144 bytes it states 787,460 where only 525,316 are allocated. So bytes in use are
 #   counted by place (:mod:`lazynb.xla.cost.buffer_assignment`).
-# - The step that XLA's text calls the peak is often not the one with most bytes: it still counts at a step
-#   what was last needed the step before, and each part of a tuple as the whole (ComputePeakMemoryMoment). For
-#   ``exp(x * 1j) @ ones`` it says 4,272 bytes where 12,264 live one step earlier.
-# - ``peak_memory_in_bytes`` of JAX's memory analysis leaves the temporaries out on CPU (0.10 and 0.12), so it
-#   is not used.
-# - XLA:CPU takes all memory of a program when it starts: what it takes at its peak is ``allocated_bytes``.
-#   Live ranges say what of it is in use, not what is freed when. Less may be in use than is allocated, for
-#   values begin at multiples of 64 bytes, and those that never live together need not share a place.
-# - JAX's memory analysis leaves constants out. They belong to the executable and exist without a run; so they
-#   are in no sum here but ``constant_bytes``.
-# - Scratch scalars of reductions (``thread-local``) lie on a thread's stack and have no live range: they are
-#   left out.
+# - The peak step in XLA's text is often not the one with most bytes: it still counts at a step what was last
+#   needed the step before, and each part of a tuple as the whole (ComputePeakMemoryMoment). For
+#   ``exp(x * 1j) @ ones`` it states 4,272 bytes where 12,264 are live one step earlier.
+# - JAX's ``peak_memory_in_bytes`` omits the temporaries on CPU (0.10 and 0.12), so it is not used.
+# - XLA:CPU takes all memory of a program at its start: its peak is ``allocated_bytes``. Live ranges state
+#   which of it is in use, not when it is freed. Less may be in use than allocated, because values begin at
+#   multiples of 64 bytes and values that are never live together need not share a place.
+# - JAX's memory analysis omits constants, which exist without a run; only ``constant_bytes`` counts them.
+# - Scratch scalars of reductions (``thread-local``) are on a thread's stack, without a live range: omitted.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,18 +52,18 @@ class Buffer:
 
     Attributes:
       name: HLO instruction that computes it, with the index of the part if that is a tuple: ``while.6{1}``.
-        The table of pointers that makes a tuple is a value of its own, ``tuple.1{}``.
+        The pointer table of a tuple is its own value, ``tuple.1{}``.
       bytes: its size.
       start: number of the step at which it is written (0 for an argument).
-      end: number of the last step at which it is needed; ``len(steps)`` for what outlives the program.
+      end: number of the last step at which it is needed; ``len(steps)`` if it outlives the program.
       kind: ``argument``, ``output``, ``temp`` or ``constant``.
-      allocation: number of XLA's allocation that it lies in.
-      offset: where in it.
-      shares: the values that lay in its memory just before it, and those that take it over.
+      allocation: number of its XLA allocation.
+      offset: within the allocation, in bytes.
+      shares: the values that used its memory just before it, and those that use it next.
       donated: whether it is an argument whose memory a result takes.
       variables: the user's names for an argument or a result; a Python number is its own name.
       shape: as XLA prints it, with its layout; empty if the text has none.
-      space: XLA's number of the memory that it lies in: 0 is the device's own, 1 a TPU's vector memory.
+      space: XLA's number of its memory: 0 is the device's own, 1 a TPU's vector memory.
     """
 
     name: str
@@ -84,7 +81,7 @@ class Buffer:
 
     @property
     def padding(self) -> float | None:
-        """How many times its elements' size it takes; None if nobody knows."""
+        """Its size / size of its elements; None if unknown."""
         return padding(self.shape) if self.shape else None
 
     @property
@@ -98,20 +95,17 @@ class ProgramMemory:
     """The memory of one program, in bytes. A figure that XLA does not give is None.
 
     Attributes:
-      allocated_bytes: of arguments, results and intermediate values, with shared memory counted once: what a
-        run takes.
-      argument_bytes, output_bytes, temp_bytes: of the program's arguments, results and intermediate values.
-      alias_bytes: of arguments whose memory a result takes; they are in both ``argument_bytes`` and
-        ``output_bytes``.
-      constant_bytes: of constants, which belong to the executable and are in no other figure.
-      in_use: at each step, the bytes of the device's own memory in which a value lives; one more for the end.
-      peak_bytes: the most of ``in_use``.
-      peak_step: the first step at which that many are in use.
-      steps: the instruction of each step, in order of execution; a loop's condition and body stand once,
-        before the loop.
-      buffers: the values, in order of ``start``.
+      allocated_bytes: of arguments, results and intermediate values in a run; shared memory counts once.
+      argument_bytes, output_bytes, temp_bytes: of arguments, results and intermediate values.
+      alias_bytes: of arguments whose memory a result takes; both arguments and results include them.
+      constant_bytes: of constants, which belong to the executable; in no other figure.
+      in_use: at each step, the bytes of the device's own memory with a live value; one more for the end.
+      peak_bytes: the maximum of ``in_use``.
+      peak_step: the first step with that maximum.
+      steps: the instructions in execution order; a loop's condition and body occur once, before the loop.
+      buffers: the values, ordered by ``start``.
       source: where the figures come from, and what is missing.
-      elsewhere: by XLA's number of another memory, such as a TPU's vector memory, the bytes taken in it.
+      elsewhere: bytes taken in other memories, such as a TPU's vector memory, by XLA's number of the memory.
     """
 
     allocated_bytes: int | None
@@ -129,15 +123,15 @@ class ProgramMemory:
     elsewhere: Mapping[int, int] = dataclasses.field(default_factory=dict)
 
     def live(self, step: int) -> list[Buffer]:
-        """The values that live at a step."""
+        """Return the values that are live at a step."""
         return [buffer for buffer in self.buffers if buffer.start <= step <= buffer.end]
 
 
 def memory_stats(compiled: Any) -> Any:
-    """JAX's memory analysis of a ``jax.stages.Compiled``; returns None if the backend has none."""
+    """Return JAX's memory analysis of a ``jax.stages.Compiled``; None if the backend has none."""
     try:
         return compiled.memory_analysis()
-    except Exception:  # each backend has its own error for "not implemented"
+    except Exception:  # backends raise different errors for "not implemented"
         return None
 
 
@@ -147,12 +141,12 @@ def parse_memory(
     stats: Any = None,
     names: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> ProgramMemory:
-    """The memory of a program from XLA's dumps.
+    """Return the memory of a program from XLA's dumps.
 
     Args:
       buffer_assignment: text of ``*-buffer-assignment.txt``; may be empty.
       live_ranges: text of ``*-live-range.txt``; may be empty.
-      stats: what :func:`memory_stats` gave, if anything: totals where there is no dump.
+      stats: result of :func:`memory_stats`, if any: totals for a program without dump.
       names: the user's names by the name of a value.
     """
     allocations = read_allocations(buffer_assignment)
@@ -183,7 +177,6 @@ def parse_memory(
 
 
 def _other_memories(allocations: Iterable[Allocation]) -> dict[int, int]:
-    """By number of another memory than the device's own, the bytes taken in it."""
     taken: dict[int, int] = {}
     for allocation in allocations:
         if allocation.space:
@@ -194,14 +187,13 @@ def _other_memories(allocations: Iterable[Allocation]) -> dict[int, int]:
 def _allocated(
     arguments: int | None, results: int | None, between: int | None, both: int | None
 ) -> int | None:
-    """What a run takes; returns None unless all its parts are known."""
+    """Memory of a run; None unless all its parts are known."""
     if arguments is None or results is None or between is None or both is None:
         return None
     return arguments + results + between - both
 
 
 def _figure_source(assigned: bool, ranged: bool, analysed: bool) -> str:
-    """Where the figures come from, and which of XLA's texts are missing."""
     if assigned and ranged:
         return "XLA's buffer assignment and live ranges"
     texts = {"buffer assignment": assigned, "live ranges": ranged}
@@ -215,7 +207,7 @@ def _figure_source(assigned: bool, ranged: bool, analysed: bool) -> str:
 
 
 def _total(allocations: Sequence[Allocation], stats: Any, name: str, *tags: str) -> int | None:
-    """Bytes as JAX's memory analysis gives them under ``name``, else of the allocations with ``tags``."""
+    """Bytes from JAX's memory analysis under ``name``, else of the allocations with ``tags``."""
     bytes_ = getattr(stats, f"{name}_size_in_bytes", None)
     if isinstance(bytes_, int) and bytes_ >= 0:
         return bytes_
@@ -223,14 +215,14 @@ def _total(allocations: Sequence[Allocation], stats: Any, name: str, *tags: str)
 
 
 def _size(allocations: Sequence[Allocation], *tags: str) -> int | None:
-    """Bytes of the allocations that have all ``tags``; returns None if no allocations are known."""
+    """Bytes of the allocations that have all ``tags``; None if no allocations are known."""
     if not allocations:
         return None
     own = [allocation for allocation in allocations if not allocation.space]
     return sum(allocation.size for allocation in own if allocation.tags.issuperset(tags))
 
 
-# ---- values ------------------------------------------------------------------------------------------------
+# ---- Values in memory --------------------------------------------------------------------------------------
 
 
 def _buffers(
@@ -268,7 +260,6 @@ def _buffers(
 
 
 def _argument(allocation: Allocation, values: Iterable[AssignedValue]) -> AssignedValue | None:
-    """The argument that an allocation is for; returns None if it is for none."""
     if "parameter" not in allocation.tags:
         return None
     return next((value for value in values if not value.phi), None)
@@ -307,21 +298,20 @@ def _memory_neighbours(values: Sequence[AssignedValue]) -> dict[str, list[str]]:
     return neighbours
 
 
-# ---- A program that does not fit into a chip's memory: which of the user's values take it -----------------
-# The compiler says how much is needed and how much there is. What it had written down till then says which
-# values live at the step at which most is in use.
+# ---- Programs that do not fit ---------------------------------------------------------------------------
+# The compiler states needed and available memory; its dump up to the failure shows the values at the peak.
 
 _MAX_LISTED = 5
-_MIN_SHARE_OF_PEAK = 0.01  # of the peak: smaller values are not the matter
+_MIN_SHARE_OF_PEAK = 0.01  # smaller values are not listed
 
 
 def explain_out_of_memory(
     error: OutOfMemory, origins: ProgramOrigins | None, snapshot: Snapshot
 ) -> OutOfMemory:
-    """``error`` with the largest values of the program in its message.
+    """Return ``error`` with the largest values of the program in its message.
 
     Arguments:
-      origins: what the program's marks, arguments and results are in the graph, if that is known.
+      origins: maps the program's marks, arguments and results to the graph, if known.
       snapshot: the graph that was compiled.
     """
     head = f"This does not fit on {_device_phrase(error)}"
@@ -366,7 +356,7 @@ def _largest_values(error: OutOfMemory) -> tuple[ProgramMemory, list[Buffer], Mo
     if memory.peak_step is None:
         return None
     living = [buffer for buffer in memory.live(memory.peak_step) if not buffer.space]
-    apart: dict[tuple[int, int], Buffer] = {}  # what lies in the same place is one value to the user
+    apart: dict[tuple[int, int], Buffer] = {}  # values in the same place are one value for the user
     for buffer in sorted(living, key=lambda buffer: -buffer.bytes):
         apart.setdefault((buffer.allocation, buffer.offset), buffer)
     largest = [
@@ -385,8 +375,6 @@ _KINDS = {
 
 
 class _ValueDescriptions:
-    """What is said of the values of a program."""
-
     def __init__(
         self, error: OutOfMemory, module: Module | None, origins: ProgramOrigins | None, snapshot: Snapshot
     ):
@@ -409,12 +397,11 @@ class _ValueDescriptions:
         return words + (_operation_phrase(self._nodes[node]) if node >= 0 else "")
 
     def _mark(self, buffer: Buffer) -> Mark:
-        """The mark of the operation that gives a value; empty if it has none."""
         instruction = self._module.by_name.get(buffer.instruction) if self._module is not None else None
         return () if instruction is None or instruction.mark is None else instruction.mark
 
 
 def _operation_phrase(node: Node) -> str:
-    """Which operation of the user's gives a value, and its line."""
+    """The user's operation that computes a value, and its line."""
     where = f", {node.place.label}: {node.place.text.strip()}" if node.place is not None else ""
     return f" ({node.name}{where})"

@@ -1,4 +1,4 @@
-"""The peak of this machine, measured: the roof under which kernels are drawn."""
+"""Roofline: measured peak of this machine, compiler estimates, and time bounds of kernels on other chips."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
 from lazynb.xla.hlo.shapes import memory_space, parse_arrays, shape_bytes, tuple_parts
 from lazynb.xla.targets.target_chip import Chip
 
-# ---- Estimates: how long each kernel takes on the chip, by the chip's own compiler ------------------------
+# ---- Estimates by the chip's compiler -------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Estimate:
-    """How long one execution of a kernel takes.
+    """Estimated time of one execution of a kernel.
 
     Attributes:
       cycles: of the chip's clock.
-      source: who says so.
+      source: of the estimate.
     """
 
     cycles: int
@@ -45,8 +45,8 @@ _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 
 
 def estimates(module: Module, names: Sequence[str]) -> dict[str, Estimate]:
-    """Those that stand in the optimised ``module``, of the kernels ``names``: those of TPUs' fusions. Other
-    compilers write none."""
+    """Return the estimates that the optimised ``module`` states for the kernels ``names``.
+    Only the TPU compiler writes them, for fusions."""
     found = {}
     for name in names:
         match = _CYCLES.search(module.by_name[name].text)
@@ -57,13 +57,13 @@ def estimates(module: Module, names: Sequence[str]) -> dict[str, Estimate]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MachinePeak:
-    """Measured peak of a device. What could not be measured is None.
+    """Measured peak of a device. A figure that could not be measured is None.
 
     Attributes:
       flops: float32 operations a second, of a matrix product.
       bandwidth: bytes a second, of a sum over arrays larger than the last cache.
       text: how they were measured.
-      cache: bytes of the largest processor cache, as the system says; None if it does not, or it is no CPU.
+      cache: bytes of the largest processor cache, from the system; None if unknown or not a CPU.
     """
 
     flops: float | None
@@ -73,24 +73,21 @@ class MachinePeak:
 
 
 def measured_peak(device: Any = None) -> MachinePeak:
-    """Measures what ``device`` (a ``jax.Device``; the default device if None) reaches; once a process, in
-    about a second.
-
-    The measurement runs at once in lazy mode too. It leaves no trace in lazynb's records or in a persistent
-    compilation cache.
-    """
+    """Measure the peak of ``device`` (a ``jax.Device``; the default device if None), once per process.
+    It takes about a second and runs at once in lazy mode too. Neither lazynb's records nor a persistent
+    compilation cache contain it."""
     with _lock:
         return _measured(jc.default_device() if device is None else device)
 
 
 _lock = threading.Lock()
 SECONDS = 0.3
-"""How long each of the two is repeated."""
+"""Duration of each of the two measurements."""
 FIRST_SIZE, LARGEST_SIZE = 1024, 16384
-"""Rows of the matrices: doubled until one product takes long enough to be measured well."""
+"""Rows of the matrices: doubled until one product takes at least LEAST_SECONDS."""
 LEAST_SECONDS = 0.004
 MIN_ARRAY, MAX_ARRAY = 64 << 20, 1 << 30
-"""Bytes of an array for the bandwidth."""
+"""Bytes of an array for the bandwidth measurement."""
 
 
 @functools.cache
@@ -111,7 +108,6 @@ def _measured(device: Any) -> MachinePeak:
 
 
 def _name(device: Any) -> str:
-    """The kind of a device; for a processor with the number of threads."""
     if device.platform != "cpu":
         return str(device.device_kind)
     if hasattr(os, "sched_getaffinity"):
@@ -123,8 +119,7 @@ def _name(device: Any) -> str:
 
 @contextlib.contextmanager
 def _default_jax_settings() -> Iterator[None]:
-    """Runs its body at once, compiled, in 32-bit mode and without the user's cache, whatever the caller's
-    settings."""
+    """Runs its body at once, compiled, in 32-bit mode and without cache, with any user settings."""
     with (
         jc.settings_preserved(),
         jc.set_current_trace(jc.eval_trace),
@@ -135,7 +130,7 @@ def _default_jax_settings() -> Iterator[None]:
 
 
 def _none_if_it_fails(measure: Callable[[], tuple[float, int]]) -> tuple[float | None, int]:
-    """What ``measure`` gives; ``(None, 0)`` if the device cannot run it, for too little memory, say."""
+    """The result of ``measure``; ``(None, 0)`` if the device cannot run it, for example out of memory."""
     try:
         return measure()
     except (RuntimeError, MemoryError):
@@ -143,8 +138,7 @@ def _none_if_it_fails(measure: Callable[[], tuple[float, int]]) -> tuple[float |
 
 
 def _fastest_run(run: Callable[[], Any], seconds: float = SECONDS) -> float:
-    """Seconds of the fastest of at least three runs. A run before them, which touches memory for the first
-    time, is not counted."""
+    """Seconds of the fastest of at least three runs, after one warm-up run that touches the memory."""
     jax.block_until_ready(run())
     times: list[float] = []
     while len(times) < 3 or sum(times) < seconds:
@@ -155,7 +149,6 @@ def _fastest_run(run: Callable[[], Any], seconds: float = SECONDS) -> float:
 
 
 def _matmul_rate(device: Any) -> tuple[float, int]:
-    """Operations a second and rows of the matrices."""
     size = FIRST_SIZE
     run = _product(size, device)
     while _fastest_run(run, 0.0) < LEAST_SECONDS and size < LARGEST_SIZE:
@@ -171,8 +164,9 @@ def _product(size: int, device: Any) -> Callable[[], Any]:
 
 
 def _triad_bandwidth(device: Any) -> tuple[float, int]:
-    """Bytes a second and bytes of one array. The result is written over the first operand: fresh memory would
-    be measured with the time that the operating system takes to hand it out."""
+    """Bytes a second and bytes of one array.
+    The result overwrites the first operand: with fresh memory, the time that the operating system takes to
+    provide it would be measured too."""
     length = MAX_ARRAY // 4
     if device.platform == "cpu":
         length = min(max(MIN_ARRAY, 2 * _last_cache()), MAX_ARRAY)
@@ -188,7 +182,6 @@ def _triad_bandwidth(device: Any) -> tuple[float, int]:
 
 
 def _last_cache() -> int:
-    """Bytes of the largest processor cache; 0 if the system does not say."""
     sizes = [0]
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         with contextlib.suppress(OSError, ValueError):
@@ -200,19 +193,20 @@ def _last_cache() -> int:
 _SHIFTS = {"K": 10, "M": 20, "G": 30}
 
 
-# ---- What a kernel takes at least on a chip that is not here: by its published figures, nothing measured
+# ---- Time bounds on other chips -------------------------------------------------------------------------
+# From published figures of the chip, without measurements.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RooflineBound:
-    """What one execution of a kernel takes at least.
+    """Lower bound of the time of one execution of a kernel.
 
     Attributes:
-      seconds: the larger of the two times.
-      limit: ``memory`` or ``arithmetic``: which of the two it is.
+      seconds: the larger of memory time and arithmetic time.
+      limit: ``memory`` or ``arithmetic``: the larger of the two.
       moved: bytes that it reads and writes in the chip's own memory, each array as a whole.
-      matrix: operations of its products of matrices and its convolutions; None if nobody knows.
-      peak: the published rate, operations a second: that of the type that it multiplies, else the highest.
+      matrix: operations of its matrix products and convolutions; None if unknown.
+      peak: the published rate, operations a second, of the dtype that it multiplies, else the highest.
     """
 
     seconds: float
@@ -225,8 +219,8 @@ class RooflineBound:
 def bounds_of(
     module: Module, clusters: Sequence[Cluster], costs: Mapping[str, Cost], chip: Chip
 ) -> dict[str, RooflineBound]:
-    """By cluster, what it takes at least. Loops around clusters have none; of a transfer, its start takes its
-    reads and its end its writes."""
+    """Return, by cluster, the lower bound of its time; control clusters have none.
+    The start of a transfer takes its reads and the end its writes."""
     products = _matmuls_of_clusters(module, clusters)
     figures = kernel_costs(module, [name for names in products.values() for name in names])
     bounds = {}
@@ -256,7 +250,7 @@ def _bound(
 
 
 def _matmul_flops(cluster: Cluster, products: Mapping[str, Cost]) -> float | None:
-    """Operations in products of matrices; None if a library or XLA's analysis does not tell."""
+    """Operations in matrix products; None if a library runs them or XLA's analysis has no figure."""
     figures = [each.flops for each in products.values()]
     if cluster.kind == "library" or None in figures:
         return None
@@ -264,31 +258,29 @@ def _matmul_flops(cluster: Cluster, products: Mapping[str, Cost]) -> float | Non
 
 
 def bytes_moved(cluster: Cluster) -> int:
-    """Bytes that a cluster reads and writes in the device's own memory, each array as a whole."""
+    """Return the bytes that a cluster reads and writes in the device's own memory, each array as a whole."""
     values: list[Value] = []
-    if not cluster.opcode.endswith(("-done", "-update")):  # what these read is what their start gave
+    if not cluster.opcode.endswith(("-done", "-update")):  # the start has already read the array
         values += cluster.inputs
-    if not cluster.opcode.endswith("-start"):  # what this gives is written when it is done
+    if not cluster.opcode.endswith("-start"):  # the end writes the array
         values += cluster.outputs
     return sum(map(sum, map(_in_memory, values)))
 
 
 def bytes_written(cluster: Cluster) -> list[int]:
-    """Bytes of each array that a cluster writes in the device's own memory."""
+    """Return the bytes of each array that a cluster writes in the device's own memory."""
     return [size for value in cluster.outputs for size in _in_memory(value)]
 
 
 def _in_memory(value: Value) -> list[int]:
-    """Bytes of the arrays of ``value`` that lie in the device's own memory, not in one on the chip."""
+    """Bytes of the arrays of ``value`` in the device's own memory, without on-chip memories."""
     arrays_ = tuple_parts(value.shape) or [value.shape]
     return [shape_bytes(array) for array in arrays_ if memory_space(array) == 0]
 
 
 def peak_of(chip: Chip, dtype: str) -> float:
-    """The highest published rate at which ``chip`` multiplies matrices of ``dtype``, operations a second.
-
-    That of a type without one is the chip's highest: a bound, not an estimate.
-    """
+    """Return the highest published rate of ``chip`` for matrix products of ``dtype``, in operations a second.
+    For a dtype without rate it is the chip's highest: a bound, not an estimate."""
     if dtype.startswith("f8"):
         dtype = "f8"
     rates = [chip.peak[name] for name in (dtype, "tf32" if dtype == "f32" else dtype) if name in chip.peak]
@@ -296,7 +288,6 @@ def peak_of(chip: Chip, dtype: str) -> float:
 
 
 def _matmuls_of_clusters(module: Module, clusters: Sequence[Cluster]) -> dict[str, list[str]]:
-    """By cluster, the products of matrices and the convolutions in it."""
     return {
         cluster.name: [name for name in cluster.instructions if module.by_name[name].opcode in _PRODUCTS]
         for cluster in clusters
@@ -304,7 +295,6 @@ def _matmuls_of_clusters(module: Module, clusters: Sequence[Cluster]) -> dict[st
 
 
 def _operand_type(module: Module, name: str) -> str:
-    """The type of the elements that a product multiplies."""
     instruction = module.by_name[name]
     operand = module.computations[instruction.computation].instructions[instruction.operands[0]]
     return next((dtype for dtype, _, _ in parse_arrays(operand.shape)), "")

@@ -1,4 +1,4 @@
-"""The cost of one run of a whole program: each kernel as often as it runs, and what is not known said so."""
+"""Cost of one run of a whole program: each kernel as often as it runs, with bounds for unknown figures."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lazynb.xla.hlo.module import Instruction, Module
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CostRange:
-    """A figure of which may be known only between what it lies.
+    """A figure, or its bounds.
 
     Attributes:
-      low: it is at least this.
-      high: it is at most this; None if there is no bound.
+      low: lower bound.
+      high: upper bound; None if there is none.
     """
 
     low: float = 0.0
@@ -24,7 +24,7 @@ class CostRange:
 
     @property
     def exact(self) -> float | None:
-        """The figure, or None if it is not known."""
+        """The figure; None if only bounds are known."""
         return self.low if self.low == self.high else None
 
     def __add__(self, other: CostRange) -> CostRange:
@@ -32,7 +32,7 @@ class CostRange:
         return CostRange(self.low + other.low, high)
 
     def times(self, least: int, most: int | None) -> CostRange:
-        """That many times the figure; ``most`` is None if there is no bound."""
+        """Return ``least`` to ``most`` times the figure; ``most`` is None if there is no bound."""
         if self.high == 0:
             return self
         high = None if most is None or self.high is None else self.high * most
@@ -40,7 +40,7 @@ class CostRange:
 
 
 def either_branch(choices: Iterable[CostRange]) -> CostRange:
-    """One of ``choices``, nobody knows which."""
+    """Return the range of an unknown one of ``choices``."""
     choices = list(choices)
     if not choices:
         return CostRange()
@@ -52,11 +52,11 @@ def either_branch(choices: Iterable[CostRange]) -> CostRange:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TotalCost:
-    """What one run of a program costs.
+    """The cost of one run of a program.
 
     Attributes:
       flops, transcendentals, bytes: as in :class:`lazynb.xla.cost.kernel_cost.Cost`, of all kernels.
-      unknown: why a figure may not be known, a phrase each; empty if all are.
+      unknown: reasons why figures are only bounds, a phrase each; empty if all are exact.
     """
 
     flops: CostRange
@@ -77,10 +77,9 @@ ZERO_COST = TotalCost(CostRange(), CostRange(), CostRange(), ())
 
 
 def program_total(module: Module, costs: Mapping[str, Cost]) -> TotalCost:
-    """The cost of one run of ``module``.
+    """Return the cost of one run of ``module``.
 
-    A loop counts what is in it as often as XLA knows that it turns, a branch between the least and the most
-    of its sides.
+    The contents of a loop count once per known iteration. A branch counts as the range of its sides.
 
     Arguments:
       costs: of one execution of each cluster, by name.
@@ -118,7 +117,6 @@ def _of_cluster(module: Module, cluster: Instruction, own: Mapping[str, float | 
 
 
 def _unknown_reasons(module: Module, costs: Mapping[str, Cost]) -> Iterable[str]:
-    """Why figures may not be known."""
     for name, cost in costs.items():
         cluster = module.by_name[name]
         if cluster.opcode == "while" and trip_count(module, cluster) is None:

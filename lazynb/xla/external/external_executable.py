@@ -1,4 +1,4 @@
-"""A program that somebody gave: what an executable is to one that was recorded."""
+"""A program that lazynb did not record, with the interface of a recorded executable."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from lazynb.xla.fusion.boundary_experiments import NotTestable
 from lazynb.xla.program_interface import InputsGone, synthetic_array
 
 Compile = Callable[[dict[str, Any]], Any]
-"""Compiles the program with options of XLA's; gives what has ``as_text()`` and ``memory_analysis()``."""
+"""Compiles the program with XLA options; returns an object with ``as_text()`` and ``memory_analysis()``."""
 
 
 class NotRecompilable(DumpUnavailable, NotTestable):
-    """The program was given as the compiler had left it: it cannot be compiled again."""
+    """The program was given compiled, so it cannot be compiled again."""
 
 
 class UnpackedArguments(ArgumentPacking):
-    """Each input is an argument of its own."""
+    """Packing in which each input is one argument."""
 
     def __init__(self, count: int):
         super().__init__((), {})
@@ -35,19 +35,19 @@ class UnpackedArguments(ArgumentPacking):
 
 
 class ExternalExecutable:
-    """A program that was not recorded.
+    """A program that lazynb did not record.
 
     Arguments:
       read: its operations.
-      compile: compiles it; None if it was compiled already.
-      compiled: what was made of it, if it was compiled already.
-      runs: what runs it here, if anything does.
-      platform: that it is for, as JAX names it.
-      lowered: its text as StableHLO; empty if there is none.
-      stage: what ``jax.jit`` lowered, if it comes from that.
+      compile: compiles it; None if it was given compiled.
+      compiled: the compiled object, if it was given compiled.
+      runs: the object that runs it here, if any.
+      platform: its platform, as JAX names it.
+      lowered: returns its StableHLO text; empty if there is none.
+      stage: the lowered stage of ``jax.jit``, if it comes from one.
 
     Attributes:
-      compile_seconds: of compiling alone: it was lowered before.
+      compile_seconds: of compiling alone, without lowering.
     """
 
     elsewhere = False
@@ -79,9 +79,9 @@ class ExternalExecutable:
         self._packing = UnpackedArguments(len(read.origins.inputs))
 
     def compile(self) -> None:
-        """Compiles it, with what XLA writes down if that is asked for.
+        """Compiles it, with a dump if one is requested.
 
-        Raises what XLA raises.
+        Raises XLA's error.
         """
         start, dump = time.perf_counter(), new_dump()
         with dump.profile.taken(self.platform) if dump is not None else contextlib.nullcontext():
@@ -98,11 +98,7 @@ class ExternalExecutable:
         copies: dict[int, int] | None = None,
         options: dict[str, Any] | None = None,
     ) -> Any:
-        """See :meth:`lazynb.running.trace_executable.Executable.compile_again`.
-
-        Raises:
-          Final: it was compiled already.
-        """
+        """See :meth:`Executable.compile_again`. Raises NotRecompilable if the program was given compiled."""
         compile = self._compile
         if compile is None:
             raise NotRecompilable(
@@ -111,7 +107,7 @@ class ExternalExecutable:
         return wait(in_background(lambda: compile(options or {})))
 
     def compile_hlo(self, text: str) -> str:
-        """The optimised HLO of a module of HLO; empty if the program runs on several devices."""
+        """Compiles an HLO module; returns the optimised HLO, empty for a program on several devices."""
         if "num_partitions=" in self.compiled.as_text().partition("\n")[0]:
             return ""
         source = jc.stablehlo_of_hlo(text)
@@ -119,76 +115,61 @@ class ExternalExecutable:
 
     @property
     def wanted(self) -> tuple[int, ...]:
-        """
-        Raises:
-          NotTestable: always.
-        """
+        """Raises NotTestable."""
         raise NotTestable("the experiment records the program anew, and lazynb did not record this one")
 
     @property
     def state(self) -> Any:
-        """
-        Raises:
-          NotTestable: always.
-        """
+        """Raises NotTestable."""
         return self.wanted
 
     @property
     def result_types(self) -> Sequence[Any]:
-        """
-        Raises:
-          NotTestable: always.
-        """
-        raise NotTestable("the types of the results are those that the program was written with")
+        """Raises NotTestable."""
+        raise NotTestable("lazynb did not record this program, so it has no types of the results")
 
     def stablehlo(self) -> str:
-        """As it was given, with marks; empty for one that was compiled."""
+        """The given StableHLO, with marks; empty for a program that was given compiled."""
         return self._lowered()
 
     def lowered(self) -> jax.stages.Lowered | None:
-        """What ``jax.jit`` lowered; None if it comes from a file, or was given compiled."""
+        """The lowered stage of ``jax.jit``; None for a program from a file, or given compiled."""
         return self._stage
 
     def cost_figures(self, texts: Sequence[str]) -> list[jc.Figures]:
-        """What XLA says that parts of the program cost; of another chip's nothing, since XLA's analysis of
-        that may end the process."""
+        """XLA's cost analysis of HLO modules; None for another platform's, because it may crash the
+        process."""
         if self.platform != jax.local_devices()[0].platform:
             return [None] * len(texts)
         return jc.cost_figures(texts)
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
-        """The results for ``inputs``, all of the arguments' leaves."""
+        """Runs the program on ``inputs``, the leaves of its arguments."""
         assert self.runs is not None
         args, kwargs = jax.tree.unflatten(self.runs.in_tree, list(inputs))
         return list(jax.tree.leaves(self.runs(*args, **kwargs)))
 
 
 class SyntheticInputs:
-    """Inputs for a run, of the right types.
+    """Synthetic inputs for a run.
 
     Arguments:
-      program: gives ``jax.stages.Compiled``, when somebody runs it.
+      program: its ``runs`` is the ``jax.stages.Compiled`` at the time of a run.
     """
 
     def __init__(self, program: ExternalExecutable):
         self._program = program
 
     def own_values(self) -> list[Any]:
-        """
-        Raises:
-          InputsGone: always.
-        """
+        """Raises InputsGone."""
         raise InputsGone("lazynb was given the program alone, and no inputs of it")
 
     def values(self) -> list[Any]:
-        """Arrays: normal random numbers, zeros for integers.
-
-        Raises:
-          InputsGone: it cannot be run here, or takes a random key.
-        """
+        """Normal random numbers, zeros for integers. Raises InputsGone if it cannot run here, or takes a
+        random key."""
         compiled = self._program.runs
         if compiled is None:
-            raise InputsGone("This program was read from a file, with which there is nothing to run it on.")
+            raise InputsGone("This program was read from a file, so lazynb cannot run it.")
         known = jax.tree.leaves(compiled.args_info)
         self._program.donated = tuple(number for number, each in enumerate(known) if each.donated)
         try:

@@ -1,5 +1,4 @@
-"""Inspections of what somebody has: what ``jax.jit`` lowered or compiled, and files of HLO or StableHLO.
-Nothing is run."""
+"""Inspects stages of ``jax.jit`` and files of HLO or StableHLO: compiles them if necessary. Runs nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from lazynb.xla.hlo.module import parse
 
 
 class NotInspectable(LazynbError):
-    """What was given cannot be inspected; the text says why."""
+    """The object or file cannot be inspected; the message says why."""
 
 
 GIVEN_COMPILED_NOTE = (
@@ -35,15 +34,15 @@ GIVEN_COMPILED_NOTE = (
 
 
 def is_jax_stage(obj: Any) -> bool:
-    """Whether ``obj`` is a program of JAX's own stages, which :func:`compile_given` takes."""
+    """Whether ``obj`` is a stage of ``jax.jit`` or an ``Exported``, which :func:`compile_stage` accepts."""
     return isinstance(obj, (jax.stages.Traced, jax.stages.Lowered, jax.stages.Compiled, Exported))
 
 
 def compile_stage(obj: Any) -> Compilation:
-    """What XLA makes, or made, of a stage of ``jax.jit``.
+    """Compiles a stage of ``jax.jit``, or reads a compiled one.
 
     Raises:
-      NotGiven: it cannot be inspected here.
+      NotInspectable: it cannot be inspected here.
       Exception: XLA's error.
     """
     if isinstance(obj, jax.stages.Compiled):
@@ -64,10 +63,10 @@ def _check_platform(platforms: Sequence[str], how: str) -> str:
 
 
 def compile_lowered(lowered: jax.stages.Lowered) -> Compilation:
-    """What XLA makes of ``lowered``.
+    """Compiles ``lowered``.
 
     Raises:
-      NotGiven: it is for another platform, or not of StableHLO.
+      NotInspectable: it is for another platform, or does not contain StableHLO.
       Exception: XLA's error.
     """
     here = _check_platform(jc.platforms_of(lowered), "lowered")
@@ -86,10 +85,10 @@ def compile_lowered(lowered: jax.stages.Lowered) -> Compilation:
 
 
 def read_exported(exported: Exported) -> Compilation:
-    """What XLA makes of ``exported`` on this machine.
+    """Compiles ``exported`` for this machine.
 
     Raises:
-      NotGiven: it is for another platform, or for arguments whose sizes are open.
+      NotInspectable: it is for another platform, or has symbolic dimensions.
       Exception: XLA's error.
     """
     _check_platform(exported.platforms, "exported")
@@ -99,21 +98,18 @@ def read_exported(exported: Exported) -> Compilation:
                 f"this was exported for arguments of any size ({aval}): "
                 "lazynb.inspect(jax.jit(exported.call).lower(...)) shows what is made of it for some"
             )
-    if len(exported.platforms) > 1:  # its module chooses between them while it runs
+    if len(exported.platforms) > 1:  # its module selects the platform at run time
         args, kwargs = jax.tree.unflatten(exported.in_tree, exported.in_avals)
         return compile_lowered(jax.jit(exported.call).lower(*args, **kwargs))
     return _of_stablehlo(exported.mlir_module_serialized, exported.fun_name)
 
 
 def read_compiled(compiled: jax.stages.Compiled) -> Compilation:
-    """What is known of a program that was compiled: its kernels and lines, cost and memory.
-
-    Raises:
-      NotGiven: its backend gives no HLO.
-    """
+    """Reads a compiled program: kernels, lines, cost, memory. Raises NotInspectable if its backend gives no
+    HLO."""
     try:
         text = compiled.as_text()
-    except Exception as error:  # each backend has its own
+    except Exception as error:  # each backend raises another error
         text, why = "", f": {error}"
     else:
         why = ""
@@ -123,27 +119,22 @@ def read_compiled(compiled: jax.stages.Compiled) -> Compilation:
 
 
 SUFFIXES = (".hlo", ".mlir", ".mlirbc", ".stablehlo", ".txt")
-"""Of files that hold a program, as they are called."""
+"""Suffixes of program files."""
 
 
 def read_file(path: str | os.PathLike[str]) -> Compilation:
-    """As :func:`read_text`, of a file.
-
-    Raises:
-      OSError: it cannot be read.
-    """
+    """Like :func:`read_text`, for a file. Raises OSError if it cannot be read."""
     return read_text(Path(path).read_bytes(), os.path.abspath(path))
 
 
 def read_text(text: str | bytes, file: str) -> Compilation:
-    """A program in a file: of StableHLO, or of HLO before XLA's passes, which are compiled here; or of
-    optimised HLO, which is shown as it is.
+    """Reads a program. Compiles StableHLO and HLO before XLA's passes; keeps optimised HLO as it is.
 
     Arguments:
-      file: its path; a program that does not tell where it was written is shown by its own lines.
+      file: its path; a program without source locations is shown with its own lines.
 
     Raises:
-      NotGiven: it is none of these.
+      NotInspectable: it is none of these.
       Exception: XLA's error.
     """
     written = text if isinstance(text, str) else _decode_text(text)
@@ -162,20 +153,16 @@ def read_text(text: str | bytes, file: str) -> Compilation:
 
 
 def _full_hlo_text(text: str) -> str:
-    """A module of HLO as XLA dumps it.
-
-    Raises:
-      ValueError: it is none.
-    """
+    """The full text of an HLO module, as XLA dumps it. Raises ValueError if it is not an HLO module."""
     try:
         parse(text)
-    except ValueError:  # a short form, perhaps
+    except ValueError:  # perhaps the short form
         return jc.full_text(text)
     return text
 
 
 def _decode_text(text: bytes) -> str | None:
-    """``text``, unless it is MLIR's bytecode."""
+    """Decodes ``text``; None for MLIR bytecode."""
     if text.startswith(b"ML\xefR"):
         return None
     return text.decode("utf-8", errors="replace")
@@ -192,7 +179,6 @@ def _of_stablehlo(code: str | bytes, file: str) -> Compilation:
 
 
 def _of_hlo(text: str, name: str, lines: FileLines) -> Compilation:
-    """Of HLO before XLA's passes."""
     marked = hlo_operations.mark_hlo(text, lines)
     try:
         module = jc.stablehlo_of_hlo(marked.text)
@@ -231,7 +217,6 @@ def _compile_external(
 
 
 def _of_optimised_hlo(text: str, platform: str, compiled: Any, lines: FileLines | None = None) -> Compilation:
-    """Of optimised HLO."""
     try:
         marked = hlo_operations.mark_hlo(text, lines)
     except ValueError as error:
@@ -245,8 +230,8 @@ def _of_optimised_hlo(text: str, platform: str, compiled: Any, lines: FileLines 
         notes.append(
             f"By its text it was compiled for {platform}."
             if platform
-            else "Its text does not tell for which "
-            "chip it was compiled, so lazynb says nothing of why its kernels are not fewer."
+            else "Its text does not say for which chip it was compiled, so lazynb gives no reasons for its "
+            "boundaries."
         )
     return _compilation(program, marked.read, notes)
 
@@ -259,18 +244,16 @@ def _memory(compiled: jax.stages.Compiled) -> Any:
 
 
 class _CompiledText(NamedTuple):
-    """What is asked of a ``jax.stages.Compiled``."""
+    """The methods of ``jax.stages.Compiled`` that lazynb uses."""
 
     text: str
     platform: str
     memory: Any
 
     def as_text(self) -> str:
-        """Optimised HLO."""
         return self.text
 
     def memory_analysis(self) -> Any:
-        """XLA's totals; None if there are none."""
         return self.memory
 
 

@@ -1,5 +1,5 @@
-"""The operations of an optimised module of HLO: what is left of a program. Each gets a mark in the module's
-text, as recorded operations have one."""
+"""Reads the operations of an optimised HLO module, and gives each a mark in the module's text, like the marks
+of recorded operations."""
 
 from __future__ import annotations
 
@@ -23,31 +23,25 @@ from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
 from lazynb.xla.hlo.shapes import tuple_parts as shapes_in
 
 _Value = tuple[Reference, ...]
-"""Where a value comes from; empty for a constant."""
+"""The operations or inputs that a value comes from; empty for a constant."""
 
 
 class MarkedModule(NamedTuple):
-    """A module whose operations were read.
-
-    Attributes:
-      text: with the marks.
-    """
+    """The operations read from a module, and its text with their marks."""
 
     text: str
     read: ReadProgram
 
 
 def mark_hlo(text: str, lines: FileLines | None = None) -> MarkedModule:
-    """The operations of an optimised module, and its text with their marks.
+    """Reads the operations of an optimised module, and marks them in its text.
 
-    Where JAX named instructions, one without a name is XLA's own (a copy, a fusion) and no operation. A
-    constant is none either; it is marked as part of what reads it first.
+    If JAX named instructions, an instruction without a name is XLA's own (a copy, a fusion) and does not
+    count as an operation. Neither does a constant; it gets the mark of its first reader. Raises ValueError if
+    ``text`` is not an HLO module, or is truncated.
 
     Arguments:
-      lines: of its file, for a program in which nothing says where it was written.
-
-    Raises:
-      ValueError: ``text`` is no HLO module, or only a part of one.
+      lines: of its file, for a program without source locations.
     """
     marking = _HloReader(parse(text), HloFrames(text), lines)
     read = marking.read()
@@ -55,7 +49,7 @@ def mark_hlo(text: str, lines: FileLines | None = None) -> MarkedModule:
 
 
 class _HloReader:
-    """Goes through a module in the order in which it runs."""
+    """Walks through a module in execution order."""
 
     def __init__(self, module: Module, frames: HloFrames, lines: FileLines | None = None):
         self._module = module
@@ -64,11 +58,10 @@ class _HloReader:
         self._named = any(each.scope for each in module if each.opcode not in FREE)
         self._lines = None if self._named else lines
         self._values: dict[str, _Value] = {}
-        self._pieces: dict[str, list[_Value]] = {}  # of a tuple
-        self._names: dict[str, str] = {}  # by instruction, what it is called from here on
+        self._pieces: dict[str, list[_Value]] = {}  # by tuple instruction, its elements
+        self._names: dict[str, str] = {}  # by instruction, its new name
 
     def read(self) -> ReadProgram:
-        """All operations."""
         entry = self._module.computations[self._module.entry]
         for number, parameter in enumerate(entry.parameters):
             name = re.sub(r"\\(.)", r"\1", parameter.scope)
@@ -80,7 +73,7 @@ class _HloReader:
         return self._operations.read([value[0] for value in results if value])
 
     def lines(self, text: str) -> Iterator[str]:
-        """The text with the marks, and without the names that JAX gave: those may look like marks."""
+        """The text with the marks, and without JAX's names, which may look like marks."""
         for line in text.splitlines():
             match = _START.match(line)
             if match is None or match[1] not in self._module.by_name:
@@ -99,7 +92,7 @@ class _HloReader:
                 self._forward_value(instruction)
 
     def _read_called(self, instruction: Instruction) -> None:
-        """Goes through what an instruction runs, with what it is given."""
+        """Walks through the computations that an instruction runs, with its operands as parameters."""
         for number, name in enumerate(instruction.calls):
             computation = self._module.computations[name]
             if self._module.is_applied(name) or self._module.callers[name] is not instruction:
@@ -159,7 +152,7 @@ class _HloReader:
                 waiting.extend(instruction.operands)
 
     def _forward_value(self, instruction: Instruction) -> None:
-        """The value of what is no operation: that of what it arranges, or of what it calls."""
+        """The value of an instruction that is not an operation: that of its operands or callee."""
         name = instruction.name
         if instruction.opcode == "tuple":
             self._pieces[name] = [self._values.get(operand, ()) for operand in instruction.operands]
@@ -190,7 +183,7 @@ _OP_NAME = re.compile(r'\bop_name="(?:[^"\\]|\\.)*"')
 
 
 def _renamed(line: str, name: str) -> str:
-    """The line of an instruction with another name in its metadata; with none for an empty one."""
+    """The line of an instruction with another ``op_name``; an empty name removes it."""
     if _OP_NAME.search(line) is not None:
         return _OP_NAME.sub(lambda _: f'op_name="{name}"', line, count=1)
     if not name:
@@ -211,13 +204,13 @@ def _aval(shape: str) -> str:
 
 
 def is_optimised(module: Module, text: str) -> bool:
-    """Whether XLA is done with a module, or on its way: it has a schedule or fusions."""
+    """Whether XLA's passes have run, at least in part: the module has a schedule or fusions."""
     header = text.partition("\n")[0]
     return "is_scheduled=true" in header or any(each.opcode == "fusion" for each in module)
 
 
 def guess_platform(text: str) -> str:
-    """What an optimised module seems to be for, by what stands in it; empty if nothing tells."""
+    """Guesses the platform of an optimised module from its text; empty if unknown."""
     for platform, signs in _PLATFORM_SIGNATURES.items():
         if any(sign in text for sign in signs):
             return platform

@@ -1,4 +1,5 @@
-"""Where the instructions of a program were written: names and frames that JAX left in StableHLO and HLO."""
+"""Source lines of instructions, from names and frames that JAX left in StableHLO and HLO; and
+``OperationReader``, which builds the graph of a program that lazynb did not record."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from lazynb.xla.hlo.module import Mark
 from lazynb.xla.program_origins import ProgramOrigins
 
 Frame = tuple[str, int]
-"""A file and a line of it."""
+"""A file and a line number."""
 
 _NAME = re.compile(r'loc\("((?:[^"\\]|\\.)*)"[()]')
 _FRAME = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+)')
@@ -22,18 +23,19 @@ _ESCAPE = re.compile(r"\\([0-9A-Fa-f]{2})")
 
 
 def path_of(location: str) -> list[str]:
-    """The name stack in a location as MLIR writes it, ``loc("jit(step)/mul"(...))``; empty if it has none."""
+    """The name stack in an MLIR location, ``loc("jit(step)/mul"(...))``; empty if it has none."""
     match = _NAME.match(location)
     return split_name_stack(_unescape_mlir(match[1])) if match is not None else []
 
 
 def frames_of(location: str) -> list[Frame]:
-    """The frames in a location as MLIR writes it, the innermost first."""
+    """The frames in an MLIR location, innermost first."""
     return [(_unescape_mlir(file), int(line)) for file, line in _FRAME.findall(location)]
 
 
 def split_name_stack(path: str) -> list[str]:
-    """The names of a name stack. One may hold a slash within parentheses: ``jit(a)/transpose(jvp(b/c))``."""
+    """Splits a name stack into names. A name may contain a slash inside parentheses:
+    ``jit(a)/transpose(jvp(b/c))``."""
     found, depth, name = [], 0, ""
     for letter in path:
         depth += (letter == "(") - (letter == ")")
@@ -46,7 +48,7 @@ def split_name_stack(path: str) -> list[str]:
 
 
 def _unescape_mlir(text: str) -> str:
-    """A string of MLIR's: other letters than ASCII are written as bytes."""
+    """Unescapes an MLIR string, which writes non-ASCII letters as bytes."""
     if "\\" not in text:
         return text
     raw = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text.replace("\\\\", "\\5C").replace('\\"', '"'))
@@ -57,8 +59,8 @@ def _unescape_mlir(text: str) -> str:
 
 
 def user_place(frames: Sequence[Frame], otherwise: Place | None = None) -> Place | None:
-    """The user's line that is nearest, of ``frames`` with the innermost first; ``otherwise`` if none is the
-    user's, and without that the innermost."""
+    """The innermost of ``frames`` in the user's code; else ``otherwise``; without that, the innermost
+    frame."""
     for file, line in frames:
         if is_user_file(file):
             return call_stack.place(file, line)
@@ -68,8 +70,7 @@ def user_place(frames: Sequence[Frame], otherwise: Place | None = None) -> Place
 
 
 class HloFrames:
-    """The frames that a module of HLO tells of its instructions, in tables in front of them or in their own
-    lines.
+    """The frames of HLO instructions, from tables before the computations or from the instructions' lines.
 
     Arguments:
       text: of the module.
@@ -79,7 +80,7 @@ class HloFrames:
         self._text = text.partition("\n\n%")[0].partition("\nENTRY ")[0]
 
     def of(self, line: str) -> list[Frame]:
-        """Those of the instruction in ``line``, the innermost first."""
+        """The frames of the instruction in ``line``, innermost first."""
         number = _FRAME_ID.search(line)
         if number is not None:
             return self._stack(int(number[1]))
@@ -110,8 +111,8 @@ class HloFrames:
 
     @cached_property
     def _parents(self) -> dict[int, tuple[int, int]]:
-        """By number of a frame, its location and the number of the frame around it; 0 for none. XLA prints
-        that number with 1 added: the first frame, around which there is none, says 1."""
+        """By number of a frame, its location and the number of its parent frame; 0 for none. XLA prints the
+        parent's number plus 1: the first frame, which has no parent, has 1."""
         rows = re.findall(r"^(\d+) \{(.*)\}$", self._table("StackFrames"), re.MULTILINE)
         found = {}
         for number, fields in rows:
@@ -126,7 +127,7 @@ class HloFrames:
 
 
 class FileLines:
-    """Where instructions stand in their own file.
+    """The lines of instructions in their own file.
 
     Arguments:
       text: of the file.
@@ -141,7 +142,7 @@ class FileLines:
                 self._numbers.setdefault(match[1], number)
 
     def of(self, name: str) -> list[Frame]:
-        """That of an instruction, as a frame; none if it is not there."""
+        """The line of an instruction as a frame; empty if it is not in the file."""
         number = self._numbers.get(name)
         return [] if number is None else [(self._file, number)]
 
@@ -152,19 +153,20 @@ _FILE = re.compile(r'\bsource_file="([^"]*)"')
 _LINE = re.compile(r"\bsource_line=(\d+)")
 
 
-# ---- The operations of a program that was not recorded, as a graph of nodes; a node's number is its mark
+# ---- Graph of the operations of an external program --------------------------------------------------------
+# The number of a node is its mark.
 
 Reference = tuple[int, int]
-"""A node, and which of its results."""
+"""A node, and the number of its result."""
 
 
 @dataclasses.dataclass(frozen=True)
 class CallContext:
-    """The calls that an operation stands in.
+    """The calls around an operation.
 
     Attributes:
       path: the name stack of the innermost call.
-      name: of the function that is called; None for the program itself.
+      name: of the called function; None for the program itself.
       number: of the call.
       place: the user's line of the call.
     """
@@ -177,19 +179,14 @@ class CallContext:
 
 @dataclasses.dataclass(frozen=True)
 class ReadProgram:
-    """What was read of a program.
-
-    Attributes:
-      snapshot: its operations and inputs.
-      origins: by mark, argument and result.
-    """
+    """An external program: its operations and inputs, and their nodes by mark, argument and result."""
 
     snapshot: Snapshot
     origins: ProgramOrigins
 
 
 class OperationReader:
-    """Takes the operations in their order: what one reads must be there before."""
+    """Builds the graph from operations in order: operands must be added before their readers."""
 
     def __init__(self) -> None:
         self._nodes: list[Node] = []
@@ -199,7 +196,6 @@ class OperationReader:
         return len(self._nodes)
 
     def input(self, aval: str, name: str = "") -> Reference:
-        """Adds the next input."""
         node = self._node("input", name or "input", "", (), (aval,))
         self._inputs[len(self._inputs)] = node.id
         if name:
@@ -215,11 +211,11 @@ class OperationReader:
         path: Sequence[str] = (),
         around: CallContext | None = None,
     ) -> int:
-        """Adds an operation; gives its mark.
+        """Adds an operation; returns its mark.
 
         Arguments:
-          path: the names that JAX gave it, the innermost last.
-          around: the call that it stands in.
+          path: its name stack from JAX, innermost last.
+          around: the calls around it.
         """
         around = around or CallContext()
         node = self._node("op", name, name, tuple(dict.fromkeys(operands)), tuple(avals))
@@ -255,11 +251,7 @@ class OperationReader:
         return node
 
     def read(self, results: Sequence[Reference]) -> ReadProgram:
-        """All of them.
-
-        Arguments:
-          results: of the program.
-        """
+        """The finished graph, with ``results`` as its outputs."""
         for number in {node for node, _ in results}:
             self._nodes[number] = dataclasses.replace(self._nodes[number], output=True)
         operations: dict[Mark, int] = {(node.id,): node.id for node in self._nodes if node.kind == "op"}
@@ -281,7 +273,7 @@ _DTYPE_KINDS = {"f": "float", "i": "int", "si": "int", "s": "int", "ui": "uint",
 
 
 def format_aval(element: str, sizes: Sequence[str]) -> str:
-    """``float32[8,4]``, of an element type as HLO or MLIR writes it."""
+    """Formats a type as ``float32[8,4]``, from an element type in HLO's or MLIR's notation."""
     written = re.fullmatch(r"([a-z]+)(\d+)(\w*)", element)
     name = _TYPES.get(element, "")
     if not name and written is not None and written[1] in _DTYPE_KINDS:

@@ -1,5 +1,5 @@
-"""The operations of a module of StableHLO. Each gets a mark in its location, by which XLA's instructions are
-known again, as those of recorded operations are."""
+"""Reads the operations of a StableHLO module. Each gets a mark in its location, which XLA's instructions
+keep, like the marks of recorded operations."""
 
 from __future__ import annotations
 
@@ -22,25 +22,22 @@ from lazynb.xla.external.source_locations import (
 
 _CONTROL = ("stablehlo.while", "stablehlo.if", "stablehlo.case", "sdy.manual_computation")
 _RETURN_OPERATIONS = ("func.return", "stablehlo.return", "sdy.return")
-_UNNAMED_SOURCE = "-"  # as MLIR calls the text that it reads
-_MAX_OPERATIONS_COPIED = 20_000  # operations up to which each call of a function has a copy of its own
+_UNNAMED_SOURCE = "-"  # MLIR's name for text without a file
+_MAX_OPERATIONS_COPIED = 20_000  # operations; up to this number each call has a copy of the function
 
 _Value = tuple[Reference, ...]
-"""Where a value comes from; empty for a constant."""
+"""The operations or inputs that a value comes from; empty for a constant."""
 
 
 def mark_stablehlo(module: jc.StableHlo, file: str = "") -> ReadProgram:
-    """The operations of ``module``, which are marked in it.
+    """Reads the operations of ``module``, and marks them in it.
 
-    A function that is called several times is copied for each call, as XLA does it with its first passes: so
-    each call has operations of its own. A constant is no operation; it is marked as part of what reads it
-    first.
+    A function with several calls is copied for each call, as XLA's first passes do, so that each call has its
+    own operations. A constant does not count as an operation; it gets the mark of its first reader. Raises
+    ValueError if the module has no function ``main``.
 
     Arguments:
-      file: that the module was read from, whose lines stand for a module without locations.
-
-    Raises:
-      ValueError: the module has no function ``main``.
+      file: the module's file; its lines are used for a module without locations.
     """
     if module.main is None:
         raise ValueError("it has no function main")
@@ -49,7 +46,6 @@ def mark_stablehlo(module: jc.StableHlo, file: str = "") -> ReadProgram:
 
 
 def _copy_shared_functions(module: jc.StableHlo) -> None:
-    """Copies functions until each is called once."""
     used: set[str] = set()
     waiting, count = [module.main], 0
     while waiting:
@@ -83,20 +79,19 @@ def _nested_operations(operation: Any) -> Iterator[Any]:
 
 
 class _StableHloReader:
-    """Goes through a module in the order in which it runs."""
+    """Walks through a module in execution order."""
 
     def __init__(self, module: jc.StableHlo, file: str):
         self._module = module
         self._file = file
         self._operations = OperationReader()
         self._values: dict[Any, _Value] = {}
-        self._constants: dict[Any, Any] = {}  # by value, the operation that makes it
-        self._marked: set[Any] = set()  # constants, by their value
+        self._constants: dict[Any, Any] = {}  # operation by value
+        self._marked: set[Any] = set()  # values of constants
         self._returned: dict[str, list[Any]] = {}  # by function
         self._calls = 0
 
     def read(self) -> ReadProgram:
-        """All operations."""
         block = self._module.main.regions[0].blocks[0]
         for number, argument in enumerate(block.arguments):
             name = "/".join(path_of(str(argument.location)))
@@ -111,7 +106,7 @@ class _StableHloReader:
         return self._values[value][0]
 
     def _block(self, block: Any, around: CallContext) -> Sequence[Any]:
-        """Marks what stands in a block; gives what it returns."""
+        """Marks the operations of a block; returns the values that it returns."""
         for each in block.operations:
             operation = each.operation
             if operation.name in _RETURN_OPERATIONS:
@@ -129,8 +124,8 @@ class _StableHloReader:
         return []
 
     def _is_constant(self, operation: Any) -> bool:
-        """Whether it is a number, or one that is spread for what reads it: JAX names a broadcast that
-        somebody asked for as such."""
+        """Whether it is a constant, or an implicit broadcast of one: JAX names explicit ones
+        ``broadcast_in_dim``."""
         if operation.name == "stablehlo.constant":
             return True
         if operation.name != "stablehlo.broadcast_in_dim" or self._values.get(operation.operands[0], True):
@@ -165,7 +160,7 @@ class _StableHloReader:
         return user_place([frame for frame in frames if frame[0]], around.place)
 
     def _mark(self, operation: Any, number: int) -> None:
-        """Marks an operation, and what it applies to each element."""
+        """Marks an operation, and the operations that it applies to each element."""
         self._named(operation, number)
         if operation.name not in _CONTROL:
             for inner in _nested_operations(operation):
@@ -192,7 +187,7 @@ class _StableHloReader:
         function = self._module.called(operation)
         location = str(operation.location)
         path = path_of(location)
-        self._module.clear_location(operation)  # XLA puts it before the names of what is called
+        self._module.clear_location(operation)  # XLA prefixes it to the names inside the callee
         name = _symbol(function)
         if name not in self._returned:
             self._calls += 1
@@ -207,13 +202,13 @@ class _StableHloReader:
             self._forward_value(result, value)
 
     def _forward_value(self, to: Any, value: Any) -> None:
-        """``to`` is the same value."""
+        """Makes ``to`` the same value."""
         self._values[to] = self._values.get(value, ())
         if value in self._constants:
             self._constants[to] = self._constants[value]
 
     def _control(self, operation: Any, around: CallContext) -> None:
-        """A loop or branch: what is inside, then itself, which gives what the inside returns."""
+        """Adds a loop or branch: first its regions, then itself, with the values that the regions return."""
         returned: list[Any] = []
         for region in operation.regions:
             for block in region.blocks:
@@ -224,12 +219,12 @@ class _StableHloReader:
 
 
 def _full_name_stack(around: Sequence[str], path: Sequence[str]) -> list[str]:
-    """A name stack in full: within a function some releases of JAX begin it with the call."""
+    """The full name stack. Inside a function, some JAX releases begin it with the call."""
     return list(path) if path[:1] == list(around[:1]) else [*around, *path]
 
 
 def _user_function_name(path: Sequence[str], name: str) -> str:
-    """The user's name of a function that is called: ``inner`` of ``jit(inner)``."""
+    """The user's name of a called function: ``inner`` of ``jit(inner)``."""
     match = re.fullmatch(r"\w+\((.*)\)", path[-1]) if path else None
     return match[1] if match is not None else name
 

@@ -1,4 +1,4 @@
-"""The fate of operations whose mark, or whose work, did not arrive in the optimised module."""
+"""Fates of operations whose mark, or whose work, is not in the optimised module."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lazynb.xla.program_origins import OperationGraph
 
 
 class EliminationTracker:
-    """Follows what vanished through the passes."""
+    """Follows vanished operations through XLA's passes."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class EliminationTracker:
     ):
         """
         Arguments:
-          unentered: the marks of operations that no argument of the program enters.
+          unentered: the marks of operations that depend on no argument of the program.
         """
         self._history = history
         self._unentered = unentered
@@ -36,7 +36,7 @@ class EliminationTracker:
         self._equal: dict[int, dict[str, int]] = {}
 
     def fate(self, mark: Mark) -> Fate:
-        """What became of an operation of which no instruction that does work bears the mark at the end."""
+        """Return the fate of an operation whose mark is on no working instruction of the optimised module."""
         if self._is_in_optimised_module(mark):
             return self._cluster_index.fate(mark)
         if not self._history.opcodes.get(mark):
@@ -59,9 +59,8 @@ class EliminationTracker:
         return fate
 
     def _is_in_optimised_module(self, mark: Mark) -> bool:
-        """Whether what does the operation's work is in the optimised module."""
         instructions = self._cluster_index.instructions(mark)
-        if self._needs_input(mark):  # its mark may be on constants of what became of others
+        if self._needs_input(mark):  # constants that come from other operations may have its mark
             is_constant = self._cluster_index.dataflow.is_constant
             instructions = [one for one in instructions if not is_constant(one)]
         if any(instruction.opcode not in DATA_ARRANGING for instruction in instructions):
@@ -71,14 +70,12 @@ class EliminationTracker:
         return any(instruction.opcode != "constant" for instruction in instructions)
 
     def _computing_opcodes(self, mark: Mark) -> set[str]:
-        """The opcodes that do the operation's work; none if it only arranges values."""
+        """The opcodes that do the operation's work; empty if it only arranges values."""
         return self._history.opcodes.get(mark, set()) - DATA_ARRANGING - {"call"}
 
     def _fate_without_hlo(self, mark: Mark) -> Fate:
-        """The fate of an operation that no instruction in the first module bears the mark of.
-
-        StableHLO's constants, and what only spreads them, become HLO without their scopes.
-        """
+        """The fate of an operation whose mark is on no instruction of the first module.
+        StableHLO's constants, and operations that only spread them, become HLO without their scopes."""
         if mark in self._unentered and not any(map(self._computing_opcodes, self._graph.before(mark))):
             text = "folded to a constant: no input of the program is in it"
             return Fate("folded", text, INFERRED, followed=False)
@@ -89,14 +86,13 @@ class EliminationTracker:
 
     @cached_property
     def _unmarked_at_first(self) -> bool:
-        """Whether the first module has work of which nothing tells the operation."""
+        """Whether the first module contains working instructions of an unknown operation."""
         for instruction in self._history.module(0):
             if instruction.opcode not in DATA_ARRANGING and not self._history.first[instruction.name]:
                 return True
         return False
 
     def _needs_input(self, mark: Mark) -> bool:
-        """Whether an argument of the program enters the operation."""
         if mark in self._graph.constants:
             return False
         module = self._history.module(0)
@@ -114,17 +110,16 @@ class EliminationTracker:
         return False
 
     def _callers(self, parameter: Instruction, mark: Mark) -> Sequence[Instruction]:
-        """What gives a parameter of the first module its value: of several calls of one function those that
-        ``mark`` is inside of."""
+        """The callers that set a parameter of the first module; those around ``mark``, if there are any."""
         callers = self._history.module(0).all_callers.get(parameter.computation, ())
         first = self._history.first
         around = [one for one in callers if any(mark[: len(each)] == each for each in first[one.name])]
         return around or callers
 
     def _moved(self, mark: Mark, index: int, names: set[str]) -> Fate | None:
-        """The fate of work that pass ``index`` removed, if XLA put it at another place, under the mark of an
-        operation that never was such work. That operation reads this one, or is read by it, with none of them
-        between. Returns None if there is no such place."""
+        """The fate of work that XLA moved when pass ``index`` removed it; None if there is no such place.
+        At the new place it has the mark of another operation, which never did such work and which reads this
+        one or is read by it, with no third such operation between."""
         for since, work in ((index, names), (0, self._marked_work(0, mark))):
             moved = pass_history.moved_instructions(self._history, since, index, work)
             clusters = self._places(mark, moved)
@@ -136,7 +131,7 @@ class EliminationTracker:
         return None
 
     def _places(self, mark: Mark, names: set[str]) -> dict[str, None]:
-        """The clusters of those of ``names`` that may do the work of an operation."""
+        """The clusters of the instructions among ``names`` that may do the work of an operation."""
         clusters: dict[str, None] = {}
         for opcode in sorted(self._computing_opcodes(mark)):
             places: dict[Mark, list[str]] = {}
@@ -148,8 +143,9 @@ class EliminationTracker:
         return clusters
 
     def _arguments_allow(self, instruction: Instruction, mark: Mark) -> bool:
-        """Whether an instruction may do the work of an operation: nothing else enters it, but where it moves
-        elements: XLA moves them later."""
+        """Whether the program arguments that reach an instruction permit that it does an operation's work.
+        All of them must reach the operation, unless the instruction moves elements, which XLA may do
+        later."""
         entering = self._cluster_index.dataflow.arguments[instruction.name]
         if self._graph.has_all_arguments(entering, mark):
             return True
@@ -157,8 +153,8 @@ class EliminationTracker:
 
     @cached_property
     def _unattributed_instructions(self) -> dict[str, list[tuple[Mark, Instruction, str]]]:
-        """By opcode, an operation, an instruction of it and its cluster, where the operation was none such at
-        first; if nothing says whose it is, the operations of what it reads and is read by."""
+        """By opcode, (operation, instruction, cluster) where the operation had no such opcode at first.
+        If the operation is unknown, the operations of the instruction's operands and users are listed."""
         module = self._history.last
         places: dict[str, list[tuple[Mark, Instruction, str]]] = {}
         for instruction in module:
@@ -172,7 +168,6 @@ class EliminationTracker:
         return places
 
     def _neighbour_operations(self, instruction: Instruction) -> set[Mark]:
-        """The operations of what an instruction reads and is read by."""
         computation = self._history.last.computations[instruction.computation]
         beside = [*instruction.operands, *(user.name for user in computation.users[instruction.name])]
         if instruction.root:
@@ -186,12 +181,12 @@ class EliminationTracker:
         return self._history.last.computations[instruction.computation].users[instruction.name]
 
     def _is_explained(self, instruction: Instruction) -> bool:
-        """Whether an operation behind an instruction of the optimised module had such an opcode at first."""
+        """Whether one of the instruction's operations had this opcode in the first module."""
         history = self._history
         marks = history.lineage.get(instruction.name, ())
         return any(instruction.opcode in history.applied_opcodes.get(mark, ()) for mark in marks)
 
-    # ---- pass by pass --------------------------------------------------------------------------------------
+    # ---- Pass by pass --------------------------------------------------------------------------------------
 
     def _followed(self, mark: Mark) -> Fate:
         indices = [index for index in range(len(self._history)) if self._marked_work(index, mark)]
@@ -200,8 +195,8 @@ class EliminationTracker:
         return self._fate_after_pass(mark, indices[-1], self._marked_work(indices[-1], mark))
 
     def _marked_work(self, index: int, mark: Mark) -> set[str]:
-        """What bears the mark and does work; all that bears it if the operation never did any. What a
-        reduction does with each pair of elements is part of the reduction."""
+        """The working instructions with the mark; all with it if the operation only arranges values.
+        Computations applied to each element are part of their reduction and left out."""
         module = self._history.module(index)
         marked = [module.by_name[name] for name in self._history.marked(index, mark)]
         if self._computing_opcodes(mark):
@@ -210,8 +205,7 @@ class EliminationTracker:
         return {one.name for one in standing}
 
     def _fate_after_pass(self, mark: Mark, index: int, names: set[str]) -> Fate:
-        """The fate of what ``names`` were. Module ``index`` has them, and the next has them no longer under
-        their mark."""
+        """The fate of ``names``, which are in module ``index`` but no longer under their mark in the next."""
         while index < len(self._history.passes):
             outcome = self._outcome(index, names)
             if not outcome:
@@ -224,7 +218,7 @@ class EliminationTracker:
         return self._fate_of_unmarked(mark, names)
 
     def _outcome(self, index: int, names: set[str]) -> Fate | set[str]:
-        """What one pass did: a fate, or the unmarked instructions that stand for the operation now."""
+        """The effect of one pass: a fate, or the unmarked instructions that replace the operation."""
         before, after = self._history.module(index), self._history.module(index + 1)
         match = self._history.match(index)
         ends = [name for name in sorted(names) if not _is_read_by(before, name, names)]
@@ -240,8 +234,7 @@ class EliminationTracker:
         return set()
 
     def _merge_fate(self, index: int, ends: Sequence[str], same: set[str]) -> Fate:
-        """The fate if another operation's instruction is read in its place: an equal one, or one that does
-        the work of both."""
+        """The fate if an instruction of another operation is read instead: an equal or a combined one."""
         by = self._history.passes[index].name
         if index not in self._equal:
             self._equal[index] = equal_instructions(self._history.module(index))
@@ -255,7 +248,7 @@ class EliminationTracker:
 
     @staticmethod
     def _replaced(before: Module, after: Module, names: Sequence[str], by: str) -> Fate | set[str]:
-        """What is known of an operation in whose place ``names`` of the module after a pass are read."""
+        """The fate of an operation whose readers now read ``names``; or ``names``, if they have no mark."""
         others = [after.by_name[name] for name in names]
         if all(is_constant(after, name) for name in names):
             return Fate("folded", f"folded to a constant (`{by}`)", by=by)
@@ -269,8 +262,8 @@ class EliminationTracker:
         return set(names)
 
     def _fate_of_unmarked(self, mark: Mark, names: set[str]) -> Fate:
-        """The fate of what arrived in the optimised module under no mark; what bears the mark there and
-        serves others is none of it."""
+        """The fate of instructions that are in the optimised module without a mark.
+        Instructions there with the mark that serve other operations do not count."""
         last = self._history.last
         serving = {one.name for one in self._cluster_index.instructions(mark)}
         names = {
@@ -288,7 +281,7 @@ class EliminationTracker:
         return Fate("cancelled", text, followed=False)
 
     def _copies(self, names: set[str]) -> set[str]:
-        """What copies ``names`` without a mark: the work of what was made another view of the same bytes."""
+        """The unmarked copies of ``names``: the operation became another view of the same bytes."""
         dataflow, by_name = self._cluster_index.dataflow, self._history.last.by_name
         readers = [reader for name in names for reader in dataflow.readers(by_name[name])]
         copies = [one for one in readers if isinstance(one, Instruction) and one.opcode == "copy"]
@@ -296,7 +289,6 @@ class EliminationTracker:
 
 
 def _is_read_by(module: Module, name: str, readers: set[str]) -> bool:
-    """Whether one of ``readers`` has the instruction ``name`` as an operand."""
     computation = module.computations[module.by_name[name].computation]
     return any(user.name in readers for user in computation.users[name])
 
@@ -317,7 +309,7 @@ _SPREADING = opcodes_of(Trait.SPREADS)
 
 
 def is_constant(module: Module, name: str) -> bool:
-    """Whether an instruction is a constant, or a constant spread out."""
+    """Return whether an instruction is a constant, an iota, or only spreads one."""
     one = module.by_name[name]
     computation = module.computations[one.computation]
     while one.opcode in _SPREADING:

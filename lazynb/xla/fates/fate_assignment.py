@@ -1,8 +1,8 @@
-"""The assignment of fates: what became of every recorded operation, exactly one fate each.
+"""Assignment of exactly one fate to every recorded operation.
 
-An operation is followed by its mark, the number that JAX writes into the name scope of every instruction made
-from it. If the mark is in the optimised module, that module says what happened. If it vanished, or the work
-that it was for, the modules before and after each pass say it (:mod:`lazynb.xla.hlo.pass_history`,
+JAX writes the mark of an operation, a number, into the name scope of every instruction made from it. If the
+mark is in the optimised module, that module gives the fate. If the mark or the work vanished, the modules
+before and after each pass give it (:mod:`lazynb.xla.hlo.pass_history`,
 :mod:`lazynb.xla.fates.eliminated_operations`).
 """
 
@@ -38,13 +38,13 @@ def fates(
     written: DumpContents | None,
     graph: OperationGraph | None = None,
 ) -> dict[Mark, Fate]:
-    """The fate of each operation of a program, by its mark.
+    """Return the fate of each operation of a program, by its mark.
 
     Arguments:
       marks: of the operations in the program.
       module: the optimised one.
-      written: what XLA wrote down while it compiled; None if it wrote nothing.
-      graph: of the operations; without it each mark in the module is believed.
+      written: XLA's dump of the compilation; None if there is none.
+      graph: of the operations; without it each mark in the module is trusted.
     """
     marks = list(marks)
     cluster_index = ClusterIndex(module, clusters, graph)
@@ -62,8 +62,7 @@ def fates(
 
 
 def fates_in_place(marks: Iterable[Mark], module: Module, clusters: Sequence[Cluster]) -> dict[Mark, Fate]:
-    """The fates of operations that are instructions of the optimised module itself: each is where it
-    stands."""
+    """Return the fates of operations that are themselves instructions of the optimised module."""
     index = ClusterIndex(module, clusters)
     return {mark: index.fate(mark) for mark in marks}
 
@@ -75,8 +74,7 @@ def _fates_by_passes(
     history: PassHistory,
     graph: OperationGraph | None,
 ) -> dict[Mark, Fate]:
-    """The fates by the passes; what was merged is worked out first, for it says whom an instruction
-    serves."""
+    """The fates from the passes. Merges come first: they affect which operation an instruction serves."""
     unentered = graph.without_arguments() if graph is not None else frozenset()
     if graph is not None:
         graph = dataclasses.replace(graph, arguments=_arguments(history, graph))
@@ -104,10 +102,8 @@ def _fates_by_passes(
 
 
 def _arguments(history: PassHistory, graph: OperationGraph) -> dict[Mark, int]:
-    """By mark, the arguments of the program that enter what an operation was at first.
-
-    A function that is called twice is there once, with the arguments of both calls.
-    """
+    """By mark, the program arguments that reach the operation's first instructions.
+    A function that is called twice is there once, with the arguments of both calls."""
     entering = InstructionFlow(history.module(0)).arguments
     arguments = {}
     for mark, names in history.first_instructions.items():
@@ -117,8 +113,8 @@ def _arguments(history: PassHistory, graph: OperationGraph) -> dict[Mark, int]:
 
 
 def _reconcile_kernel_counts(assigned: dict[Mark, Fate], clusters: Sequence[Cluster]) -> dict[Mark, Fate]:
-    """The fates, when it is known too what XLA moved into which kernel, or wrote anew there: a kernel of two
-    is nobody's own."""
+    """The fates, corrected for work that XLA moved or rewrote: a kernel of two operations belongs to
+    neither."""
     kind_of = {cluster.name: cluster.kind for cluster in clusters if cluster.is_kernel}
     members: Counter[str] = Counter()
     for fate in assigned.values():
@@ -143,14 +139,13 @@ def _fate_by_mark(index: ClusterIndex, mark: Mark) -> Fate | None:
 
 
 def _with_merge_note(fate: Fate, others: int) -> Fate:
-    """``fate`` of an operation with which others were merged."""
     what = "an equal operation was" if others == 1 else f"{others} equal operations were"
     return dataclasses.replace(fate, text=f"{fate.text}; {what} merged into it")
 
 
 def _fate_without_passes(cluster_index: ClusterIndex, mark: Mark, entered: bool, absent: bool) -> Fate:
-    """The fate if no pass can be looked at: what is there under its mark, if it can be trusted. Where
-    arguments enter an operation (``entered``), constants that bear its mark are not all that it was."""
+    """The fate if no passes are available: that of its mark, if it can be trusted.
+    Constants with the mark are not sufficient if program arguments reach the operation (``entered``)."""
     if cluster_index.is_fate_known(mark):
         return cluster_index.fate(mark)
     if mark in cluster_index.marked and not cluster_index.has_unmarked_work:

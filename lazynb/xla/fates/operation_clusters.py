@@ -1,5 +1,8 @@
-"""The index of clusters: which operations are in which clusters of the optimised module, by the marks of its
-instructions."""
+"""Operations in each cluster of the optimised module, from the marks of its instructions.
+
+:class:`InstructionAttribution` decides which operations each instruction serves; :class:`ClusterIndex`
+derives the clusters and the fate of each operation.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,17 @@ from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
 from lazynb.xla.hlo.pass_history import DATA_ARRANGING, instructions_by_mark
 from lazynb.xla.program_origins import OperationGraph
 
-# ---- The purpose of each instruction: the recorded operations whose value it computes, or a part of it ----
-# An instruction bears the mark of one operation, but XLA computes equal things once: what two operations have
-# in common bears the mark of one, wherever it is computed again for the other. So a mark is believed where
-# its operation is served: where the value goes on to what reads that operation. Elsewhere the instruction
-# serves whom its readers serve.
+# ---- Operations that each instruction serves ------------------------------------------------------------
+# An instruction serves the operations whose value, or part of it, it computes. It has the mark of one of
+# them, but XLA computes common parts of two operations once, and copies of such a part keep that mark. So a
+# mark is trusted only if the value flows to readers of its operation; else the readers' operations count.
 
 Marks = Mapping[str, frozenset[Mark]]
 _NONE: frozenset[Mark] = frozenset()
 
 
 class InstructionAttribution:
-    """Whom the instructions of a module serve.
+    """The operations that each instruction of a module serves.
 
     Arguments:
       marks: by instruction, the operations that it was made from.
@@ -48,14 +50,12 @@ class InstructionAttribution:
 
     @cached_property
     def _absent_operations(self) -> set[Mark]:
-        """The operations of which there is no instruction."""
         there = {mark for marks in self._marks.values() for mark in marks}
         there.update(mark for several in self._equal.values() for mark in several)
         return self._graph.operands.keys() - there
 
     @cached_property
     def _calls(self) -> set[Mark]:
-        """The marks of the calls around operations."""
         return {mark[:end] for mark in self._graph.operands for end in range(1, len(mark), 2)}
 
     @cached_property
@@ -81,19 +81,19 @@ class InstructionAttribution:
         if joined and not loose:
             return frozenset(joined)
         found = frozenset(loose) | self._operations_of_readers(instruction, own, served, own)
-        # What nobody reads is there for what it does, as a call of Python.
+        # An instruction without readers runs for its side effects, for example a Python callback.
         return found or self._operations_of_readers(instruction, own, served, ()) or frozenset(own)
 
     def _arguments_allow(self, instruction: Instruction, mark: Mark) -> bool:
-        """Whether an instruction may be a part of an operation: if arguments of the program enter it, some of
-        those enter the operation. A call around operations is none."""
+        """Whether an instruction may be part of an operation: no program argument reaches it, or one reaches
+        both.
+        A call around operations is not an operation."""
         if mark not in self._graph.operands and mark in self._calls:
             return False
         return self._graph.shares(self._dataflow.arguments[instruction.name], mark)
 
     def _candidates(self, instruction: Instruction) -> list[Mark]:
-        """The operations that an instruction may serve: those that it was made from, and those that were
-        merged into them."""
+        """The operations that an instruction may serve: its own and those merged into them."""
         candidates = list(self._marks.get(instruction.name, ()))
         for mark in candidates:
             candidates += [other for other in self._equal.get(mark, ()) if other not in candidates]
@@ -102,12 +102,8 @@ class InstructionAttribution:
     def _reaches_reader(
         self, instruction: Instruction, mark: Mark, served: Marks, gone: Container[Mark] | None
     ) -> bool:
-        """Whether the value goes on to what serves the operation ``mark``, or one that reads it: at once, or
-        through operations in ``gone``.
-
-        Between them may stand what serves operations that it reads: XLA exchanges two, as a transpose and
-        what it is of.
-        """
+        """Whether the value flows to ``mark`` or a reader of it, directly or through operations in ``gone``.
+        Operations that ``mark`` reads may lie between: XLA exchanges, say, a transpose and its operand."""
         for reader, serves in self._downstream_readers(instruction, mark, served):
             if isinstance(reader, int):
                 serves = self._of_result(reader)
@@ -116,8 +112,8 @@ class InstructionAttribution:
         return False
 
     def _reaches_sibling(self, instruction: Instruction, mark: Mark, served: Marks) -> bool:
-        """Whether the value goes on to what serves an operation beside ``mark``, and what read both is gone:
-        XLA does it there. What was added to a scatter into zeros is what it scatters into."""
+        """Whether the value flows to another operation with which ``mark`` shares an absent reader.
+        XLA does the reader's work there: adding to a scatter into zeros becomes a scatter into the addend."""
         beside = {
             other for _, serves in self._downstream_readers(instruction, mark, served) for other in serves
         }
@@ -130,8 +126,8 @@ class InstructionAttribution:
     def _downstream_readers(
         self, instruction: Instruction, mark: Mark, served: Marks
     ) -> Iterator[tuple[Reader, frozenset[Mark]]]:
-        """What reads the value, with whom it serves; past what serves none, or only operations that ``mark``
-        reads."""
+        """Yields the readers of the value, each with the operations it serves.
+        The walk continues past readers that serve none, or only operations that ``mark`` reads."""
         waiting, seen = [instruction], {instruction.name}
         while waiting:
             for reader in self._dataflow.readers(waiting.pop()):
@@ -152,8 +148,8 @@ class InstructionAttribution:
     def _operations_of_readers(
         self, instruction: Instruction, marks: Sequence[Mark], served: Marks, own: Sequence[Mark]
     ) -> frozenset[Mark]:
-        """The operations of readers that have nothing to do with ``own``: a part of two was the same, or
-        somebody else's mark is on it."""
+        """The operations of readers that are unrelated to ``own``.
+        The instruction is a common part of two operations, or has the mark of an unrelated one."""
         found: set[Mark] = set()
         for mark in marks:
             for reader, serves in self._downstream_readers(instruction, mark, served):
@@ -167,23 +163,22 @@ _NAMING = opcodes_of(OpcodeKind.FREE) - {"bitcast"}
 
 
 def cluster_of(clusters: Iterable[Cluster]) -> dict[str, str]:
-    """By name of an instruction, the cluster that it stands in."""
+    """Return, by name of an instruction, the cluster that contains it."""
     return {name: cluster.name for cluster in clusters for name in cluster.instructions}
 
 
 class ClusterIndex:
-    """Which operations are in which clusters.
+    """The clusters of each operation.
 
     Arguments:
-      graph: of the operations; without it every mark is believed.
-      lineage: by instruction, what those without a mark were made from.
+      graph: of the operations; without it every mark is trusted.
+      lineage: by instruction, the operations that instructions without a mark were made from.
       equal: by mark, the operations that were merged into that one.
 
     Attributes:
-      marked: by mark, the instructions that bear it and serve its operation.
+      marked: by mark, the instructions that have it and serve its operation.
       dataflow: of the module.
-      has_unmarked_work: whether instructions that do work bear no mark, and nothing tells what they were made
-        from.
+      has_unmarked_work: whether some working instructions have neither mark nor lineage.
     """
 
     def __init__(
@@ -209,13 +204,11 @@ class ClusterIndex:
                 self._members.setdefault(cluster, set()).add(mark)
 
     def _is_known(self, mark: Mark) -> bool:
-        """Whether a mark is an operation's, and not that of a call around some."""
         return self._graph is None or mark in self._graph.operands
 
     def _attribute_instructions(
         self, graph: OperationGraph | None, lineage: Marks, equal: Mapping[Mark, Sequence[Mark]]
     ) -> None:
-        """Finds the operations that every instruction serves."""
         made_from = self._made_from(lineage)
         served: Marks = made_from
         if graph is not None:
@@ -231,7 +224,7 @@ class ClusterIndex:
         self._inferred = instructions_by_mark(inferred)
 
     def _made_from(self, lineage: Marks) -> dict[str, frozenset[Mark]]:
-        """The operations that each instruction that runs was made from: by its mark, else by its lineage."""
+        """The operations that each running instruction was made from: by its mark, else by its lineage."""
         made_from: dict[str, frozenset[Mark]] = {}
         for instruction in self._module:
             if self._module.is_applied(instruction.computation) or self._has_marks_inside(instruction):
@@ -246,34 +239,33 @@ class ClusterIndex:
         return made_from
 
     def _has_marks_inside(self, instruction: Instruction) -> bool:
-        """Whether it is a fusion, or the start of a computation that runs beside others, with marks inside:
-        its own mark is that of one of them."""
+        """Whether it is a fusion or ``async-start`` with marks inside; its own mark repeats one of those."""
         if instruction.opcode not in WRAPPER_OPCODES:
             return False
         inside = nested_instructions(self._module, instruction)
         return any(one.mark is not None and one.opcode not in _NAMING for one in inside)
 
     def _counts_for_cluster(self, instruction: Instruction) -> bool:
-        """Whether a cluster may be its operation's for it: not for a constant, wherever it is spread, unless
-        that is what the cluster writes."""
+        """Whether an instruction can place its operation in its cluster.
+        A constant, also a spread one, does so only as the root of the cluster."""
         if instruction.opcode in _NAMING:
             return False
         return instruction.name in self._roots or not self.dataflow.is_constant(instruction)
 
     def instructions(self, mark: Mark) -> list[Instruction]:
-        """What was made from an operation, in the order of the text."""
+        """Return the instructions made from an operation, in text order."""
         names = self.marked.get(mark, set()) | self._inferred.get(mark, set())
         return [self._module.by_name[name] for name in sorted(names, key=self._module.order.__getitem__)]
 
     def clusters(self, mark: Mark) -> list[str]:
-        """The clusters that hold a part of an operation; those that do its work come first."""
+        """Return the clusters that contain a part of an operation; those that do its work come first."""
         instructions = list(filter(self._counts_for_cluster, self.instructions(mark)))
         working = filter(computes, instructions)
         clusters = dict.fromkeys(map(self._containing_cluster, [*working, *instructions]))
         return [cluster for cluster in clusters if cluster is not None]
 
     def _containing_cluster(self, instruction: Instruction) -> str | None:
-        """The cluster that an instruction stands in, or the loop or branch whose values it arranges."""
+        """The cluster that contains an instruction, or the loop or branch whose values it arranges."""
         if instruction.name in self._cluster_of:
             return self._cluster_of[instruction.name]
         caller = self._module.callers.get(instruction.computation)
@@ -282,18 +274,17 @@ class ClusterIndex:
         return caller.name if instruction.opcode in DATA_ARRANGING else None
 
     def cluster(self, name: str) -> str | None:
-        """The cluster that an instruction stands in."""
+        """Return the cluster that contains an instruction; None if there is none."""
         return self._cluster_of.get(name)
 
     def is_fate_known(self, mark: Mark) -> bool:
-        """Whether its mark alone says what became of it: instructions that do work bear it, on more than
-        constants."""
+        """Return whether its mark alone gives the fate: working instructions, not only constants, have it."""
         names = [name for name in self.marked.get(mark, ()) if name in self._cluster_of]
         instructions = map(self._module.by_name.__getitem__, names)
         return any(computes(one) and not self.dataflow.is_constant(one) for one in instructions)
 
     def fate(self, mark: Mark) -> Fate:
-        """The fate of an operation of which there is something in the optimised module."""
+        """Return the fate of an operation with instructions in the optimised module."""
         instructions = self.instructions(mark)
         names = tuple(self.clusters(mark))
         if not names:
@@ -307,7 +298,7 @@ class ClusterIndex:
         return Fate(kind, _fate_text(kind, working, clusters), clusters=names, followed=followed)
 
     def _unattributed_fate(self, instructions: Sequence[Instruction]) -> Fate:
-        """The fate of an operation that is in the module, but that no cluster runs."""
+        """The fate of an operation that is in the module, but in no cluster."""
         opcodes = {instruction.opcode for instruction in instructions}
         if all(map(self.dataflow.is_constant, instructions)):
             if "iota" in opcodes:
@@ -320,7 +311,7 @@ class ClusterIndex:
     def _computing_clusters(
         self, clusters: Sequence[Cluster], instructions: Sequence[Instruction]
     ) -> Sequence[Cluster]:
-        """Those of ``clusters`` that do the work of ``instructions``; all, if none does."""
+        """The kernels among ``clusters`` that do the work of ``instructions``; all clusters if none does."""
         names = {self._cluster_of.get(instruction.name) for instruction in filter(computes, instructions)}
         return [cluster for cluster in _kernels(clusters) if cluster.name in names] or clusters
 
@@ -336,7 +327,7 @@ class ClusterIndex:
 
 
 def computes(instruction: Instruction) -> bool:
-    """Whether an instruction computes anything."""
+    """Return whether an instruction computes, instead of naming, arranging or spreading values."""
     return instruction.opcode not in DATA_ARRANGING and instruction.opcode != "fusion"
 
 
@@ -345,11 +336,11 @@ def _kernels(clusters: Iterable[Cluster]) -> list[Cluster]:
 
 
 def _fate_text(kind: str, working: Sequence[Cluster], clusters: Sequence[Cluster]) -> str:
-    """What became of an operation.
+    """The fate in words.
 
     Arguments:
       working: the clusters that do its work.
-      clusters: all that hold a part of it.
+      clusters: all that contain a part of it.
     """
     kernels = _kernels(working)
     passed = [cluster for cluster in _kernels(clusters) if cluster not in working]
@@ -373,12 +364,10 @@ def _fate_text(kind: str, working: Sequence[Cluster], clusters: Sequence[Cluster
 
 
 def _libraries(clusters: Sequence[Cluster]) -> Iterable[str]:
-    """The libraries that are called, each once."""
     return dict.fromkeys(cluster.library or "a library" for cluster in clusters if cluster.kind == "library")
 
 
 def _library_and_control_calls(working: Sequence[Cluster], clusters: Sequence[Cluster]) -> list[str]:
-    """The library calls, loops and branches that an operation is in."""
     control = [cluster for cluster in clusters if cluster.kind == "control"]
     opcodes = dict.fromkeys(cluster.opcode for cluster in control if cluster.opcode != "call")
     return [*(f"a call of {name}" for name in _libraries(working)), *(f"a {opcode}" for opcode in opcodes)]

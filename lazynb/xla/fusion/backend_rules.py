@@ -1,7 +1,7 @@
-"""The rules of a backend: what there is to know about a backend of XLA to say why two clusters are two.
+"""Rules of each XLA backend that explain why two clusters were not fused, and the table of reasons.
 
-Each backend that lazynb knows implements :class:`BackendRules` (:mod:`lazynb.xla.fusion.cpu_rules`);
-:mod:`lazynb.xla.fusion.boundaries` finds the one of a platform.
+:class:`BackendRules` is the interface, implemented here for XLA:GPU, TPU and unknown backends, and in
+:mod:`lazynb.xla.fusion.cpu_rules`. :mod:`lazynb.xla.fusion.boundaries` selects one by platform.
 """
 
 from __future__ import annotations
@@ -19,21 +19,19 @@ from lazynb.xla.hlo.module import Module
 from lazynb.xla.hlo.passes import Pass
 from lazynb.xla.hlo.shapes import memory_space, memory_space_of
 
-# ---- Why XLA did not fuse two clusters: the reasons, as data ----------------------------------------------
+# ---- Table of reasons -----------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BoundaryReason:
-    """Why two clusters are two.
+    """Why two clusters were not fused.
 
     Attributes:
-      text: a sentence; ``{producer}``, ``{consumer}``, ``{variables}``, ``{verb}``, ``{users}`` and
-        ``{library}`` are filled in.
+      text: a sentence with placeholders for producer, consumer, variables, verb, users and library.
       hint: what the user can change; may be empty.
       verify: name of the experiment that removes the cause, see
-      :mod:`lazynb.xla.fusion.boundary_experiments`; empty where there
-        is none.
-      is_fact: whether the HLO itself says so; an experiment shows only whether it has to be.
+        :mod:`lazynb.xla.fusion.boundary_experiments`; empty if there is none.
+      is_fact: whether the HLO states the reason; an experiment then only shows whether it is necessary.
     """
 
     text: str
@@ -124,14 +122,13 @@ REASONS = {
     ),
     "in-place": BoundaryReason(
         "{consumer} writes into an array in place: {producer}, which makes that array or reads another part "
-        "of it, has to be "
-        "through first"
+        "of it, has to finish first"
     ),
     "copy": BoundaryReason(
         "a copy, which XLA put in after fusion: the two ends want the value in different memory"
     ),
     "all-or-none": BoundaryReason(
-        "XLA:GPU fuses {producer} into all that read it or into none, and noted why it cannot: see its words"
+        "XLA:GPU fuses {producer} into all its readers or into none, and noted why it cannot: see its words"
     ),
     "slower-fused": BoundaryReason(
         "XLA:GPU's cost model expects {producer} and what reads it to take longer as one kernel than apart"
@@ -143,7 +140,7 @@ REASONS = {
     "no-rules": BoundaryReason(
         "lazynb does not know by which rules XLA fuses for this backend", "", "each-cause"
     ),
-    "silent": BoundaryReason("XLA wrote nothing down about these two", "", "each-cause"),
+    "silent": BoundaryReason("XLA recorded nothing about these two", "", "each-cause"),
     "read-elsewhere": BoundaryReason(
         "{consumer} is not alone in reading what {producer} gives: with a copy of its own it computes it "
         "inside of itself",
@@ -151,8 +148,8 @@ REASONS = {
         "only-this-user",
     ),
     "pair": BoundaryReason(
-        "it is the two themselves: {producer} and {consumer} are two kernels also in a program that has "
-        "nothing but them and what leads from the one to the other"
+        "the cause is the pair itself: {producer} and {consumer} are two kernels even in a program that "
+        "contains only them and the operations between them"
     ),
     "shared": BoundaryReason(
         "{consumer} is not alone in reading what {producer} gives: the two alone are one kernel, with the "
@@ -161,16 +158,17 @@ REASONS = {
     "around": BoundaryReason(
         "what the program does around them keeps them apart: {producer} and {consumer} alone are one kernel"
     ),
-    "transfer": BoundaryReason("a value that is brought to another memory by an instruction of its own"),
+    "transfer": BoundaryReason("an instruction of its own copies the value to another memory"),
     "layout": BoundaryReason(
-        "a copy that puts the elements in another order or type: the two ends want them in different ones",
+        "a copy into another order of elements or another dtype: the two ends use different ones",
         "",
         "free-layouts",
         is_fact=True,
     ),
     "unknown": BoundaryReason("no rule of ours explains it", "ask the compiler: it logs each decision"),
     "refuted": BoundaryReason(
-        "not known: the program was compiled again without what the rules name, and the boundary stayed"
+        "not known: the program was compiled again without the cause that the rules name, and the boundary "
+        "stayed"
     ),
 }
 
@@ -180,11 +178,11 @@ class BackendRules(abc.ABC):
 
     Attributes:
       module: the module.
-      is_function: whether its results are what a function returns; else what is in reach.
-      numbers: a clause about Python's numbers of which alone the producer is computed; empty if it is not.
+      is_function: whether its results are the results of a function, instead of values that variables hold.
+      numbers: gives a clause about the Python numbers that are the producer's only inputs; else empty.
       reasons: the entries of :data:`REASONS` that can apply.
-      keeping_copies: XLA's options with which two equal computations stay two.
-      without_library: by library, XLA's options with which it uses code of its own instead.
+      keeping_copies: XLA options with which equal computations are not merged.
+      without_library: by library, XLA options that replace it by XLA's own code.
     """
 
     reasons: Mapping[str, BoundaryReason]
@@ -198,43 +196,40 @@ class BackendRules(abc.ABC):
 
     @property
     def held(self) -> str:
-        """The key in ``reasons`` where the array is a result of the program too."""
+        """The key in ``reasons`` for an array that is also a result of the program."""
         return "returned" if self.is_function else "kept-alive"
 
     @abc.abstractmethod
     def code_of(self, edge: ClusterEdge) -> str:
-        """The key in ``reasons`` of why XLA did not fuse the two, by the rules."""
+        """Return the key in ``reasons`` of why XLA did not fuse the two, by the rules."""
 
     def candidates(self, edge: ClusterEdge) -> list[str]:
-        """The keys in ``reasons`` of all that keeps the two apart by the rules: the first is :meth:`code_of`,
-        each of the others would be enough without those before it."""
+        """Return the keys in ``reasons`` of all causes that keep the two apart, by the rules.
+        The first is :meth:`code_of`; each other one is sufficient without those before it."""
         return [self.code_of(edge)]
 
     @abc.abstractmethod
     def meaning(self, edge: ClusterEdge, words: str) -> str:
-        """The key in ``reasons`` of what the compiler's own ``words`` mean here."""
+        """Return the key in ``reasons`` for the compiler's own ``words`` about this edge."""
 
     @abc.abstractmethod
     def label(self, code: str, words: str | None) -> str:
-        """How the reason ``code`` is known; ``words`` are the compiler's, None if it was not asked."""
+        """Return the evidence label of reason ``code``; ``words`` are the compiler's, if there are any."""
 
     def written(
         self, dump: Dump, passes: Sequence[Pass], clusters: Sequence[Cluster]
     ) -> Mapping[tuple[str, str], str]:
-        """What every dump says of the compiler's decisions, by pair of clusters; nothing by default."""
+        """Return the compiler's decisions that are in every dump, by pair of clusters; empty by default."""
         return {}
 
     def facts(self, edge: ClusterEdge) -> str:
-        """What the HLO says of the array, whatever the reason; empty by default."""
+        """Return what the HLO states about the array, for any reason; empty by default."""
         return ""
 
     @abc.abstractmethod
     def keeping_alive(self, edge: ClusterEdge) -> tuple[str, ...] | None:
-        """The variables that alone make XLA write the array: without them ``edge.consumer`` would be its only
-        reader.
-
-        Returns None if there is no such cause, and no names if the values that are the cause have none.
-        """
+        """Return the variables without which ``edge.consumer`` would be the only reader of the array.
+        None if there is no such cause; empty if the values that are the cause have no variables."""
 
 
 _WITHOUT_RULES = (
@@ -254,17 +249,17 @@ _WITHOUT_RULES = (
 
 
 class UnknownBackendRules(BackendRules):
-    """A backend whose rules lazynb does not know. It says what holds of HLO on every backend, and no more."""
+    """A backend without known rules: only what holds for HLO on every backend."""
 
     reasons = {code: REASONS[code] for code in _WITHOUT_RULES}
-    unknown = "no-rules"  # the key in ``reasons`` where no reason is given
+    unknown = "no-rules"  # the key in ``reasons`` if no reason is known
 
     def code_of(self, edge: ClusterEdge) -> str:
-        """``loop-carry`` where HLO itself has the boundary, else ``unknown``."""
+        """Return ``loop-carry`` at loops, branches and calls, else ``unknown``."""
         return "loop-carry" if edge.crosses_control_flow else self.unknown
 
     def candidates(self, edge: ClusterEdge) -> list[str]:
-        """What may keep two clusters apart on any backend, and can be taken away to see whether it does."""
+        """Return possible causes on any backend that an experiment can remove."""
         found = [self.code_of(edge)]
         if edge.leaves:
             found.append(self.held)
@@ -273,22 +268,22 @@ class UnknownBackendRules(BackendRules):
         return found
 
     def meaning(self, edge: ClusterEdge, words: str) -> str:
-        """The compiler's words are not interpreted."""
+        """Return ``loop-carry`` or ``other``; the compiler's words are not interpreted."""
         return "loop-carry" if edge.crosses_control_flow else "other"
 
     def label(self, code: str, words: str | None) -> str:
-        """``not known`` where no reason is given."""
+        """Return ``not known`` if no reason is known."""
         if words is not None:
             return COMPILER
         return UNKNOWN if code == self.unknown else INFERRED
 
     def keeping_alive(self, edge: ClusterEdge) -> tuple[str, ...] | None:
-        """Those that hold the array; whether they are the cause, an experiment says."""
+        """Return the variables that hold the array; an experiment shows whether they are the cause."""
         return edge.leaving.get(edge.producer.name)
 
 
-# ---- XLA:GPU: what it wrote down of its own decisions. Where it wrote nothing, lazynb says that it does not
-# know.
+# ---- XLA:GPU ----------------------------------------------------------------------------------------------
+# Reasons come from the compiler's record of its decisions; without an entry the reason is not known.
 
 _LIBRARY = ("library-producer", "library-consumer")
 
@@ -304,7 +299,7 @@ class GpuRules(UnknownBackendRules):
     keeping_copies = {"xla_disable_hlo_passes": "cse"}
 
     def code_of(self, edge: ClusterEdge) -> str:
-        """A library's call at one end, as HLO has it; else that the record is silent."""
+        """Return the library call at one end, as in the HLO; else that the record has no entry."""
         if edge.crosses_control_flow:
             return "loop-carry"
         if edge.producer.opcode == "custom-call":
@@ -314,25 +309,26 @@ class GpuRules(UnknownBackendRules):
     def written(
         self, dump: Dump, passes: Sequence[Pass], clusters: Sequence[Cluster]
     ) -> Mapping[tuple[str, str], str]:
-        """Of the priority fusion."""
+        """Return the notes of the priority fusion."""
         return fusion_log.priority_fusion_notes(dump, passes, self.module, clusters)
 
     def meaning(self, edge: ClusterEdge, words: str) -> str:
-        """``slower-fused`` where they are the cost model's."""
+        """Return ``slower-fused`` for words of the cost model."""
         if edge.crosses_control_flow:
             return "loop-carry"
         return "slower-fused" if words.startswith("fused ") else "all-or-none"
 
     def label(self, code: str, words: str | None) -> str:
-        """Its words are the compiler's."""
+        """Return ``compiler said`` for words of the compiler."""
         return COMPILER if words is not None else super().label(code, words)
 
 
-# ---- TPU: its rules of fusion are not public. What the HLO itself says of a boundary is told, and no more
+# ---- TPU --------------------------------------------------------------------------------------------------
+# Its fusion rules are not public; reasons come only from the HLO.
 
 
 class TpuRules(UnknownBackendRules):
-    """What holds of the optimised module of a TPU."""
+    """Reasons that the optimised module of a TPU states."""
 
     keeping_copies = {"xla_disable_hlo_passes": "cse"}
     reasons = {
@@ -341,8 +337,8 @@ class TpuRules(UnknownBackendRules):
     }
 
     def code_of(self, edge: ClusterEdge) -> str:
-        """What the HLO says of an end that moves the value: ``asynchronous`` beside other kernels,
-        ``transfer`` to another memory, ``layout`` into another order."""
+        """Return ``asynchronous``, ``transfer`` (to another memory) or ``layout`` if an end moves the
+        value."""
         ends = edge.producer, edge.consumer
         if any(end.opcode.endswith(("-start", "-done")) for end in ends):
             return "asynchronous"
@@ -353,7 +349,7 @@ class TpuRules(UnknownBackendRules):
         return super().code_of(edge)
 
     def facts(self, edge: ClusterEdge) -> str:
-        """The memory on the chip that the array lies in."""
+        """Return the on-chip memory that holds the array."""
         spaces = {memory_space(value.shape) for value in edge.values}
         if len(spaces) != 1 or spaces <= {0, _HOST}:
             return ""

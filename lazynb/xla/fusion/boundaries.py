@@ -1,8 +1,8 @@
-"""Boundaries: arrays that one cluster writes and another reads, and why XLA did not fuse the two.
+"""Boundaries: arrays that one cluster writes and another reads, with the reason why XLA did not fuse the two.
 
-XLA's own words for a decision (see :mod:`lazynb.xla.fusion.fusion_log`) are *compiler said*. Without them the
-rules of the backend (:mod:`lazynb.xla.fusion.backend_rules`) are applied to the program as it was before the
-fusion pass, and the reason is *rule inferred*.
+If XLA logged its decision (:mod:`lazynb.xla.fusion.fusion_log`), its words give the reason: *compiler said*.
+Otherwise the rules of the backend (:mod:`lazynb.xla.fusion.backend_rules`) are applied to the program as it
+was before the fusion pass: *rule inferred*.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lazynb.xla.fusion.cpu_rules import CpuRules
 from lazynb.xla.hlo.clusters import Cluster, Value, result_values
 from lazynb.xla.hlo.module import Module
 
-# ---- The backends whose rules lazynb knows, by the platform that JAX names --------------------------------
+# ---- Rules by platform ----------------------------------------------------------------------------------
 
 BACKENDS: dict[str, type[BackendRules]] = {
     "cpu": CpuRules,
@@ -35,8 +35,7 @@ BACKENDS: dict[str, type[BackendRules]] = {
 
 
 def rules_of(platform: str, module: Module) -> BackendRules:
-    """The rules by which XLA made clusters of ``module`` on ``platform``; :class:`NoRules` if lazynb does not
-    know them."""
+    """Return the rules for ``module`` on a JAX platform; :class:`UnknownBackendRules` for others."""
     return BACKENDS.get(platform, UnknownBackendRules)(module)
 
 
@@ -51,11 +50,10 @@ class Boundary:
       code: key of :data:`REASONS`.
       text: the reason, in a sentence.
       hint: what the user can change; may be empty.
-      label: ``compiler said``, ``rule inferred``, ``verified by recompiling``, or ``not known`` where no
-        reason is given.
+      label: ``compiler said``, ``rule inferred``, ``verified by recompiling`` or ``not known``.
       said: the compiler's words.
       variables: the user's variables that keep the value alive.
-      verdict: what an experiment showed.
+      verdict: the outcome of an experiment, in words.
     """
 
     producer: str
@@ -82,17 +80,15 @@ def find_boundaries(
     variables: Variables,
     edges: Sequence[ClusterEdge] | None = None,
 ) -> list[Boundary]:
-    """The boundaries of an optimised module in the order of their producers, each with the rule that explains
-    it.
+    """Return the boundaries of an optimised module, ordered by producer, each with the rule that explains it.
 
-    A boundary lies within one computation: what a loop's body reads of the loop's values and gives back is
-    the loop's own.
+    A boundary lies within one computation; values that a loop carries between iterations belong to the loop.
 
     Arguments:
       rules: those of the backend, for the module.
       clusters: of the module.
       variables: gives the names of the user's variables for result number k of the program.
-      edges: what :func:`find_edges` gives for these, if that is known.
+      edges: the result of :func:`find_edges` for these, if already known.
     """
     if edges is None:
         edges = find_edges(rules.module, clusters, variables)
@@ -109,13 +105,13 @@ def find_boundaries(
 
 
 def boundary_by_rules(edge: ClusterEdge, rules: BackendRules) -> Boundary:
-    """The boundary at ``edge`` with the reason that the ``rules`` give."""
+    """Return the boundary at ``edge`` with the reason from the ``rules``."""
     code = rules.code_of(edge)
     return boundary_with_reason(edge, rules, code, rules.label(code, None))
 
 
 def boundary_by_words(edge: ClusterEdge, rules: BackendRules, words: str) -> Boundary:
-    """The boundary at ``edge`` with the compiler's own ``words`` and what they mean."""
+    """Return the boundary at ``edge`` with the compiler's own ``words`` and their meaning."""
     code = rules.meaning(edge, words)
     boundary = boundary_with_reason(edge, rules, code, rules.label(code, words))
     return dataclasses.replace(boundary, said=words)
@@ -124,13 +120,12 @@ def boundary_by_words(edge: ClusterEdge, rules: BackendRules, words: str) -> Bou
 def _result_boundary(
     cluster: Cluster, values: Sequence[Value], names: tuple[str, ...], rules: BackendRules
 ) -> Boundary:
-    """The boundary where the program ends."""
     text, size = rules.reasons["result"].text, sum(value.bytes for value in values)
     return Boundary(cluster.name, "", shape_of(values), size, "result", text, variables=names)
 
 
 def boundary_with_reason(edge: ClusterEdge, rules: BackendRules, code: str, label: str) -> Boundary:
-    """The boundary at ``edge`` with the reason ``code`` in words."""
+    """Return the boundary at ``edge`` with the reason ``code`` in words."""
     reason = rules.reasons[code]
     variables: tuple[str, ...] = ()
     if code == rules.held:
@@ -151,7 +146,7 @@ def boundary_with_reason(edge: ClusterEdge, rules: BackendRules, code: str, labe
 
 
 def shape_of(values: Sequence[Value]) -> str:
-    """The shape of one array, or of the tuple of several."""
+    """Return the shape of one array, or of a tuple of several."""
     if len(values) == 1:
         return values[0].shape
     return f"({', '.join(value.shape for value in values)})"
@@ -171,7 +166,7 @@ def _sentence(edge: ClusterEdge, code: str, reason: BoundaryReason, variables: t
 
 
 def _reading_opcode(edge: ClusterEdge) -> str:
-    """What reads the array: the only reader in the consumer, else what the consumer computes last."""
+    """The opcode of the only reader in the consumer, else of the consumer's root."""
     readers = edge.readers
     if len(readers) == 1:
         return readers[0].opcode

@@ -1,5 +1,4 @@
-"""The experiments: a program is compiled again without the supposed cause of a boundary, to see whether the
-boundary goes."""
+"""Experiments that recompile a program without the supposed cause of a boundary and check whether it goes."""
 
 from __future__ import annotations
 
@@ -20,11 +19,11 @@ from lazynb.xla.hlo.module import Instruction, parse
 from lazynb.xla.program_interface import InspectableProgram
 
 Changes = dict[str, Any]
-"""Arguments of ``Executable.compile_again``; or ``hlo``, the text of a module in the program's place."""
+"""Arguments of ``Executable.compile_again``; or ``hlo``, the text of a module to compile instead."""
 
 
 class NotTestable(LazynbError):
-    """No experiment can be made about this boundary; the message says why."""
+    """No experiment is possible for this boundary; the message states why."""
 
 
 def verify_boundary(
@@ -34,17 +33,16 @@ def verify_boundary(
     rules: BackendRules,
     unfused: Callable[[], str] = lambda: "",
 ) -> Boundary:
-    """``boundary`` with what recompiling without its cause showed. Nothing is run.
+    """Return ``boundary`` with the outcome of recompiling without its cause. Nothing is run.
 
-    If the boundary stays, its reason is not the reason, whoever gave it: the next that applies is tried, then
-    all of them together. The label becomes ``verified by recompiling`` only if the boundary went with the
-    cause. If nothing made it go, a reason that applies and has no experiment is ``rule inferred``; without
-    such a one the reason is ``not known``.
+    If the boundary stays, its reason is wrong, even one from the compiler: the next one that applies is
+    tried, then all of them together. The label becomes ``verified by recompiling`` only if the boundary went
+    with the cause. If nothing made it go, a reason that applies and has no experiment is ``rule inferred``;
+    without such a reason it is ``not known``.
 
     Arguments:
-      rules: those of the backend, with the options that take causes away.
-      unfused: gives the text of the module as XLA got it, with its calls resolved; empty if nobody wrote it
-        down.
+      rules: those of the backend, with the options that remove causes.
+      unfused: gives the text of the module as XLA received it, with calls inlined; empty without a dump.
 
     Raises:
       NotTestable: there is no experiment for this reason, or not for this program.
@@ -54,9 +52,7 @@ def verify_boundary(
         return _try_all_causes(subject)
     first = _run_experiment(subject)
     if first.outcome is BoundaryOutcome.UNCLEAR:
-        raise NotTestable(
-            f"compiled again {first.what}, the program has not both ends of the boundary any more"
-        )
+        raise NotTestable(f"compiled again {first.what}, the program no longer has both ends of the boundary")
     trials = [first]
     untested: list[Boundary] = []
     if first.outcome is BoundaryOutcome.STAYS:
@@ -72,12 +68,11 @@ def verify_boundary(
 
 
 ALL_CAUSES = "each-cause"
-"""The experiment where no reason is known: each cause that there can be is taken away."""
+"""The experiment if no reason is known: it removes each possible cause."""
 
 
 def _try_all_causes(subject: ExperimentSubject) -> Boundary:
-    """The boundary, of which no reason is known, with what taking away each cause that applies showed, and if
-    none of them is it, taking away all else."""
+    """The boundary without known reason, after removing each possible cause, then the rest of the program."""
     trials: list[Trial] = []
     _try_other_causes(subject, trials, [])
     verdict = " ".join(trial.sentence for trial in trials)
@@ -88,19 +83,19 @@ def _try_all_causes(subject: ExperimentSubject) -> Boundary:
     except NotIsolable as error:
         if trials:
             return dataclasses.replace(subject.boundary, verdict=verdict)
-        raise NotTestable(f"the two cannot be looked at alone: {error}") from None
+        raise NotTestable(f"the two cannot be compiled alone: {error}") from None
     return dataclasses.replace(found, verdict=f"{verdict} {found.verdict}".strip())
 
 
 def _try_isolated(subject: ExperimentSubject) -> Boundary:
-    """The boundary with what compiling its two ends alone showed.
+    """The boundary with the outcome of compiling its two ends alone.
 
     Raises:
-      NotAlone: it shows nothing.
+      NotIsolable: the outcome is inconclusive.
     """
     first = subject.unfused()
     if not first:
-        raise NotIsolable("what the compiler wrote down of the program is gone")
+        raise NotIsolable("the compiler's dump of the program is gone")
     try:
         showed = compile_isolated(subject.edge, parse(first), partial(_compiled, subject))
     except NotTestable as error:
@@ -116,19 +111,19 @@ def _compiled(subject: ExperimentSubject, text: str) -> str:
     """The optimised HLO of a module.
 
     Raises:
-      NotTestable: the compiler refused it.
+      NotTestable: the compiler rejected it.
     """
     try:
         optimised = subject.executable.compile_hlo(text)
-    except Exception as error:  # XLA has classes of its own
+    except Exception as error:  # XLA raises its own exception classes
         why = str(error).strip().partition("\n")[0]
         raise NotTestable(f"the compiler refused a program made of its parts: {why}") from None
     if not optimised:
-        raise NotTestable("a program for several devices is not taken apart")
+        raise NotTestable("a program for several devices cannot be taken apart")
     return optimised
 
 
-_ALONE = "Compiled again with nothing but these two and what leads from the one to the other"
+_ALONE = "Compiled again with only these two and the operations between them"
 _REASON_OF_RESULT = {
     IsolationResult.PAIR: ("pair", "the boundary stays."),
     IsolationResult.SHARED: (
@@ -142,14 +137,14 @@ _REASON_OF_RESULT = {
 
 @dataclasses.dataclass(frozen=True)
 class ExperimentSubject:
-    """What an experiment is made on.
+    """The input of an experiment.
 
     Attributes:
       boundary: whose reason is tested.
       edge: the two clusters.
-      executable: the program that they are in.
+      executable: the program that contains them.
       rules: those of its backend.
-      unfused: gives the text of the module as XLA got it.
+      unfused: gives the text of the module as XLA received it.
     """
 
     boundary: Boundary
@@ -161,13 +156,13 @@ class ExperimentSubject:
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """An experiment that was made.
+    """A completed experiment.
 
     Attributes:
-      boundary: with the reason that was taken away.
+      boundary: with the reason that was removed.
       changes: arguments of ``Executable.compile_again``.
-      what: they change, in words.
-      outcome: what became of the array.
+      what: the changes, in words.
+      outcome: whether the array still crosses memory.
     """
 
     boundary: Boundary
@@ -177,15 +172,15 @@ class Trial:
 
     @property
     def sentence(self) -> str:
-        """What it showed."""
+        """The outcome in words."""
         if self.outcome is BoundaryOutcome.GONE:
             return f"Compiled again {self.what}: the boundary is gone."
         return f"Compiled again {self.what}: the boundary stays, so this alone is not the reason."
 
 
 def _try_other_causes(subject: ExperimentSubject, trials: list[Trial], untested: list[Boundary]) -> None:
-    """Adds to ``trials`` those of the other reasons that apply, until the boundary goes; to ``untested`` the
-    reasons that cannot be tested here."""
+    """Tests the other reasons that apply, until the boundary goes.
+    Adds to ``trials`` the experiments, and to ``untested`` the reasons that cannot be tested here."""
     for code in subject.rules.candidates(subject.edge):
         if code == subject.boundary.code:
             continue
@@ -206,11 +201,11 @@ def _try_other_causes(subject: ExperimentSubject, trials: list[Trial], untested:
 
 
 def _try_causes_together(subject: ExperimentSubject, trials: list[Trial]) -> None:
-    """Adds the trial without any of the causes, if the boundary goes with all of them."""
+    """Adds a trial that removes all causes at once, if the boundary goes with them."""
     changes: Changes = {}
     for trial in trials:
         if "hlo" in trial.changes:
-            return  # a program of its own
+            return  # that experiment compiles another module, so changes cannot be combined
         for name, value in trial.changes.items():
             changes[name] = {**changes.get(name, {}), **value} if isinstance(value, dict) else value
     outcome = _outcome(subject, changes)
@@ -224,7 +219,7 @@ def _run_experiment(subject: ExperimentSubject) -> Trial:
     """The experiment for the reason of a boundary.
 
     Raises:
-      NotTestable: there is none, or what it needs beside makes the boundary go already.
+      NotTestable: there is none, or its side conditions alone already remove the boundary.
     """
     experiment = EXPERIMENTS.get(subject.boundary.verify)
     if experiment is None:
@@ -243,11 +238,10 @@ def _outcome(subject: ExperimentSubject, changes: Changes) -> BoundaryOutcome:
 
 
 Experiment = Callable[[ExperimentSubject], tuple[Changes, str]]
-"""Gives arguments of ``Executable.compile_again``, and what they change in words."""
+"""Returns arguments of ``Executable.compile_again``, and what they change in words."""
 
 
 def _drop_results(subject: ExperimentSubject) -> tuple[Changes, str]:
-    """Without the results that the variables hold."""
     edge, wanted = subject.edge, subject.executable.wanted
     writers = {edge.producer.name, *(other.name for other in edge.others)}
     slots = zip(wanted, result_copy_chains(edge.module))
@@ -260,7 +254,7 @@ def _drop_results(subject: ExperimentSubject) -> tuple[Changes, str]:
 
 
 def _duplicate_producer(subject: ExperimentSubject) -> tuple[Changes, str]:
-    """With the producer computed once more for this reader alone. XLA must not make one of the two again."""
+    """Computes the producer once more for this reader alone; XLA must not merge the copies."""
     edge = subject.edge
     mark = edge.source.mark
     marks = dict.fromkeys(reader.mark for reader in edge.readers if reader.mark != mark)
@@ -277,7 +271,7 @@ def _duplicate_producer(subject: ExperimentSubject) -> tuple[Changes, str]:
         raise NotTestable("XLA made instructions between the two operations that were not recorded")
     if any(_step(reader) in copies for other in edge.others for reader in edge.readers_in(other)):
         raise NotTestable(
-            "another kernel reads it for the same recorded operation, which has one copy for both"
+            "another kernel reads it for the same recorded operation, so both would read the one copy"
         )
     options = dict(subject.rules.keeping_copies)
     if _outcome(subject, {"options": options}) is not BoundaryOutcome.STAYS:
@@ -287,12 +281,10 @@ def _duplicate_producer(subject: ExperimentSubject) -> tuple[Changes, str]:
 
 
 def _step(instruction: Instruction) -> int | None:
-    """The recorded step that an instruction was made from; None if it is not known."""
     return instruction.mark[0] if instruction.mark is not None else None
 
 
 def _no_library(subject: ExperimentSubject) -> tuple[Changes, str]:
-    """With XLA's own code where it would call a library."""
     libraries = {subject.edge.producer.library, subject.edge.consumer.library} - {""}
     known = subject.rules.without_library
     if len(libraries) != 1 or not libraries <= known.keys():
@@ -303,10 +295,10 @@ def _no_library(subject: ExperimentSubject) -> tuple[Changes, str]:
 
 
 def _free_layouts(subject: ExperimentSubject) -> tuple[Changes, str]:
-    """With arguments and results in the order that suits the compiler; in the program it is given."""
+    """Lets the compiler choose the layouts of arguments and results, which the program prescribes."""
     first = subject.unfused()
     if not first:
-        raise NotTestable("what the compiler wrote down of the program is gone")
+        raise NotTestable("the compiler's dump of the program is gone")
     return {"hlo": first}, "with the order of arguments and results in memory left to the compiler"
 
 
@@ -316,4 +308,4 @@ EXPERIMENTS: dict[str, Experiment] = {
     "no-library": _no_library,
     "free-layouts": _free_layouts,
 }
-"""By the name in :data:`lazynb.xla.fusion.backend_rules.REASONS`."""
+"""Experiments by :attr:`BoundaryReason.verify`, see :data:`lazynb.xla.fusion.backend_rules.REASONS`."""

@@ -1,5 +1,8 @@
-"""Crossings: whether the array at a boundary still goes through memory in another compilation of the
-program."""
+"""Match of a boundary in another compilation of the program: does its array still go through memory?
+
+Instructions have other names there. :class:`OperationScopes` finds the operations behind an instruction,
+:class:`ValueIndex` equal values, and :func:`boundary_outcome` gives the answer.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,19 @@ from lazynb.xla.hlo.module import Instruction, Module
 from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 from lazynb.xla.hlo.shapes import element_count
 
-# ---- The work that an instruction is a part of: operations by their scopes --------------------------------
+# ---- Operations behind instructions ---------------------------------------------------------------------
 
 _ARRANGING = opcodes_of(Trait.ARRANGES)
 
 
 class OperationScopes:
-    """Finds the operations behind instructions. XLA takes some apart, and what it makes of them may have no
-    scope: such an instruction is a part of the operations that its value goes to. If it goes to none that has
-    a scope, what is on its way tells it: the opcodes, and what is left of scopes.
+    """The operations that each instruction is part of, by name scope.
+
+    An instruction without scope (XLA splits operations) is part of the operations that its value flows to. If
+    none of those has a scope, the opcodes and scopes on the way identify it.
 
     Attributes:
-      known: all scopes, and what else tells operations, in the module.
+      known: all scopes (or opcodes of instructions without scope) in the module.
     """
 
     def __init__(self, flow: ArrayFlow):
@@ -34,8 +38,8 @@ class OperationScopes:
         self.known = {_scope_or_opcode(instruction) for instruction in flow.module}
 
     def of(self, instruction: Instruction) -> frozenset[str]:
-        """The scopes of the operations that an instruction is a part of. What only arranges values is a part
-        of its own and of those that it arranges them for."""
+        """Return the scopes of the operations that an instruction is part of.
+        An instruction that only arranges values is also part of the operations it arranges for."""
         if instruction.name not in self._known:
             way = list(self._until_scoped(instruction))
             scopes = frozenset(each.scope for each in way if each.mark is not None)
@@ -43,11 +47,11 @@ class OperationScopes:
         return self._known[instruction.name]
 
     def scopes_of_all(self, instructions: Iterable[Instruction]) -> set[str]:
-        """The same of several."""
+        """Return the union of :meth:`of` for several instructions."""
         return {scope for instruction in instructions for scope in self.of(instruction)}
 
     def _until_scoped(self, instruction: Instruction) -> Iterator[Instruction]:
-        """The instructions on the ways from one to the first that have a scope."""
+        """Yields the instructions on the paths from ``instruction`` to the first ones with a scope."""
         waiting, seen = [instruction], {instruction.name}
         while waiting:
             here = waiting.pop()
@@ -64,21 +68,20 @@ def _scope_or_opcode(instruction: Instruction) -> str:
     return instruction.scope or instruction.opcode
 
 
-# ---- The same value in two compilations of a program, in which instructions have other names --------------
-# A value is known by the scope, opcode and size of the instruction that computes it. Where one operation has
-# several such instructions (a function with a loop that was written out), the arguments that are in each, and
-# how many of them stand behind each other, tell them apart.
+# ---- Equal values in two compilations -------------------------------------------------------------------
+# A value is identified by the scope, opcode and size of its instruction. If one operation has several such
+# instructions (as after loop unrolling), their arguments and their order of dependency distinguish them.
 
 _MOVING = opcodes_of(Trait.SPREADS) | opcodes_of(Trait.PERMUTES)
 
 
 class ValueKey(NamedTuple):
-    """By what a value is known.
+    """Identifies a value.
 
     Attributes:
-      scopes: of the instruction, or of the operations that it is a part of.
-      opcode: of the instruction; empty if any will do.
-      size: its elements.
+      scopes: of the instruction, or of the operations that it is part of.
+      opcode: of the instruction; empty for any.
+      size: number of elements.
     """
 
     scopes: frozenset[str]
@@ -94,13 +97,13 @@ class ValueIndex:
         self._work = work
 
     def keys(self, value: Instruction) -> set[ValueKey]:
-        """By what a value is known: the keys of the instruction and of what it only moves."""
+        """Return the keys of an instruction, and of the instructions whose value it only moves."""
         chain = list(self.copy_chain(value))
         marked = [one for one in chain if one.mark is not None]
         return {self._key(one) for one in marked or chain}
 
     def alike(self, other: ValueIndex, value: Instruction) -> list[Instruction]:
-        """The instructions here that have the value that ``value`` has in the module of ``other``."""
+        """Return the instructions of this module with the same value as ``value`` in that of ``other``."""
         keys = other.keys(value)
         found = self.with_keys(keys)
         if not found:
@@ -113,7 +116,7 @@ class ValueIndex:
         return [one for one in found if self._argument_signature(one, found) in wanted]
 
     def with_keys(self, keys: set[ValueKey]) -> list[Instruction]:
-        """The instructions that one of ``keys`` fits."""
+        """Return the instructions that match one of ``keys``."""
         return [one for one in self._flow.module if any(self._fits(one, key) for key in keys)]
 
     def _fits(self, instruction: Instruction, key: ValueKey) -> bool:
@@ -130,7 +133,7 @@ class ValueIndex:
         return self._work.of(instruction)
 
     def copy_chain(self, value: Instruction) -> Iterator[Instruction]:
-        """``value``, and behind it what it moves or converts for the same operation, or for none."""
+        """Yield ``value``, then the sources that it moves or converts for the same operation, or for none."""
         yield value
         while value.opcode in _MOVING and len(value.operands) == 1:
             source = self._flow.module.by_name[value.operands[0]]
@@ -144,7 +147,7 @@ class ValueIndex:
     def _argument_signature(
         self, value: Instruction, twins: Sequence[Instruction]
     ) -> tuple[frozenset[str], int]:
-        """The arguments that are in a value, and how many of ``twins`` stand behind each other up to it."""
+        """The arguments that a value depends on, and its depth in the chain of ``twins``."""
         module = self._flow.module
         ancestors = [module.by_name[name] for name in self._flow.ancestors(value)]
         arguments = frozenset(
@@ -153,7 +156,7 @@ class ValueIndex:
         return arguments, self._longest_chain(value, twins)
 
     def _longest_chain(self, value: Instruction, twins: Sequence[Instruction]) -> int:
-        """The length of the longest sequence of ``twins`` that ends in ``value``, each in the next."""
+        """The length of the longest chain of dependent ``twins`` that ends in ``value``."""
         behind = {twin.name: self._flow.ancestors(twin) for twin in [*twins, value]}
         depths: dict[str, int] = {}
         for name in sorted(behind, key=lambda name: sum(other in behind[name] for other in behind)):
@@ -162,16 +165,15 @@ class ValueIndex:
 
 
 class BoundaryOutcome(enum.Enum):
-    """What became of the array at a boundary."""
+    """What happened to the array at a boundary."""
 
     STAYS = "a kernel writes it and another reads it for the same work"
-    GONE = "what reads it computes it"
+    GONE = "the kernel that reads it computes it"
     UNCLEAR = "one of the two ends is not found"
 
 
 def boundary_outcome(edge: ClusterEdge, module: Module) -> BoundaryOutcome:
-    """What became of the array between the two clusters of ``edge`` in ``module``, the same program compiled
-    another way."""
+    """Return what happened to the array of ``edge`` in ``module``, another compilation of the program."""
     before, after = ModuleView(edge.module), ModuleView(module)
     outcomes = {_outcome(edge, before, after, array) for array in before.between(edge)}
     if BoundaryOutcome.STAYS in outcomes:
@@ -180,7 +182,6 @@ def boundary_outcome(edge: ClusterEdge, module: Module) -> BoundaryOutcome:
 
 
 def _outcome(edge: ClusterEdge, before: ModuleView, after: ModuleView, array: ArrayPath) -> BoundaryOutcome:
-    """What became of one array."""
     readers = before.flow.readers(array)
     own = [reader for reader in readers if before.flow.kernel(reader) == edge.consumer.name]
     others = [reader for reader in readers if reader not in own]
@@ -204,11 +205,11 @@ def _outcome(edge: ClusterEdge, before: ModuleView, after: ModuleView, array: Ar
 
 @dataclasses.dataclass(frozen=True)
 class _ReaderSides:
-    """The two sides on which a reader can stand.
+    """The two sides that a reader can belong to.
 
     Attributes:
       own: the work for which the consumer reads the array.
-      others: that for which others do.
+      others: the work for which other kernels read it.
       work: gives the work of a reader in the other module.
     """
 
@@ -217,8 +218,8 @@ class _ReaderSides:
     work: Callable[[Instruction], Set[str]]
 
     def is_own(self, reader: Instruction) -> bool | None:
-        """Whether a reader does the consumer's work; None if what it does tells nothing. A reader that does
-        what both do is on the side that has nothing of its own."""
+        """Whether a reader does the consumer's work; None if undecided.
+        A reader that does the work of both belongs to the side with no work of its own."""
         does = self.work(reader)
         if does & (self.own - self.others):
             return True
@@ -230,7 +231,7 @@ class _ReaderSides:
 
 
 class ModuleView:
-    """One of the modules that are compared."""
+    """One of the compared modules."""
 
     def __init__(self, module: Module):
         self.flow = ArrayFlow(module)
@@ -239,12 +240,12 @@ class ModuleView:
         self.outputs = dict(self.flow.outputs())
 
     def between(self, edge: ClusterEdge) -> list[ArrayPath]:
-        """The arrays that the one cluster of an edge writes and the other reads."""
+        """Return the arrays that the producer of an edge writes and its consumer reads."""
         written = [array for array in self.outputs if array.name == edge.producer.name]
         return [array for array in written if edge.consumer.name in self._kernels_of(array)]
 
     def within(self, readers: Iterable[Instruction]) -> set[str]:
-        """The work that follows on ``readers`` in their kernels."""
+        """Return the scopes of ``readers`` and of what depends on them in their kernels."""
         found, waiting = set(readers), list(readers)
         while waiting:
             reader = waiting.pop()
@@ -260,7 +261,7 @@ class ModuleView:
         return {self.flow.kernel(reader) for reader in self.flow.readers(array)}
 
     def readers(self, same: Sequence[Instruction]) -> list[Instruction]:
-        """What reads the arrays that kernels write of a value that ``same`` compute."""
+        """Return the readers of kernel outputs that have a value computed by ``same``."""
         readers: dict[str, Instruction] = {}
         for array, value in self.outputs.items():
             if any(one in same for one in self.values.copy_chain(value)):

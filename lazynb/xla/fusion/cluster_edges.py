@@ -1,4 +1,7 @@
-"""Edges: the pairs of clusters of which one writes an array that the other reads."""
+"""Edges: pairs of clusters of which one writes an array that the other reads.
+
+:class:`ScalarInputs` names the Python numbers that are the only inputs of an edge's producer.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,20 @@ from lazynb.xla.hlo.module import Instruction, Mark, Module
 from lazynb.xla.hlo.shapes import element_count
 
 Variables = Callable[[int], tuple[str, ...]]
-"""Gives the names of the user's variables for result number k of a program."""
+"""Returns the names of the user's variables for result number k of a program."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ClusterEdge:
-    """One pair.
+    """One pair of producer and consumer.
 
     Attributes:
       module: the optimised module.
       producer: the cluster that writes the array.
       consumer: a cluster that reads it.
       others: the other clusters that read it.
-      variables: those of the user that hold a result, by the cluster that writes it; empty for a result that
-        has no name.
-      leaving: the same by each cluster whose value leaves the program, be it as a copy.
+      variables: names of the user's variables that hold a result, by the cluster that writes it; may be ().
+      leaving: as ``variables``, by each cluster whose value leaves the program, possibly as a copy.
     """
 
     module: Module
@@ -44,23 +46,22 @@ class ClusterEdge:
 
     @property
     def users(self) -> int:
-        """Clusters that read the array."""
+        """Number of clusters that read the array."""
         return 1 + len(self.others)
 
     @property
     def is_result(self) -> bool:
-        """Whether the array is a result of the program too."""
+        """Whether the array is also a result of the program."""
         return self.producer.name in self.variables
 
     @property
     def leaves(self) -> bool:
-        """Whether the array leaves the program too, be it as a copy."""
+        """Whether the array also leaves the program, possibly as a copy."""
         return self.producer.name in self.leaving
 
     @property
     def values(self) -> list[Value]:
-        """The arrays that go from the one to the other: of a producer that writes several, those that are
-        read."""
+        """The arrays that the consumer reads from the producer."""
         return [value for value in self.consumer.inputs if value.source == self.producer.name]
 
     @property
@@ -75,7 +76,7 @@ class ClusterEdge:
 
     @property
     def target(self) -> Instruction:
-        """The instruction that the consumer computes last."""
+        """The root of the consumer."""
         return self.module.by_name[self.consumer.root]
 
     @property
@@ -84,12 +85,12 @@ class ClusterEdge:
         return self.readers_in(self.consumer)
 
     def readers_in(self, cluster: Cluster) -> list[Instruction]:
-        """The instructions in a cluster that read the array."""
+        """Return the instructions in a cluster that read the array."""
         return readers_in_cluster(self.module, cluster, self.producer.name)
 
 
 def find_edges(module: Module, clusters: Sequence[Cluster], variables: Variables) -> list[ClusterEdge]:
-    """All edges of an optimised module."""
+    """Return all edges of an optimised module."""
     held, leaving = result_variables(module, variables), _output_variables(module, variables)
     by_name = {cluster.name: cluster for cluster in clusters}
     edges = []
@@ -101,7 +102,6 @@ def find_edges(module: Module, clusters: Sequence[Cluster], variables: Variables
 
 
 def _consumers(clusters: Sequence[Cluster], known: dict[str, Cluster]) -> dict[str, dict[str, None]]:
-    """By name of a cluster, the names of those that read what it writes, each once."""
     consumers: dict[str, dict[str, None]] = {}
     for consumer in clusters:
         for value in consumer.inputs:
@@ -111,7 +111,7 @@ def _consumers(clusters: Sequence[Cluster], known: dict[str, Cluster]) -> dict[s
 
 
 def result_variables(module: Module, variables: Variables) -> dict[str, tuple[str, ...]]:
-    """The user's variables for a result, by name of the instruction that writes it."""
+    """Return the user's variables for a result, by name of the instruction that writes it."""
     held: dict[str, tuple[str, ...]] = {}
     for number, name in enumerate(result_writers(module)):
         held[name] = held.get(name, ()) + variables(number)
@@ -119,7 +119,7 @@ def result_variables(module: Module, variables: Variables) -> dict[str, tuple[st
 
 
 def _output_variables(module: Module, variables: Variables) -> dict[str, tuple[str, ...]]:
-    """The user's variables for a result, by name of each instruction whose value it is."""
+    """The user's variables for a result, by name of its writer and of each instruction whose copy it is."""
     held: dict[str, tuple[str, ...]] = {}
     for number, names in enumerate(result_copy_chains(module)):
         for name in names:
@@ -127,19 +127,19 @@ def _output_variables(module: Module, variables: Variables) -> dict[str, tuple[s
     return held
 
 
-# ---- Numbers of Python's that are inputs of a program, where they make a boundary -------------------------
-# What a kernel computes of numbers alone XLA could compute while it compiles, were they constants: they are
-# if they are written in the code, and all are under ``jax.jit``.
+# ---- Python numbers as inputs ---------------------------------------------------------------------------
+# A kernel that reads only numbers could be folded at compile time if they were constants. Numbers written in
+# the code are constants, and under ``jax.jit`` all numbers are.
 
 _MAX_LISTED = 3
 
 
 class ScalarInputs:
-    """The numbers among the inputs of one program.
+    """The Python numbers among the inputs of one program.
 
     Arguments:
-      inputs: gives the input nodes that a parameter of the program stands for.
-      operations: the nodes behind its marks.
+      inputs: gives the input nodes that a program parameter contains.
+      operations: by mark, the number of the operation's node.
     """
 
     def __init__(
@@ -157,8 +157,8 @@ class ScalarInputs:
         self._operations = operations
 
     def said(self, edge: ClusterEdge) -> str:
-        """A clause that names the numbers of which alone the producer computes one element; empty if it reads
-        or writes anything else."""
+        """Return a clause that names the numbers that are the producer's only inputs.
+        Empty if it reads anything else, or writes more than one element."""
         if any(element_count(value.shape) != 1 for value in edge.producer.outputs):
             return ""
         read = self._scalars_read(edge.producer)
@@ -174,8 +174,7 @@ class ScalarInputs:
         return f"{said}: {listed}; {were}, XLA could compute `{edge.source.opcode}` while it compiles"
 
     def _scalars_read(self, cluster: Cluster) -> list[int]:
-        """The numbers of which alone ``cluster`` is computed, by their nodes; empty if it reads anything
-        else."""
+        """The nodes of the numbers that alone determine ``cluster``; empty if it reads anything else."""
         found: dict[int, None] = {}
         waiting, seen = [cluster], {cluster.name}
         while waiting:
@@ -194,7 +193,7 @@ class ScalarInputs:
         return sorted(found)
 
     def _is_number(self, source: str) -> bool:
-        """Whether what a kernel reads is a number, several in one, or a constant."""
+        """Whether a value read by a kernel is a number, several packed numbers, or a constant."""
         one = self._module.by_name.get(source)
         if one is not None and one.opcode == "constant":
             return True
@@ -202,13 +201,11 @@ class ScalarInputs:
         return bool(given) and all(self._nodes[node].value is not None for node in given)
 
     def _operands(self, cluster: Cluster) -> set[int]:
-        """The nodes that the operations in ``cluster`` read."""
         marks = [self._module.by_name[name].mark for name in cluster.instructions]
         nodes = [self._operations[mark] for mark in marks if mark is not None and mark in self._operations]
         return {operand for node in nodes for operand, _ in self._nodes[node].operands}
 
     def _text(self, number: int) -> str:
-        """A number and the line that reads it."""
         node = self._nodes[number]
         reads = (one for one in self._nodes[number + 1 :] if any(number == at for at, _ in one.operands))
         place = next((one.place for one in reads if one.place is not None), None)

@@ -1,8 +1,7 @@
-"""The rules of XLA:CPU's fusion pass, in XLA's words: would it fuse this producer into this consumer, and if
-not, why.
+"""XLA:CPU's fusion pass: would it fuse a producer into a consumer, and if not, its reason in XLA's words.
 
-They are those of ``xla/service/cpu/cpu_instruction_fusion.cc``, ``xla/service/instruction_fusion.cc`` and
-``xla/service/fusion_node_indexing_evaluation.cc``, worked out on the graph before fusion
+The rules are those of ``xla/service/cpu/cpu_instruction_fusion.cc``, ``xla/service/instruction_fusion.cc``
+and ``xla/service/fusion_node_indexing_evaluation.cc``, applied to the graph before fusion
 (:mod:`lazynb.xla.fusion.prefusion_graph`).
 """
 
@@ -29,14 +28,13 @@ from lazynb.xla.fusion.cpu_instruction_rules import (
 from lazynb.xla.fusion.prefusion_graph import PrefusionGraph, PrefusionNode
 from lazynb.xla.hlo.shapes import element_count, rank, shape_bytes
 
-# ---- Exponentials that are shifted by their maximum, as in a softmax: XLA:CPU of JAX 0.11 and later computes
-# the
-# value once that both the maximum and the exponential read, for two copies of it may differ in the last bit
-# (``IsCoupledReductionShiftExpProducer``).
+# ---- Exponentials shifted by their maximum --------------------------------------------------------------
+# As in a softmax. Two copies of the value that the maximum and the exponential read may differ in the last
+# bit, so XLA:CPU of JAX 0.11 and later computes it once (``IsCoupledReductionShiftExpProducer``).
 
 
 def shared_shift_nodes(graph: PrefusionGraph) -> set[int]:
-    """The numbers of the nodes whose value a maximum and the exponential shifted by it read."""
+    """Return the numbers of the nodes that a maximum and the exponential shifted by it read."""
     return {
         node.number for node in graph.nodes if node.opcode in ELEMENTWISE and _is_shared_shift(graph, node)
     }
@@ -53,7 +51,7 @@ def _is_maximum(graph: PrefusionGraph, node: PrefusionNode) -> bool:
 
 
 def _is_shifted_exponential(graph: PrefusionGraph, node: PrefusionNode, maximum: int) -> bool:
-    """Whether the maximum is subtracted in ``node``, and an exponential taken of that."""
+    """Whether ``node`` subtracts the maximum, and an exponential reads the difference."""
     operands = [graph.nodes[number] for number in node.operands]
     if node.opcode != "subtract" or not any(
         one.opcode == "broadcast" and one.operands == (maximum,) for one in operands
@@ -82,13 +80,13 @@ MAX_REDUCTIONS, MAX_COPIES, SMALL_VECTOR = 5, 15, 16 * 1024
 
 @dataclasses.dataclass(frozen=True)
 class Consumer:
-    """What a producer would be fused into.
+    """The instruction or fusion into which a producer would be fused.
 
     Attributes:
-      nodes: numbers of those in it, in order; the last is its root.
-      fused: whether it was a fusion when the pass looked at it.
+      nodes: numbers of its nodes, in order; the last is its root.
+      fused: whether it was a fusion when the pass examined it.
       custom: whether it calls a library.
-      name: of the cluster, if it is a fusion that was opened.
+      name: of the cluster, if it is an inlined fusion.
     """
 
     nodes: Sequence[int]
@@ -98,17 +96,17 @@ class Consumer:
 
     @cached_property
     def inside(self) -> frozenset[int]:
-        """The nodes in no order."""
+        """The nodes as a set."""
         return frozenset(self.nodes)
 
 
 class CpuFusionPass:
-    """The pass on one computation.
+    """The fusion pass on one computation.
 
     Attributes:
       graph: the computation before fusion.
-      unfusible: numbers of the nodes that are fused into nobody (``ComputeGloballyUnfusible``).
-      coupled: those of them that must not differ between two readers.
+      unfusible: numbers of the nodes that are fused into no consumer (``ComputeGloballyUnfusible``).
+      coupled: those of them whose value must be equal for two readers.
     """
 
     def __init__(self, graph: PrefusionGraph):
@@ -125,14 +123,14 @@ class CpuFusionPass:
         self.unfusible |= self.coupled
 
     def verdict(self, producer: int, consumer: Consumer) -> str | None:
-        """Why XLA does not fuse ``producer`` into ``consumer``, in its own words; empty if it would, None if
-        it never asks."""
+        """Return why XLA does not fuse ``producer`` into ``consumer``, in its own words.
+        Empty if it would fuse them; None if the pass does not consider the pair."""
         if not self._is_considered(producer, consumer):
             return None
         return next(self.refusals(producer, consumer), ALLOWED)
 
     def refusals(self, producer: int, consumer: Consumer) -> Iterator[str]:
-        """All that speaks against the two, in the order in which XLA looks; it stops at the first."""
+        """Yield all reasons against the pair, in the order of XLA's checks; XLA stops at the first."""
         if not self._is_considered(producer, consumer):
             return
         if producer in self.unfusible:
@@ -140,11 +138,10 @@ class CpuFusionPass:
         yield from self._refusals(producer, consumer)
 
     def pair(self, producer: int, consumer: Consumer) -> str:
-        """The first of the pair alone (``CpuInstructionFusion::ShouldFuse``)."""
+        """Return the first reason of the pair itself (``CpuInstructionFusion::ShouldFuse``)."""
         return next(self._refusals(producer, consumer), ALLOWED)
 
     def _is_considered(self, producer: int, consumer: Consumer) -> bool:
-        """Whether XLA's fusion pass looks at the two."""
         node, root = self._nodes(producer, consumer)
         if not fusible(node.instruction):
             return False
@@ -171,14 +168,13 @@ class CpuFusionPass:
             yield NO_CASE
 
     def _nodes(self, producer: int, consumer: Consumer) -> tuple[PrefusionNode, PrefusionNode]:
-        """The producer, and the consumer's root."""
         return self.graph.nodes[producer], self.graph.nodes[consumer.nodes[-1]]
 
     def _operands(self, node: PrefusionNode) -> list[PrefusionNode]:
         return [self.graph.nodes[number] for number in node.operands]
 
     def _costs(self, node: PrefusionNode, consumer: Consumer) -> Iterator[str]:
-        """What speaks against the pair though it could be fused."""
+        """Reasons against a pair that could be fused."""
         if self._is_expensive(node) and node.number in self._reused_operands(consumer):
             yield UNPROFITABLE
         if node.number == self.graph.root:
@@ -193,7 +189,6 @@ class CpuFusionPass:
             yield LONE_CONSTANT
 
     def _growth_refusal(self, node: PrefusionNode, consumer: Consumer) -> str:
-        """What speaks against making a fusion larger."""
         reductions = [number for number in consumer.nodes if self.graph.nodes[number].opcode == "reduce"]
         if node.opcode == "reduce" and len(reductions) > MAX_REDUCTIONS:
             return REDUCTIONS
@@ -206,11 +201,10 @@ class CpuFusionPass:
         return expensive(node.instruction, operands)
 
     def _broadcast(self, node: PrefusionNode) -> PrefusionNode:
-        """What a broadcast spreads; any other node is what it is."""
         return self.graph.nodes[node.operands[0]] if node.opcode == "broadcast" else node
 
     def _kind(self, node: PrefusionNode, root: PrefusionNode, consumer: Consumer) -> str:
-        """Whether XLA:CPU has a kind of fusion for the pair."""
+        """Empty if XLA:CPU has a kind of fusion for the pair."""
         if consumer.fused or loop_fusible(root.instruction):
             return ALLOWED
         if _is_matrix_vector(root) and self._is_beside_small_vector(node, root):
@@ -233,7 +227,6 @@ class CpuFusionPass:
         return product.users == [add.number] and add.operands.count(product.number) == 1
 
     def _read_elsewhere(self, node: PrefusionNode, consumer: Consumer) -> bool:
-        """Whether others than ``consumer`` read ``node``."""
         if not consumer.inside.issuperset(node.users):
             return True
         if not consumer.name:
@@ -241,13 +234,13 @@ class CpuFusionPass:
         return any(self.graph.nodes[user].holders - {consumer.name} for user in node.users)
 
     def _reused_operands(self, consumer: Consumer) -> set[int]:
-        """Of which nodes ``consumer`` reads an element more than once."""
+        """The nodes of which ``consumer`` reads an element more than once."""
         if consumer.inside not in self._reused_by:
             self._reused_by[consumer.inside] = self._find_reused(consumer)
         return self._reused_by[consumer.inside]
 
     def _find_reused(self, consumer: Consumer) -> set[int]:
-        """``UpdateReusedOperandsForFusion``, for one after the other."""
+        """``UpdateReusedOperandsForFusion``, applied to the nodes in reverse order."""
         reused: set[int] = set()
         for number in reversed(consumer.nodes):
             node = self.graph.nodes[number]
@@ -260,8 +253,8 @@ class CpuFusionPass:
         return reused - consumer.inside
 
     def _too_much_code(self, node: PrefusionNode, consumer: Consumer) -> bool:
-        """Whether the code of ``node`` would be written out too often
-        (``FusionNodeIndexingEvaluation::CodeDuplicationTooHigh``)."""
+        """Whether the code of ``node`` would be repeated too often.
+        See ``FusionNodeIndexingEvaluation::CodeDuplicationTooHigh``."""
         if node.opcode == "broadcast":
             return False
         copies = self._copies(node, consumer)
@@ -270,13 +263,12 @@ class CpuFusionPass:
         return branches(node.instruction) and (copies > 1 or self._readers(node) > 1)
 
     def _copies(self, node: PrefusionNode, consumer: Consumer) -> int:
-        """How often ``consumer`` would have the code of ``node``."""
         if consumer.inside not in self._copies_in:
             self._copies_in[consumer.inside] = self._count_copies(consumer)
         return self._copies_in[consumer.inside].get(node.number, 0)
 
     def _count_copies(self, consumer: Consumer) -> dict[int, int]:
-        """How often a fusion has the code of what it reads: once for each way of indexing it."""
+        """How often a fusion contains the code of its inputs: once for each way of indexing it."""
         outside = -1
         indexing: dict[int, set[int]] = {consumer.nodes[-1]: {outside}}
         counts = {outside: 1}
@@ -293,10 +285,10 @@ class CpuFusionPass:
         """How often ``node`` is read: once in each cluster that computes one of its users."""
         return sum(max(1, len(self.graph.nodes[user].holders)) for user in node.users)
 
-    # ---- of producers with several operands (ComputeGloballyUnfusible) -------------------------------------
+    # ---- Producers with several operands (ComputeGloballyUnfusible) ----------------------------------------
 
     def _reads_more_than_it_writes(self, node: PrefusionNode) -> bool:
-        """Whether computing it again would read more than reading its value would."""
+        """Whether recomputing it reads more elements than reading its value."""
         result_rank = rank(node.instruction.shape)
         large = [operand for operand in self._operands(node) if _is_large(operand, result_rank)]
         if len(large) < 2:
@@ -337,7 +329,6 @@ class CpuFusionPass:
         return [operand for operand in operands if ancestors[operand] & bit]
 
     def _can_fuse_all(self, operands: Sequence[int], number: int) -> bool:
-        """Whether each of its ``operands`` can be fused into node ``number``."""
         if not fusible(self.graph.nodes[number].instruction):
             return False
         return all(self._can_fuse_pair(operand, number) for operand in operands)
@@ -350,17 +341,16 @@ class CpuFusionPass:
 
 
 def _is_matrix_vector(node: PrefusionNode) -> bool:
-    """Whether it is a product whose result is a vector or a number."""
     return node.opcode == "dot" and dimensions(node.instruction) <= 1
 
 
 def _is_large(operand: PrefusionNode, result_rank: int) -> bool:
-    """Whether reading an operand costs something, beside a result with so many dimensions."""
+    """Whether reading an operand has a cost, for a result of rank ``result_rank``."""
     if operand.opcode in ("broadcast", "iota") or rank(operand.instruction.shape) < result_rank:
         return False
     return operand.opcode != "constant" or element_count(operand.instruction.shape) != 1
 
 
 def _passes_index_on(user: PrefusionNode, operand: PrefusionNode) -> bool:
-    """Whether ``user`` reads ``operand`` where it is read itself."""
+    """Whether ``user`` reads ``operand`` with the index with which ``user`` itself is read."""
     return user.opcode == "transpose" or same_sizes(operand.instruction, user.instruction)

@@ -1,5 +1,7 @@
-"""What speaks against fusing a producer into what writes in place into an array that the producer makes or
-reads (``InstructionFusion::ShouldFuseInPlaceOp``)."""
+"""XLA:CPU's fusion rules for one instruction, and for producers of arrays that are updated in place.
+
+:class:`InPlaceCheck` follows ``InstructionFusion::ShouldFuseInPlaceOp``.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,16 @@ from lazynb.xla.hlo.module import Instruction
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 from lazynb.xla.hlo.shapes import element_count, parse_arrays, shape_bytes
 
-# ---- What XLA:CPU's fusion pass knows of one instruction, whoever reads it --------------------------------
+# ---- Rules for one instruction --------------------------------------------------------------------------
 
 XLA_OF_JAX_0_11 = jax.__version_info__ >= (0, 11)
 """Some rules changed between the XLA of JAX 0.10 and that of 0.12."""
 
 ELEMENTWISE = opcodes_of(OpcodeKind.ELEMENTWISE) | {"constant"}
-"""As XLA counts them: a constant is one too."""
+"""Opcodes that XLA treats as elementwise, including constants."""
 
 YNNPACK_OPCODES = opcodes_of(Trait.YNNPACK)
-"""Opcodes that a reduction by YNNPACK computes too where it is their only reader."""
+"""Opcodes that a YNNPACK reduction computes itself if it is their only reader."""
 if XLA_OF_JAX_0_11:
     YNNPACK_OPCODES |= opcodes_of(Trait.YNNPACK_LATER)
 
@@ -37,34 +39,34 @@ _PERMUTING = opcodes_of(Trait.PERMUTES)
 _UNFUSIBLE = opcodes_of(Trait.UNFUSIBLE)
 
 MAX_CONCATENATE_OPERANDS = 8
-"""Operands of a concatenation that XLA:CPU fuses."""
+"""Most operands of a concatenation that XLA:CPU fuses."""
 
 _LONG_ROW, _LARGE_ARRAY = 64, 2048
-"""Bytes from which on the newer releases leave a concatenation along the last axis on its own."""
+"""Least bytes at which newer releases do not fuse a concatenation along the last axis."""
 
 
 def fusible(instruction: Instruction) -> bool:
-    """Whether any pass may fuse it (``HloInstruction::IsFusible``)."""
+    """Return whether any pass may fuse it (``HloInstruction::IsFusible``)."""
     if instruction.opcode in _UNFUSIBLE:
         return False
     return instruction.attribute("custom_call_has_side_effect") != "true"
 
 
 def loop_fusible(instruction: Instruction) -> bool:
-    """Whether XLA:CPU can compute it inside the loop of what reads it (``CanBeLoopFused``)."""
+    """Return whether XLA:CPU can compute it inside its reader's loop (``CanBeLoopFused``)."""
     return instruction.opcode in _LOOP_FUSIBLE
 
 
 def branches(instruction: Instruction) -> bool:
-    """Whether two places of a kernel cannot share its code (``ElementalIrEmitter::OpInvalidatesCache``)."""
+    """Return whether its code cannot be shared in a kernel (``ElementalIrEmitter::OpInvalidatesCache``)."""
     return instruction.opcode in _BRANCHING
 
 
 def expensive(instruction: Instruction, operands: Sequence[Instruction]) -> bool:
-    """Whether XLA:CPU holds it for too expensive to compute twice (``CpuInstructionFusion::IsExpensive``).
+    """Return whether XLA:CPU does not compute it twice (``CpuInstructionFusion::IsExpensive``).
 
     Arguments:
-      operands: its operands; for a broadcast, what is broadcast.
+      operands: its operands; for a broadcast, the operand of the broadcast.
     """
     opcode, shape = instruction.opcode, instruction.shape
     if opcode in _CHEAP_IF_REAL:
@@ -81,8 +83,8 @@ def _is_one_constant(instruction: Instruction) -> bool:
 
 
 def reuses(instruction: Instruction, place: int, operands: Sequence[Instruction]) -> bool:
-    """Whether it reads an element of operand number ``place`` more than once
-    (``HloInstruction::OperandElementUse``)."""
+    """Return whether it reads an element of operand number ``place`` more than once.
+    See ``HloInstruction::OperandElementUse``."""
     opcode = instruction.opcode
     if opcode == "dynamic-update-slice":
         return place > 1
@@ -96,7 +98,7 @@ def reuses(instruction: Instruction, place: int, operands: Sequence[Instruction]
 
 
 def slow_concatenate(instruction: Instruction) -> bool:
-    """Whether it is a concatenation that XLA:CPU leaves on its own."""
+    """Return whether it is a concatenation that XLA:CPU does not fuse."""
     if instruction.opcode != "concatenate":
         return False
     if len(instruction.operands) > MAX_CONCATENATE_OPERANDS:
@@ -105,7 +107,7 @@ def slow_concatenate(instruction: Instruction) -> bool:
 
 
 def _has_long_rows(concatenate: Instruction) -> bool:
-    """Whether long rows of a large array are put together along the axis that lies densest in memory."""
+    """Whether a large array gets long rows along the axis that is contiguous in memory."""
     axis = int(concatenate.attribute("dimensions").strip("{}") or 0)
     [(_, sizes, layout)] = parse_arrays(concatenate.shape)
     densest = layout[0] if layout else len(sizes) - 1
@@ -117,17 +119,17 @@ def _has_long_rows(concatenate: Instruction) -> bool:
 
 
 def dimensions(instruction: Instruction) -> int:
-    """Dimensions of its result; of a tuple, the most that one of its arrays has."""
+    """Return the number of dimensions of its result; for a tuple, the largest of its arrays."""
     return max((len(sizes) for _, sizes, _ in parse_arrays(instruction.shape)), default=0)
 
 
 def total_elements(instruction: Instruction) -> int:
-    """Elements of its result; of a tuple, of all its arrays."""
+    """Return the elements of its result; for a tuple, the sum of its arrays."""
     return sum(math.prod(sizes) for _, sizes, _ in parse_arrays(instruction.shape))
 
 
 def same_sizes(one: Instruction, other: Instruction) -> bool:
-    """Whether their arrays have the same sizes and layouts, of whatever dtypes."""
+    """Return whether their arrays have equal sizes and layouts; dtypes may differ."""
     return _sizes(one) == _sizes(other)
 
 
@@ -136,7 +138,7 @@ def _sizes(instruction: Instruction) -> object:
 
 
 def slice_starts(instruction: Instruction) -> list[int] | None:
-    """Where a slice begins along each axis; None if it leaves out elements in between."""
+    """Return the start of a slice along each axis; None if a step is not 1."""
     places = re.findall(r"\[(\d+):\d+(?::(\d+))?\]", instruction.attribute("slice"))
     if any(step not in ("", "1") for _, step in places):
         return None
@@ -162,12 +164,12 @@ _RENAMING = ("bitcast", "reshape")
 
 
 class InPlaceCheck:
-    """The question for one producer and one consumer.
+    """The check of one producer and one consumer.
 
     Attributes:
       graph: the computation before fusion.
       node: the producer.
-      members: numbers of the consumer's nodes, the last is its root.
+      members: numbers of the consumer's nodes; the last is its root.
       fused: whether the consumer is a fusion.
     """
 
@@ -176,7 +178,7 @@ class InPlaceCheck:
         self._inside = frozenset(members)
 
     def refusal(self) -> str:
-        """XLA's words; empty if it has nothing against the two."""
+        """Return XLA's words; empty if it has no objection."""
         operands = self.graph.nodes[self.members[-1]].operands
         for array in self._written():
             if not self.fused and operands.count(array) > 1:
@@ -186,7 +188,7 @@ class InPlaceCheck:
         return ""
 
     def _written(self) -> Iterator[int]:
-        """The arrays that the consumer writes into (``AliasInfo::GetInPlaceInputOutputPairs``)."""
+        """The arrays that the consumer updates in place (``AliasInfo::GetInPlaceInputOutputPairs``)."""
         root = self.graph.nodes[self.members[-1]]
         if self.fused:
             root = self.graph.nodes[self._skip_bitcasts(root.number)]
@@ -199,13 +201,12 @@ class InPlaceCheck:
                 yield array
 
     def _skip_bitcasts(self, number: int) -> int:
-        """The node behind the bitcasts that the consumer does."""
         while number in self._inside and self.graph.nodes[number].opcode in _RENAMING:
             number = self.graph.nodes[number].operands[0]
         return number
 
     def _shared_array_refusal(self) -> str:
-        """Why not, where the producer makes or reads the array."""
+        """The objection if the producer makes or reads the array."""
         if _is_pointwise(self.node):
             return CONFLICT if self.fused and self._reads_elsewhere(self.members[-1], _is_pointwise) else ""
         updates = [number for number in self.members if self.graph.nodes[number].opcode == _UPDATE]
@@ -222,7 +223,7 @@ class InPlaceCheck:
         return NO_PAIR
 
     def _slice_refusal(self, update: PrefusionNode, same: bool, shape: str, place: str, shared: str) -> str:
-        """Why not, where the producer reads a part of the array: ``shape``, ``place`` or ``shared``."""
+        """The objection if the producer reads a part of the array: ``shape``, ``place`` or ``shared``."""
         if self.node.instruction.shape != self.graph.nodes[update.operands[1]].instruction.shape:
             return shape
         if not same:
@@ -230,13 +231,12 @@ class InPlaceCheck:
         return shared if self.fused and self._reads_elsewhere(update.number, _is_elementwise) else ""
 
     def _same_slice(self, update: PrefusionNode) -> bool:
-        """Whether a slice and the update are of the same part."""
         wanted = [self._constant(number) for number in update.operands[2:]]
         return None not in wanted and wanted == slice_starts(self.node.instruction)
 
     def _same_dynamic_slice(self, update: PrefusionNode) -> bool:
-        """Whether a dynamic slice and the update are of the same part: an index that the consumer computes is
-        another instruction than the slice's."""
+        """Whether a dynamic slice and the update cover the same part.
+        An index that the consumer computes is a different instruction from the slice's."""
         for own, other in zip(self.node.operands[1:], update.operands[2:], strict=True):
             one, two = self._constant(own), self._constant(other)
             if one != two or (one is None and (own != other or other in self._inside)):
@@ -244,14 +244,12 @@ class InPlaceCheck:
         return True
 
     def _constant(self, number: int) -> int | None:
-        """The value of an index; None if it is not a constant."""
         node = self.graph.nodes[number]
         found = _CONSTANT.search(node.instruction.plain) if node.opcode == "constant" else None
         return int(found[1]) if found else None
 
     def _reads_elsewhere(self, exempt: int, passing: Callable[[PrefusionNode], bool]) -> bool:
-        """Whether in the consumer the producer's value gets into a node that reads other places of it,
-        ``exempt`` apart."""
+        """Whether a consumer node behind the producer, except ``exempt``, reads other positions."""
         reached = {self.node.number}
         for number in self.members:
             node = self.graph.nodes[number]
@@ -268,7 +266,7 @@ def _is_elementwise(node: PrefusionNode) -> bool:
 
 
 def _is_pointwise(node: PrefusionNode) -> bool:
-    """Whether it reads no other places than its own."""
+    """Whether each result element reads only its own position."""
     return node.opcode in ELEMENTWISE or node.opcode == "bitcast"
 
 

@@ -1,6 +1,6 @@
-"""XLA:CPU's rules: why its fusion pass left two clusters apart, as a reason of ours.
+"""XLA:CPU's rules: the words of its fusion pass, translated into an entry of the table of reasons.
 
-What the pass would say is worked out in :mod:`lazynb.xla.fusion.cpu_fusion_pass`.
+:mod:`lazynb.xla.fusion.cpu_fusion_pass` computes the words.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SPECIAL_CASES = {
     "recomputed": "size-limit",
     "shifted-exponential": "several-users",
 }
-"""Cases of a reason that have a sentence of their own here, and not in XLA's log."""
+"""By reason that has its own sentence here, the reason of XLA's words for it in the log."""
 
 _REASONS_OF_OTHER_BACKENDS = {
     "no-rules",
@@ -37,7 +37,7 @@ _REASONS_OF_OTHER_BACKENDS = {
     "shared",
     "around",
 }
-"""Reasons that other backends have."""
+"""Reasons that only other backends have."""
 
 
 class CpuRules(BackendRules):
@@ -53,7 +53,7 @@ class CpuRules(BackendRules):
         self._reads: dict[str, _ConsumerReads] = {}
 
     def code_of(self, edge: ClusterEdge) -> str:
-        """``unknown`` where the rules would have XLA fuse the two."""
+        """Return the key of the reason; ``unknown`` if by the rules XLA would fuse the two."""
         if edge.crosses_control_flow:
             return "loop-carry"
         if "copy" in (edge.producer.opcode, edge.consumer.opcode):
@@ -67,8 +67,8 @@ class CpuRules(BackendRules):
         return impossible or "unknown"
 
     def candidates(self, edge: ClusterEdge) -> list[str]:
-        """In XLA's order; then what can never be fused, of which XLA says the same whether a library is the
-        cause or not."""
+        """Return the reasons in XLA's order, then the impossible cases.
+        XLA gives the same words for those, with or without a library."""
         first = self.code_of(edge)
         if first in ("loop-carry", "copy"):
             return [first]
@@ -79,8 +79,8 @@ class CpuRules(BackendRules):
         return list(dict.fromkeys([first, *codes, *self._impossibilities(edge)]))
 
     def _applies(self, edge: ClusterEdge, code: str) -> bool:
-        """Whether a reason that the pass would give stands by itself. Of a call of a library it does not know
-        what is called, and it calls shared what only cannot be fused."""
+        """Whether a reason of the pass holds by itself.
+        The pass does not distinguish calls of libraries, and reports some unfusible producers as shared."""
         if code in ("producer-not-fusible", "consumer-not-fusible", "other"):
             return False
         if code == "several-users":
@@ -90,7 +90,6 @@ class CpuRules(BackendRules):
         return True
 
     def _reads_again(self, edge: ClusterEdge) -> bool:
-        """Whether what reads the array in a call of a library reads its elements more than once."""
         body = self.module.computations[edge.readers[0].computation]
         for reader in edge.readers:
             operands = [body.instructions[name] for name in reader.operands]
@@ -100,7 +99,8 @@ class CpuRules(BackendRules):
         return False
 
     def meaning(self, edge: ClusterEdge, words: str) -> str:
-        """XLA has one sentence for several cases, and asks whether it may duplicate before all else."""
+        """Return the reason for XLA's words.
+        XLA has one sentence for several cases, and checks first whether it may duplicate."""
         if edge.crosses_control_flow:
             return "loop-carry"
         code = code_of_words(words)
@@ -119,15 +119,17 @@ class CpuRules(BackendRules):
         return code
 
     def label(self, code: str, words: str | None) -> str:
-        """``compiler said`` if the reason says what the words say. What they do not say is a rule of ours,
-        though XLA gave them for this pair: that a variable keeps a value alive, what a library takes in."""
+        """Return ``compiler said`` if the words state the reason.
+        A reason that goes beyond the words is a rule of lazynb (a variable keeps a value alive, a library
+        computes operands), although XLA gave the words for this pair."""
         if words is None or code_of_words(words) not in (code, _SPECIAL_CASES.get(code)):
             return INFERRED
         return COMPILER
 
     def keeping_alive(self, edge: ClusterEdge) -> tuple[str, ...] | None:
-        """The value itself may be wanted, or what another reader makes of it for the user, if the consumer
-        makes that once more for itself and nobody else reads it."""
+        """Return the variables that alone make XLA write the array.
+        They hold the value itself, or the result of another reader that the consumer recomputes and no third
+        kernel reads."""
         if not all(self._is_recomputed_by_consumer(edge, other) for other in edge.others):
             return None
         if edge.users + edge.is_result < 2:
@@ -136,16 +138,14 @@ class CpuRules(BackendRules):
         return tuple(name for holder in holders for name in edge.variables.get(holder.name, ()))
 
     def words(self, edge: ClusterEdge) -> str:
-        """What XLA's fusion pass would say; empty if it would fuse the two, or is never asked."""
+        """Return what XLA's fusion pass would say; empty if it would fuse or does not consider the two."""
         return self._verdict(edge) or ""
 
     def _verdict(self, edge: ClusterEdge) -> str | None:
-        """What XLA's fusion pass says of the two. Returns None if it says nothing."""
         return next(self._refusals(edge), None)
 
     def _refusals(self, edge: ClusterEdge) -> Iterator[str]:
-        """All that it has against the last step between the two: where a bitcast lies between them, it is
-        asked about the bitcast."""
+        """The objections to the last step between the two, which is the bitcast if one lies between."""
         fusion_pass = self._pass(edge)
         if edge.consumer.name not in self._reads:
             self._reads[edge.consumer.name] = _ConsumerReads(fusion_pass.graph, edge.consumer)
@@ -154,14 +154,13 @@ class CpuRules(BackendRules):
             yield from fusion_pass.refusals(number, reads.consumer)
 
     def _pass(self, edge: ClusterEdge) -> CpuFusionPass:
-        """The fusion pass on the computation that both ends stand in."""
         name = self.module.by_name[edge.producer.name].computation
         if name not in self._passes:
             self._passes[name] = CpuFusionPass(PrefusionGraph(self.module, self.module.computations[name]))
         return self._passes[name]
 
     def _impossible(self, edge: ClusterEdge) -> str:
-        """The reason if one end can never be fused, whoever else reads the value; else empty."""
+        """The reason if one end can never be fused, whatever else reads the value; else empty."""
         return next(self._impossibilities(edge), "")
 
     def _impossibilities(self, edge: ClusterEdge) -> Iterator[str]:
@@ -175,12 +174,12 @@ class CpuRules(BackendRules):
             yield "consumer-not-fusible"
 
     def _is_coupled(self, edge: ClusterEdge) -> bool:
-        """Whether the value must be the same for the consumer and for another reader."""
+        """Whether the value must be equal for the consumer and for another reader."""
         fusion_pass = self._pass(edge)
         return fusion_pass.graph.written[edge.producer.name] in fusion_pass.coupled
 
     def _is_late_copy(self, edge: ClusterEdge) -> bool:
-        """Whether one end is a copy that was put in after the fusion pass, which would have fused it."""
+        """Whether one end is a copy inserted after the fusion pass, which would have fused it."""
         graph = self._pass(edge).graph
         ends = ((edge.producer, edge.source), (edge.consumer, edge.target))
         return any(
@@ -188,17 +187,16 @@ class CpuRules(BackendRules):
         )
 
     def _is_refused_for_sharing(self, edge: ClusterEdge, code: str) -> bool:
-        """Whether XLA would have fused the two if nobody else wanted the value."""
         if code == "library-consumer":
             return self._library_would_compute(edge)
         return code in ("several-users", "expensive-several-users")
 
     def _library_would_compute(self, edge: ClusterEdge) -> bool:
-        """Whether the library would compute the producer itself if the user did not want its value."""
+        """Whether the library would compute the producer itself if the user did not hold its value."""
         return self._is_computed_by_library(edge) and not edge.others
 
     def _is_computed_by_library(self, edge: ClusterEdge) -> bool:
-        """Whether the library computes such a producer itself where it is its only reader."""
+        """Whether the library computes such a producer itself if it is the only reader."""
         return (
             edge.consumer.library == "YNNPACK"
             and edge.target.opcode == "reduce"
@@ -206,14 +204,14 @@ class CpuRules(BackendRules):
         )
 
     def _is_shared(self, edge: ClusterEdge) -> bool:
-        """Whether others need the value too, who may compute it once more for themselves."""
+        """Whether there are other readers, also those that recompute the value."""
         graph = self._pass(edge).graph
         return (
             edge.users + edge.is_result > 1 or len(graph.nodes[graph.written[edge.producer.name]].users) > 1
         )
 
     def _is_recomputed_by_consumer(self, edge: ClusterEdge, other: Cluster) -> bool:
-        """Whether the consumer makes for itself what ``other`` gives the user, and nobody else reads that."""
+        """Whether the consumer recomputes the user's result from ``other``, and no other kernel reads it."""
         graph = self._pass(edge).graph
         own = set(graph.members.get(edge.consumer.name, ()))
         made = graph.members.get(other.name)
@@ -224,16 +222,16 @@ class CpuRules(BackendRules):
 
 
 def _nodes(graph: PrefusionGraph, cluster: Cluster) -> list[int]:
-    """The numbers of the nodes that a cluster computes, the last is its root."""
+    """The numbers of the nodes that a cluster computes; the last is its root."""
     return graph.members.get(cluster.name) or [graph.written[cluster.name]]
 
 
 class _ConsumerReads:
-    """What a cluster reads.
+    """The nodes that a cluster reads.
 
     Attributes:
       consumer: the cluster, as the fusion pass sees it.
-      of: by number of a node, those that it reads and that are that node, or a bitcast of it.
+      of: by number of a node, the nodes read by the cluster that are that node or a bitcast of it.
     """
 
     def __init__(self, graph: PrefusionGraph, cluster: Cluster):

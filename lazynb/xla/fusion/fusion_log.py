@@ -1,7 +1,7 @@
-"""XLA's own fusion decisions, from the log that it writes when asked to (``xla_dump_fusion_visualization``).
+"""XLA's own fusion decisions, from its fusion log and from XLA:GPU's priority fusion dump.
 
-The log holds a line for each pair that its fusion pass looked at: fused, or not and why. Instructions have
-other names then than in the optimised module; :func:`renamed` follows the later passes.
+With ``xla_dump_fusion_visualization`` the log has a line for each pair that the fusion pass considered:
+fused, or not and why. :func:`in_optimised_names` maps its names to the optimised module.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ _SUFFIX = re.compile(r" ; multi-output fusion not supported by this pass$")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FusionRefusal:
-    """XLA did not fuse ``producer`` into ``consumer`` (names as they are after the fusion pass), because
-    ``why``."""
+    """XLA did not fuse ``producer`` into ``consumer`` (names as after the fusion pass), because ``why``."""
 
     producer: str
     consumer: str
@@ -43,13 +42,12 @@ class FusionRefusal:
 
 
 def read_decisions(dump: Dump) -> list[FusionRefusal]:
-    """The refusals in the log, in the order in which they were made; empty where XLA wrote no log."""
+    """Return the refusals in the log, in order; empty without a log."""
     return [decision for lines in _logs(dump) for decision in _refusals(lines)]
 
 
 def _logs(dump: Dump) -> Iterator[list[str]]:
-    """The lines of each log that can be read. A log that was cut off, or that a later release writes another
-    way, has none."""
+    """The lines of each readable log; none for one that was cut off or has the format of a later release."""
     for file in dump.files("*_fusion.html"):
         yield _from_page(file.read_text(encoding="utf-8", errors="replace"))
     for file in dump.files("*_fusion.pyz"):
@@ -61,12 +59,12 @@ _FRAME = re.compile(r'\[\d+, ("(?:[^"\\]|\\.)*"), "')
 
 
 def _from_page(text: str) -> list[str]:
-    """The log's lines from the page that JAX 0.10's XLA writes."""
+    """The log's lines from the page that the XLA of JAX 0.10 writes."""
     return [json.loads(found[1], strict=False) for found in _FRAME.finditer(text)]
 
 
 def _from_archive(content: bytes) -> list[str]:
-    """From the archive with a database that later releases write."""
+    """The log's lines from the archive with a database that later releases write."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive, tempfile.TemporaryDirectory() as folder:
         archive.extract("fusions.db", folder)
         with contextlib.closing(sqlite3.connect(str(Path(folder, "fusions.db")))) as database:
@@ -74,7 +72,6 @@ def _from_archive(content: bytes) -> list[str]:
 
 
 def _refusals(lines: Sequence[str]) -> list[FusionRefusal]:
-    """The refusals, in the names that producer and consumer have at the end."""
     renames: dict[str, str] = {}
     refusals: list[FusionRefusal] = []
     producer = consumer = ""
@@ -94,7 +91,6 @@ def _refusals(lines: Sequence[str]) -> list[FusionRefusal]:
 
 
 def _final_name(renames: dict[str, str], name: str) -> str:
-    """The name that an instruction has in the end."""
     while name in renames:
         name = renames[name]
     return name
@@ -114,19 +110,20 @@ _CODES = [
 
 
 def reason_code_of_words(why: str) -> str:
-    """The key in the table of reasons for XLA's words; ``other`` for words that lazynb does not know."""
+    """Return the key in the table of reasons for XLA's words; ``other`` for unknown words."""
     return next((code for pattern, code in _CODES if re.search(pattern, why)), "other")
 
 
 def last_refusals(decisions: Iterable[FusionRefusal]) -> dict[tuple[str, str], str]:
-    """By (producer, consumer) the last refusal. XLA looks at a pair again whenever the consumer has grown."""
+    """Return the last refusal by (producer, consumer).
+    XLA considers a pair again whenever the consumer has grown."""
     return {(one.producer, one.consumer): one.why for one in decisions}
 
 
 def in_optimised_names(
     decisions: Sequence[FusionRefusal], passes: Sequence[Pass], module: Module, clusters: Sequence[Cluster]
 ) -> list[FusionRefusal]:
-    """``decisions`` in the names of the clusters of the optimised module: later passes rename some.
+    """Return ``decisions`` with the names in the optimised module: later passes rename some clusters.
 
     Arguments:
       passes: those of the compilation that the decisions come from.
@@ -151,10 +148,8 @@ _FUSION = re.compile(r"(?:priority-)?fusion(?:_\w+)?$")
 
 
 def _after_fusion(passes: Sequence[Pass]) -> str:
-    """The module when the fusion pass was through; empty if it is not known.
-
-    A fusion pass that changed nothing was not written down: the module is then the one before what followed.
-    """
+    """The module after the fusion pass; empty if unknown.
+    If that pass changed nothing, it is not in the dump; then the module before the next known pass."""
     for fusion in reversed(passes):
         if _FUSION.match(fusion.name):
             return fusion.after
@@ -169,20 +164,18 @@ _PASSES_AFTER_FUSION = frozenset(
 )
 
 
-# ---- XLA:GPU's own record of its priority fusion, ``*.priority_fusion_dump.txt``, which is in every dump
-# The pass fuses a value into all that read it or into none. For each value it notes why it cannot, or how
-# long its cost model expects both forms to take; whenever something was fused, it looks again at what is
-# around it. (xla/backends/gpu/transforms/priority_fusion.cc; FusionProcessDumpProto)
+# ---- Priority fusion of XLA:GPU -------------------------------------------------------------------------
+# Every dump has its record, ``*.priority_fusion_dump.txt``. The pass fuses a value into all its readers or
+# into none. For each value it notes why it cannot, or how long its cost model expects both forms to take;
+# after each fusion it evaluates the neighbours again.
+# (xla/backends/gpu/transforms/priority_fusion.cc; FusionProcessDumpProto)
 
 _STEP = re.compile(r"fusion_steps \{\n  (\w+) \{\n(.*?)\n  \}\n\}", re.DOTALL)
 _FIELD = re.compile(r'^\s*(\w+): (?:"((?:[^"\\]|\\.)*)"|(\S+))$', re.MULTILINE)
 
 
 def last_notes(text: str) -> dict[str, str]:
-    """By value, what the pass noted of it last, in the names that values have when the pass is through.
-
-    A value that was fused has none.
-    """
+    """Return the pass's last note on each value that it did not fuse, with the final names of values."""
     words: dict[str, str] = {}
     for kind, body in _STEP.findall(text):
         fields = {name: quoted or plain for name, quoted, plain in _FIELD.findall(body)}
@@ -207,7 +200,7 @@ def _microseconds_text(microseconds: str) -> str:
 def priority_fusion_notes(
     dump: Dump, passes: Sequence[Pass], module: Module, clusters: Sequence[Cluster]
 ) -> dict[tuple[str, str], str]:
-    """By pair of clusters of the optimised ``module``, what XLA noted of the first."""
+    """Return, by pair of clusters of the optimised ``module``, XLA's note on the first."""
     after = next((step.after for step in passes if step.name == "priority-fusion"), "")
     if not after:
         return {}
@@ -221,7 +214,6 @@ def priority_fusion_notes(
 
 
 def _readers(module: Module, name: str) -> list[str]:
-    """What reads a value, past instructions that only give it another form."""
     computation = module.computations[module.by_name[name].computation]
     waiting: list[str] = [name]
     found: list[str] = []

@@ -1,7 +1,6 @@
-"""The two kernels at a boundary as a program of their own: does the boundary come from the two, or from what
-stands around them?
+"""Compiles the two kernels at a boundary as their own program, to see whether they alone cause the boundary.
 
-The program is cut out of the module as it was before XLA changed anything but calls.
+The program is an excerpt of the module in which XLA has only inlined calls.
 """
 
 from __future__ import annotations
@@ -17,22 +16,23 @@ from lazynb.xla.hlo.dataflow import ArrayPath
 from lazynb.xla.hlo.module import Computation, Instruction, Module, parse
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 
-# ---- Excerpts: a part of a module as a module of its own --------------------------------------------------
+# ---- Excerpts of a module -------------------------------------------------------------------------------
 
 
 class ExcerptError(ValueError):
-    """The part cannot stand alone; the message says why."""
+    """The part cannot be its own module; the message states why."""
 
 
 def excerpt(module: Module, wanted: Collection[str], results: Sequence[str]) -> str:
-    """The text of a module that computes ``results`` by the instructions ``wanted``; whatever else they read
-    is an argument.
+    """Return the text of a module that computes ``results`` with the instructions ``wanted``.
+
+    All other operands become arguments.
 
     Arguments:
       wanted, results: names of instructions of one computation.
 
     Raises:
-      NoExcerpt: an argument would be a tuple, or the instructions are of several computations.
+      ExcerptError: an argument would be a tuple, or the instructions are from several computations.
     """
     computations = {module.by_name[name].computation for name in [*wanted, *results]}
     if len(computations) != 1:
@@ -50,13 +50,13 @@ def excerpt(module: Module, wanted: Collection[str], results: Sequence[str]) -> 
     return _PART.sub("_part_", "\n\n".join(["HloModule excerpt", *texts, entry]) + "\n")
 
 
-_PART = re.compile(r"(?<=[\w.\-])#(?=\d)")  # ``%sort.1#1``, as newer XLA calls a part of a result
+_PART = re.compile(r"(?<=[\w.\-])#(?=\d)")  # ``%sort.1#1``: newer XLA's name for a part of a result
 
 
 def _external_operands(
     computation: Computation, kept: Sequence[Instruction]
 ) -> tuple[list[Instruction], list[Instruction]]:
-    """What instructions read of others: values that become arguments, and constants."""
+    """The operands from outside ``kept``: values that become arguments, and constants."""
     inside = {each.name for each in kept}
     names = dict.fromkeys(name for each in kept for name in each.operands if name not in inside)
     read = [computation.instructions[name] for name in names]
@@ -78,7 +78,6 @@ def _computation_header(name: str, parameters: Sequence[Instruction], shape: str
 
 
 def _called_computations(module: Module, kept: Sequence[Instruction]) -> list[str]:
-    """The computations that instructions call, callees first."""
     found: dict[str, None] = {}
     waiting = [name for each in kept for name in each.calls]
     while waiting:
@@ -100,7 +99,7 @@ def _line(instruction: Instruction) -> str:
 
 
 class IsolationResult(enum.Enum):
-    """What compiling the two alone showed."""
+    """Outcome of compiling the two alone."""
 
     PAIR = "two kernels, as in the program"
     SHARED = "one kernel, and two with the others that read the array"
@@ -109,18 +108,18 @@ class IsolationResult(enum.Enum):
 
 
 class NotIsolable(Exception):
-    """The two cannot be compiled alone, or what that gives tells nothing; the message says why."""
+    """The two cannot be compiled alone, or the outcome is inconclusive; the message states why."""
 
 
 def compile_isolated(edge: ClusterEdge, first: Module, compiled: Callable[[str], str]) -> IsolationResult:
-    """What compiling the two clusters of ``edge`` alone shows.
+    """Return the outcome of compiling the two clusters of ``edge`` alone.
 
     Arguments:
-      first: the module with its calls resolved, before any other pass.
-      compiled: gives the optimised HLO of a module.
+      first: the module with its calls inlined, before any other pass.
+      compiled: returns the optimised HLO of a module's text.
 
     Raises:
-      NotAlone: they cannot be taken out of the program.
+      NotIsolable: they cannot be taken out of the program.
     """
     parts = _KernelPairCut(edge, first)
 
@@ -129,7 +128,7 @@ def compile_isolated(edge: ClusterEdge, first: Module, compiled: Callable[[str],
 
     if (both := outcome()) is not BoundaryOutcome.GONE:
         if both is BoundaryOutcome.UNCLEAR:
-            raise NotIsolable("compiled alone, the two ends of the boundary are not found any more")
+            raise NotIsolable("compiled alone, the two ends of the boundary cannot be found")
         return IsolationResult.PAIR
     if edge.others and outcome(others=edge.others) is BoundaryOutcome.STAYS:
         return IsolationResult.SHARED
@@ -139,8 +138,7 @@ def compile_isolated(edge: ClusterEdge, first: Module, compiled: Callable[[str],
 
 
 def _outcome(edge: ClusterEdge, text: str) -> BoundaryOutcome:
-    """What became of the boundary. It is gone only if one kernel does the work of both: another array may
-    cross in the place of this one."""
+    """The outcome: GONE only if one kernel does the work of both, since another array may cross instead."""
     module = parse(text)
     found = boundary_outcome(edge, module)
     if found is BoundaryOutcome.GONE and sum(cluster.is_kernel for cluster in find_clusters(module)) != 1:
@@ -149,7 +147,7 @@ def _outcome(edge: ClusterEdge, text: str) -> BoundaryOutcome:
 
 
 class _KernelPairCut:
-    """The instructions of the first module that clusters were made from."""
+    """The instructions of the first module that the clusters were made from."""
 
     def __init__(self, edge: ClusterEdge, first: Module):
         self._edge = edge
@@ -158,10 +156,10 @@ class _KernelPairCut:
         self._sources = self._origins(crossing_values)
 
     def text(self, others: Sequence[Cluster], held: bool) -> str:
-        """A module with the two clusters, and with ``others`` that read the array.
+        """The text of a module with the two clusters, and with ``others`` that read the array.
 
         Arguments:
-          held: whether the array is a result too.
+          held: whether the array is also a result.
         """
         results: dict[str, None] = {}
         wanted: set[str] = set()
@@ -179,18 +177,18 @@ class _KernelPairCut:
             raise NotIsolable(f"they cannot be taken out of the program: {error}") from None
 
     def _origins(self, values: Iterable[Instruction]) -> list[Instruction]:
-        """The instructions of the first module whose values these are."""
+        """The instructions of the first module with the same values."""
         found: dict[str, Instruction] = {}
         for value in values:
             if all(one.mark is None for one in self._optimised.values.copy_chain(value)):
-                raise NotIsolable("XLA made an instruction at one end, which no recorded operation has")
+                raise NotIsolable("XLA made an instruction at one end that is of no recorded operation")
             found.update((one.name, one) for one in self._without_ancestors(self._alike(value)))
         if not found:
             raise NotIsolable("one of the two ends is not in the program as XLA got it")
         return list(found.values())
 
     def _alike(self, value: Instruction) -> Sequence[Instruction]:
-        """What may have a value; XLA may have put another opcode in the place of the operation's."""
+        """Candidates for a value; XLA may have replaced the operation's opcode."""
         same = self._unoptimised.values.alike(self._optimised.values, value)
         if same:
             return same
@@ -199,23 +197,21 @@ class _KernelPairCut:
         return known if len(known) == 1 else ()
 
     def _without_ancestors(self, instructions: Sequence[Instruction]) -> list[Instruction]:
-        """Those that no other needs."""
         needed = set[str]().union(*map(self._unoptimised.flow.ancestors, instructions))
         return [each for each in instructions if each.name not in needed]
 
     def _targets(self, cluster: Cluster) -> list[Instruction]:
-        """What a cluster writes that depends on the array."""
+        """The outputs of a cluster that depend on the array."""
         written = [value for array, value in self._optimised.outputs.items() if array.name == cluster.name]
         sources = {source.name for source in self._sources}
         targets = [
             target for target in self._origins(written) if sources & self._unoptimised.flow.ancestors(target)
         ]
         if not targets:
-            raise NotIsolable("in the program as XLA got it, the one does not need the other")
+            raise NotIsolable("in the program as XLA got it, the consumer does not depend on the producer")
         return targets
 
     def _between(self, targets: Sequence[Instruction]) -> set[str]:
-        """The ends, and what lies on the ways from one to the other."""
         following = {source.name for source in self._sources}
         waiting = list(following)
         while waiting:
@@ -229,7 +225,7 @@ class _KernelPairCut:
         return names | {source.name for source in self._sources}
 
     def _cluster_instructions(self, ends: Sequence[Instruction], cluster: Cluster) -> set[str]:
-        """What a cluster computes on the way to ``ends``."""
+        """The instructions of a cluster that ``ends`` depend on."""
         module = self._edge.module
         instructions = map(module.by_name.__getitem__, cluster.instructions)
         scopes = {each.scope for each in instructions if each.mark is not None}
@@ -245,7 +241,7 @@ class _KernelPairCut:
         return found
 
     def _broadcast_sources(self, wanted: set[str]) -> set[str]:
-        """What only spreads values for instructions: those values are what is read."""
+        """Operands that only spread values: the excerpt takes the unspread values as arguments."""
         found: set[str] = set()
         waiting = list(wanted)
         while waiting:

@@ -1,8 +1,8 @@
-"""The formation of kernels: the instructions of a program from before XLA's first pass to after the last, and
-the kernel that each would run in if compilation ended there.
+"""Formation of kernels: each instruction from before XLA's first pass to after the last, and its kernel.
 
-A box is an instruction that stays itself while passes rename it, rewrite it or move it into a fusion. Before
-the first pass each is alone; after the last the kernels are those of the compiled program.
+The kernel is the one that would run the instruction if compilation ended at that stage. A box is an
+instruction that keeps its identity while passes rename it, rewrite it or move it into a fusion. Before the
+first pass each box is alone; after the last pass the kernels are those of the compiled program.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from lazynb.xla.hlo.module import Instruction, Mark, Module
 from lazynb.xla.hlo.pass_history import Marks, PassHistory
 from lazynb.xla.hlo.passes import InstructionMatch
 
-# ---- The operations that an instruction was made from, where a function is called several times -----------
-# JAX lowers a function once for all of its calls, and its instructions are then those of each. XLA makes its
-# body anew for each call before it resolves them.
+# ---- Operations of functions that are called several times ----------------------------------------------
+# JAX lowers a function once for all its calls, so its instructions belong to each call. XLA copies the body
+# for each call before it inlines the calls.
 
 _NONE: frozenset[Mark] = frozenset()
 
 
 def marks_by_call(module: Module, marks: Marks, names: Collection[str]) -> dict[str, frozenset[Mark]]:
-    """The operations of each instruction in ``names``. Where XLA made a function's body anew for each of its
-    calls, what is in one of them is of that call alone."""
+    """Return the operations of each instruction in ``names``.
+    In a function body that XLA copied for each call, an instruction belongs to that call alone."""
     calls = {one.name: marks.get(one.name, _NONE) for one in module if one.opcode == "call"}
     called = _NONE.union(*calls.values())
     wanted, own = {*names, *calls}, {}
-    for computation in reversed(module.computations.values()):  # XLA prints what is called first
+    for computation in reversed(module.computations.values()):  # XLA prints callees first
         callers = module.all_callers.get(computation.name, ())
         around = _NONE.union(*(calls.get(caller.name, _NONE) for caller in callers))
         for name in computation.instructions.keys() & wanted:
@@ -43,35 +43,33 @@ def marks_by_call(module: Module, marks: Marks, names: Collection[str]) -> dict[
 def _marks_of_callers(
     marks: frozenset[Mark], around: frozenset[Mark], called: frozenset[Mark]
 ) -> frozenset[Mark]:
-    """Those of ``marks`` that are of the calls ``around`` them, where all are of some that are ``called``."""
+    """The ``marks`` inside the calls ``around``, if all marks are inside some of the calls ``called``."""
     if len(marks) < 2 or not all(_is_inside_call(mark, called) for mark in marks):
         return marks
     return frozenset(mark for mark in marks if _is_inside_call(mark, around)) or marks
 
 
 def _is_inside_call(mark: Mark, calls: frozenset[Mark]) -> bool:
-    """Whether an operation is one of ``calls``, or inside of one."""
     return any(mark[:length] in calls for length in range(1, len(mark) + 1))
 
 
-# ---- The pairing of the instructions before and after a pass: which of them is still itself ---------------
+# ---- Pairing of instructions before and after a pass ----------------------------------------------------
 
 
 class InstructionPairing:
-    """Which instruction goes on as which over one pass.
+    """Pairs each instruction before a pass with the one that continues it after the pass.
 
-    One goes on as what computes the same at its place, else as what is new there; each goes on as one at
-    most, and the others that compute the same are its copies.
+    It is continued by the one that computes the same in its place, else by a new one there. Each is continued
+    by at most one; others that compute the same are its copies.
 
     Arguments:
       match: of the modules.
-      old, new: the instructions that are paired, before and after: by name, the operations that each was made
-        from.
+      old, new: by name, before and after: the paired instructions, with the operations each was made from.
 
     Attributes:
       continued: by name after, the name before.
-      copied: by name after, the name before of what it is a copy of.
-      ended: by name before, the name after of what is read in its place; None if nothing of these is.
+      copied: by name after, the name before of the instruction that it copies.
+      ended: by name before, the name after of the instruction read in its place; None if there is none.
     """
 
     def __init__(self, before: Module, after: Module, match: InstructionMatch, old: Marks, new: Marks):
@@ -86,7 +84,7 @@ class InstructionPairing:
         self.ended = {name: self._successor(name) for name in self._gone}
 
     def _pair_remaining(self, find: Callable[[str], Iterable[str]]) -> None:
-        """Pairs what is left with the first of ``find`` that is free."""
+        """Pairs each unpaired instruction with the first free candidate from ``find``."""
         for name in list(self._gone):
             free = (each for each in find(name) if each in self._new and each not in self.continued)
             found = next(free, None)
@@ -94,33 +92,31 @@ class InstructionPairing:
                 self.continued[found] = name
                 del self._gone[name]
 
-    # Each gives the instructions that one may go on as.
+    # Each of these methods returns candidates that may continue an instruction.
 
     def _same_name(self, name: str) -> Iterator[str]:
-        """The same at its place, under its name."""
+        """The same computation in its place, under the same name."""
         return iter([name] if name in self._match.same.get(name, ()) else [])
 
     def _same(self, name: str) -> Iterable[str]:
-        """The same at its place."""
         return self._match.same.get(name, ())
 
     def _unmoved(self, name: str) -> Iterator[str]:
-        """What has its name, its opcode and its operations, where nothing says what stands at its place."""
+        """The one with its name, opcode and operations, if the match has no entry for its place."""
         if name in self._match.same or self._new.get(name) != self._old[name]:
             return
         if self._after.by_name[name].opcode == self._before.by_name[name].opcode:
             yield name
 
     def _rewritten(self, name: str) -> Iterable[str]:
-        """What is new and was made from the same operations in the same way: a function that is resolved, or
-        the body of a loop, is written anew."""
+        """New instructions made from the same operations with the same form.
+        Passes rewrite a function when they inline it, and the body of a loop."""
         marks = self._old[name]
         return self._alike.get((marks, *_form(self._before.by_name[name])), ()) if marks else ()
 
     def _replaced(self, name: str) -> Iterator[str]:
-        """Something new at its place."""
         if self._before.by_name[name].opcode in CONTROL:
-            return iter(())  # it was resolved: what it ran is itself
+            return iter(())  # it was inlined: the instructions that it ran continue by themselves
         return (each for each in self._match.instead.get(name, ()) if each not in self._before.by_name)
 
     def _copies(self) -> dict[str, str]:
@@ -132,13 +128,12 @@ class InstructionPairing:
         return copied
 
     def _successor(self, name: str) -> str | None:
-        """What is read where ``name`` was."""
+        """The instruction read in the place of ``name``."""
         found = [*self._match.same.get(name, ()), *self._match.instead.get(name, ())]
         return next((each for each in found if each in self.continued or each in self._new), None)
 
 
 def _by_form(module: Module, names: Iterable[str], marks: Marks) -> dict[object, list[str]]:
-    """The instructions that were made from the same operations, with the same opcode and type."""
     found: dict[object, list[str]] = {}
     for name in names:
         found.setdefault((marks[name], *_form(module.by_name[name])), []).append(name)
@@ -149,17 +144,17 @@ def _form(one: Instruction) -> tuple[str, str]:
     return one.opcode, one.shape.partition("{")[0]
 
 
-_MAX_INSTRUCTIONS = 400_000  # instructions of all modules
+_MAX_INSTRUCTIONS = 400_000  # sum over all modules
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BoxState:
-    """What a box is from a stage on.
+    """State of a box from a stage on.
 
     Attributes:
       stage: 0 before the first pass, 1 after it, and so on.
       name, opcode: of the instruction.
-      kernel: name of the instruction that would run it: a fusion, or its own.
+      kernel: name of the instruction that would run it: a fusion, or itself.
       marks: the recorded operations that it was made from.
     """
 
@@ -176,10 +171,10 @@ class Box:
 
     Attributes:
       shape: of its result, at first.
-      stands: what it is; a new one where that changed.
-      end: the first stage at which it is no more; None if it is in the optimised module.
-      source: number of the box that it was copied from; None if it is no copy.
-      into: number of the box that is read in its place since it ended; None if none is.
+      stands: its states, one for each change.
+      end: the first stage without it; None if it is in the optimised module.
+      source: number of the box that it was copied from; None if it is not a copy.
+      into: number of the box that is read in its place after its end; None if there is none.
     """
 
     shape: str
@@ -189,7 +184,7 @@ class Box:
     into: int | None = None
 
     def at(self, stage: int) -> BoxState | None:
-        """What it is at a stage; None if it is not there then."""
+        """Return its state at a stage; None if it does not exist then."""
         if self.end is not None and stage >= self.end:
             return None
         return next((stand for stand in reversed(self.stands) if stand.stage <= stage), None)
@@ -197,7 +192,7 @@ class Box:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Link:
-    """That a box reads another, from stage ``start`` until before stage ``end``."""
+    """Box ``consumer`` reads box ``producer`` from stage ``start`` until before stage ``end``."""
 
     producer: int
     consumer: int
@@ -207,16 +202,16 @@ class Link:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PassEffect:
-    """What a pass did to the boxes.
+    """The changes of one pass, as numbers of boxes.
 
     Attributes:
-      kernels: how many would run after it, without the loops, branches and calls around them.
-      together, apart: boxes that were alone and now are in a kernel with others, and the reverse.
+      kernels: number of kernels after it, without loops, branches and calls around them.
+      together, apart: boxes that were alone and now share a kernel, and the reverse.
       copied: new boxes that are copies.
       added: other new boxes.
-      merged: boxes that ended, with another in their place.
+      merged: boxes that ended and were replaced by another.
       removed: other boxes that ended.
-      rewritten: boxes that have another opcode now.
+      rewritten: boxes whose opcode changed.
     """
 
     kernels: int
@@ -231,12 +226,12 @@ class PassEffect:
 
 @dataclasses.dataclass(frozen=True)
 class KernelFormation:
-    """How the kernels of a program came about.
+    """The formation of a program's kernels.
 
     Attributes:
-      stages: how many: one more than the passes that changed the module.
+      stages: number of stages: one more than the passes that changed the module.
       boxes: by number.
-      links: who reads whom, and when.
+      links: reads between boxes, with their stages.
     """
 
     stages: int
@@ -244,7 +239,7 @@ class KernelFormation:
     links: Sequence[Link]
 
     def kernels(self, stage: int) -> dict[str, set[int]]:
-        """By name of what would run after ``stage`` passes, the boxes in it."""
+        """Return the boxes of each kernel (or control cluster) after ``stage`` passes, by its name."""
         found: dict[str, set[int]] = {}
         for number, box in enumerate(self.boxes):
             stand = box.at(stage)
@@ -254,7 +249,7 @@ class KernelFormation:
 
     @cached_property
     def steps(self) -> Sequence[PassEffect]:
-        """What was done to the boxes, a stage at a time; the first has what is there before the passes."""
+        """The effect of each stage on the boxes; stage 0 counts what exists before the passes."""
         steps: list[PassEffect] = []
         before: dict[str, set[int]] = {}
         for stage in range(self.stages):
@@ -266,7 +261,7 @@ class KernelFormation:
     def _step(self, stage: int, before: Mapping[str, set[int]], here: Mapping[str, set[int]]) -> PassEffect:
         """
         Arguments:
-          before, here: the kernels without this pass, and with it.
+          before, here: the kernels before this pass, and after it.
         """
         starting = [box for box in self.boxes if box.stands[0].stage == stage]
         ending = [box for box in self.boxes if box.end == stage]
@@ -284,14 +279,13 @@ class KernelFormation:
         )
 
     def _is_control(self, boxes: set[int], stage: int) -> bool:
-        """Whether what would run is a loop, a branch or a call around others."""
         stands = (self.boxes[number].at(stage) for number in boxes)
         return any(stand is not None and stand.opcode in CONTROL for stand in stands)
 
     @cached_property
     def ends(self) -> Mapping[Mark, int]:
-        """By operation, the first stage at which nothing that was made from it is there; the number of stages
-        if something is to the last. An operation of which there never was anything is not in it."""
+        """By operation, the first stage without any instruction made from it.
+        The number of stages if there is one to the last; operations that never had one are left out."""
         ends: dict[Mark, int] = {}
         for box in self.boxes:
             last = self.stages if box.end is None else box.end
@@ -303,10 +297,10 @@ class KernelFormation:
 
 
 def kernel_formation(history: PassHistory) -> KernelFormation:
-    """The formation of the kernels that ``history`` ends in.
+    """Return the formation of the kernels that ``history`` ends in.
 
     Raises:
-      ValueError: there are too many instructions to follow each, or what XLA wrote down is no HLO.
+      ValueError: there are too many instructions to follow each, or XLA's dump is not HLO.
     """
     stages = len(history)
     if sum(len(history.module(stage).by_name) for stage in range(stages)) > _MAX_INSTRUCTIONS:
@@ -318,16 +312,14 @@ def kernel_formation(history: PassHistory) -> KernelFormation:
 
 
 class _FormationBuilder:
-    """Follows the instructions, a pass at a time."""
-
     def __init__(self, history: PassHistory):
         self._history = history
         self.boxes: list[Box] = []
-        self._numbers: dict[str, int] = {}  # of the boxes, by name in the module looked at
+        self._numbers: dict[str, int] = {}  # of the boxes, by name in the current module
         self._spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
     def advance(self, stage: int) -> None:
-        """Looks at the module of a stage, having looked at that before."""
+        """Process the module of a stage, after that of the stage before."""
         module = self._history.module(stage)
         kernel_of = kernel_of_instruction(module)
         marks = marks_by_call(module, self._history.marks(stage), kernel_of.keys())
@@ -352,7 +344,6 @@ class _FormationBuilder:
         self._link(stage, module)
 
     def _add_state(self, shape: str, stand: BoxState, source: int | None) -> None:
-        """Notes what an instruction is at a stage."""
         if stand.name not in self._numbers:
             self._numbers[stand.name] = len(self.boxes)
             self.boxes.append(Box(shape, [stand], source=source))
@@ -362,7 +353,6 @@ class _FormationBuilder:
             box.stands.append(stand)
 
     def _link(self, stage: int, module: Module) -> None:
-        """Notes who reads whom at a stage."""
         sources = InstructionSources(module, self._numbers.keys())
         for name, number in self._numbers.items():
             for source in sources.of(module.by_name[name]):
@@ -371,5 +361,4 @@ class _FormationBuilder:
                 spans.append((start, stage + 1))
 
     def links(self) -> list[Link]:
-        """Who read whom, and when."""
         return [Link(*pair, *span) for pair, spans in sorted(self._spans.items()) for span in spans]

@@ -1,8 +1,6 @@
-"""A computation of an optimised module as it was before XLA fused it: fusions opened, copies of one
-instruction counted once.
+"""Graph of an optimised computation as it was before fusion: fusions inlined, copies merged.
 
-XLA's fusion pass decides on this graph (``InstructionFusion::Run``), so what it decided can be worked out on
-it.
+XLA's fusion pass works on this graph (``InstructionFusion::Run``), so its decisions can be recomputed on it.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ class PrefusionNode:
 
     Attributes:
       number: position in the graph; operands have smaller ones.
-      instruction: one like it in the optimised module.
+      instruction: a representative in the optimised module.
       operands: numbers of nodes.
       users: numbers of the nodes that read it, each once.
       holders: names of the clusters that compute it.
@@ -41,7 +39,7 @@ class PrefusionNode:
 
     @property
     def opcode(self) -> str:
-        """Of the instruction."""
+        """Opcode of the instruction."""
         return self.instruction.opcode
 
 
@@ -50,9 +48,9 @@ class PrefusionGraph:
 
     Attributes:
       nodes: in an order of execution.
-      root: number of the node whose value the computation has.
-      written: by name of an instruction of the computation, the node whose value it has.
-      members: by name of a fusion that was opened, its nodes in the order of execution.
+      root: number of the node whose value is the computation's result.
+      written: by name of an instruction of the computation, the node with its value.
+      members: by name of an inlined fusion, its nodes in execution order.
     """
 
     def __init__(self, module: Module, computation: Computation):
@@ -73,14 +71,14 @@ class PrefusionGraph:
         self.root = self.written[computation.root.name]
 
     def read_by(self, numbers: Sequence[int]) -> list[int]:
-        """What some nodes read of others, each once, in the order in which they read it."""
+        """Return the nodes that ``numbers`` read from outside, each once, in reading order."""
         inside = set(numbers)
         operands = dict.fromkeys(operand for number in numbers for operand in self.nodes[number].operands)
         return [operand for operand in operands if operand not in inside]
 
     @cached_property
     def ancestors(self) -> list[int]:
-        """By number, the nodes that it depends on and itself, as bits."""
+        """By number, the node and all that it depends on, as bits."""
         ancestors: list[int] = []
         for node in self.nodes:
             bits = 1 << node.number
@@ -90,7 +88,7 @@ class PrefusionGraph:
         return ancestors
 
     def applied(self, node: PrefusionNode) -> list[str]:
-        """The opcodes of what a node applies to elements."""
+        """Return the root opcodes of the computations that a node applies to elements."""
         return self._applied(node.instruction)
 
     def _applied(self, instruction: Instruction) -> list[str]:
@@ -102,7 +100,6 @@ class PrefusionGraph:
         return self._module.computations[instruction.calls[0]].root.opcode != "tuple"
 
     def _inline_fusion(self, fusion: Instruction, operands: list[int]) -> int:
-        """Adds what a fusion computes. Returns the node whose value it has."""
         body = self._module.computations[fusion.calls[0]]
         here: dict[str, int] = {}
         inner: set[int] = set()
@@ -117,7 +114,7 @@ class PrefusionGraph:
         return here[body.root.name]
 
     def _node(self, instruction: Instruction, operands: list[int], holder: str) -> int:
-        """The node for an instruction: a new one, unless there is one that computes the same."""
+        """The node for an instruction: an equal one if it exists, else a new one."""
         key = (self._identity(instruction), tuple(operands))
         number = self._known.setdefault(key, len(self.nodes))
         if number == len(self.nodes):
@@ -128,7 +125,7 @@ class PrefusionGraph:
         return number
 
     def _identity(self, instruction: Instruction) -> str:
-        """What two copies of one instruction share: all of the line but names and what the backend noted."""
+        """The common part of two copies of an instruction: the line without names and backend config."""
         if instruction.opcode in _SEPARATE or kind_of(instruction)[0] == "custom":
             return instruction.name
         applied = self._applied(instruction)
@@ -137,7 +134,7 @@ class PrefusionGraph:
 
 
 def _is_late_copy(instruction: Instruction, computation: Computation) -> bool:
-    """Whether it only moves bytes: such copies are put in after fusion, those to another layout before."""
+    """Whether it is a copy without layout change, which XLA inserts after fusion; others come before it."""
     if instruction.opcode != "copy":
         return False
     return computation.instructions[instruction.operands[0]].shape == instruction.shape

@@ -1,1 +1,13 @@
-"""XLA's HLO text: modules, passes, and who stands for whom from pass to pass."""
+"""Parses XLA's HLO text and follows values through instructions, fusions and passes.
+
+In reading order:
+
+``opcodes``: table of the HLO opcodes with their properties
+``shapes``: printed shapes: sizes, layouts, memory spaces, tiles
+``module``: parser of HLO text into module, computations and instructions
+``clusters``: kernels, loops and transfers that a program runs
+``dataflow``: readers and sources of a value, through fusions, tuples and calls
+``passes``: passes that changed a module, and what each pass changed
+``pass_history``: correspondence of instructions from the first module to the last
+``value_numbering``: numbers for arrays that the same expression computes
+"""

@@ -1,7 +1,8 @@
-"""Clusters: what a program runs, one after the other, and the recorded operations that went into each.
+"""Clusters: the kernels, loops, branches, calls and transfers that an optimised module runs, in order.
 
-Every instruction of the entry computation that does work is one; what a loop runs each time, or a branch, are
-clusters of their own inside that loop's. Snider & Liang, "Operator Fusion in XLA" (2023), call them kernels.
+Every instruction of the entry computation that does work is one cluster. The instructions that a loop, branch
+or call runs are clusters of their own, inside that cluster. Snider & Liang, "Operator Fusion in XLA" (2023),
+call them kernels. The module also maps each instruction to its kernel, in a module as it stands.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Value:
     """An array that enters or leaves a cluster.
 
     Attributes:
-      source: name of the instruction that gives it: a cluster's, or a parameter of the program.
+      source: name of the instruction that computes it: a cluster, or a parameter of the program.
       shape: as XLA prints it.
       bytes: its size.
     """
@@ -51,18 +52,17 @@ class Value:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cluster:
-    """One kernel, or a loop around kernels.
+    """One kernel, one transfer, or a loop, branch or call around kernels.
 
     Attributes:
       name: of its HLO instruction in the optimised module.
       opcode: of that instruction, for example ``fusion``.
-      kind: ``loop``, ``input``, ``output``, ``custom`` (XLA's fusion kinds), ``library`` (a library does the
-        work), ``single`` (an instruction that was not fused), ``transfer`` (a value on its way to another
-        memory, or the end of what runs beside other work: no kernel) or ``control`` (a loop, branch or call
-        around other clusters).
-      library: which one, if the module says so.
-      root: the instruction within it whose value it writes.
-      inside: name of the loop, branch or call that runs it; empty for the program itself.
+      kind: ``loop``, ``input``, ``output``, ``custom`` (XLA's fusion kinds), ``library`` (a library call),
+        ``single`` (an instruction that was not fused), ``transfer`` (a copy to another memory or the end of
+        an asynchronous operation: no kernel) or ``control`` (a loop, branch or call around clusters).
+      library: name of the library, if the module states it.
+      root: the instruction within the cluster that computes the written value.
+      inside: name of the loop, branch or call that runs it; empty in the entry computation.
       instructions: names of all instructions in it.
       inputs: arrays that it reads, each once.
       outputs: arrays that it writes.
@@ -80,17 +80,17 @@ class Cluster:
 
     @property
     def is_kernel(self) -> bool:
-        """Whether it computes: no loop around others, no transfer."""
+        """Whether it computes, so is neither a control cluster nor a transfer."""
         return self.kind not in ("control", "transfer")
 
     @property
     def is_transfer_start(self) -> bool:
-        """Whether it brings a value to another memory; the end of a transfer is no second one."""
+        """Whether it starts a transfer; an instruction that ends one does not count."""
         return self.kind == "transfer" and not self.opcode.endswith(_TRANSFER_ENDS)
 
     @property
     def input_bytes(self) -> int:
-        """Bytes of the arrays that it reads (of all of an array, whatever it reads of it)."""
+        """Bytes of the arrays that it reads; each array counts in full, even if only a part is read."""
         return sum(value.bytes for value in self.inputs)
 
     @property
@@ -100,12 +100,12 @@ class Cluster:
 
 
 def find_clusters(module: Module) -> list[Cluster]:
-    """The clusters of an optimised module, in order of execution, those inside a loop after the loop."""
+    """Return the clusters of an optimised module in execution order; those inside a loop follow the loop."""
     return [_cluster(module, instruction, inside) for instruction, inside in executed_instructions(module)]
 
 
 def executed_instructions(module: Module) -> Iterator[tuple[Instruction, str]]:
-    """The instructions that run, in order, each with the loop, branch or call that it is inside of."""
+    """Yield the instructions that run, in order, each with the name of the loop, branch or call around it."""
     waiting = [_computing_instructions(module, module.entry, "")]
     while waiting:
         step = next(waiting[-1], None)
@@ -122,11 +122,10 @@ def executed_instructions(module: Module) -> Iterator[tuple[Instruction, str]]:
 
 
 def cluster_labels(clusters: Sequence[tuple[int, Cluster]]) -> list[str]:
-    """``c0``, ``c1``, and ``c1.0``, ``c1.1`` for what the loop, branch or call ``c1`` runs; no number is left
-    out.
+    """Label clusters ``c0``, ``c1``, and ``c1.0``, ``c1.1`` inside the control cluster ``c1``, without gaps.
 
     Arguments:
-      clusters: those of all programs, each with the number of its program.
+      clusters: the clusters of all programs, each with the number of its program.
     """
     label_of: dict[tuple[int, str], str] = {}
     counts: Counter[str] = Counter()
@@ -138,7 +137,6 @@ def cluster_labels(clusters: Sequence[tuple[int, Cluster]]) -> list[str]:
 
 
 def _computing_instructions(module: Module, name: str, inside: str) -> Iterator[tuple[Instruction, str]]:
-    """The instructions of a computation that do work, each with what the computation is inside of."""
     for instruction in module.computations[name].instructions.values():
         if instruction.opcode not in FREE:
             yield instruction, inside
@@ -171,7 +169,7 @@ def _cluster(module: Module, instruction: Instruction, inside: str) -> Cluster:
 
 
 def _output(instruction: Instruction, kind: str) -> Value:
-    """What an instruction writes. What starts a transfer has its operand and a flag in its tuple too."""
+    """The written array. The tuple of a transfer's start also holds the operand and a flag, left out here."""
     shape = instruction.shape
     if kind == "transfer" and instruction.opcode.endswith("-start"):
         shape = _destination(instruction)
@@ -179,14 +177,14 @@ def _output(instruction: Instruction, kind: str) -> Value:
 
 
 def _destination(start: Instruction) -> str:
-    """The shape that a transfer gives: ``(f32[8]{0:S(1)}, f32[8]{0}, u32[])`` of ``copy-start``,
-    ``((f32[16]{0}), f32[8]{0:S(1)}, s32[])`` of others."""
+    """The shape of the transferred array: the first part that is not a tuple, in ``(f32[8]{0:S(1)},
+    f32[8]{0}, u32[])`` of ``copy-start`` or ``((f32[16]{0}), f32[8]{0:S(1)}, s32[])`` of others."""
     pieces = tuple_parts(start.shape)
     return next((piece for piece in pieces if not piece.startswith("(")), start.shape)
 
 
 def _transferred_array(computation: Computation, instruction: Instruction) -> tuple[Value, ...]:
-    """The array that a transfer brings; its end takes what its start gave."""
+    """The array that a transfer copies; for the end of a transfer, the result of its start."""
     values = _inputs(computation, instruction)
     if not instruction.opcode.endswith(_TRANSFER_ENDS):
         return values
@@ -194,7 +192,6 @@ def _transferred_array(computation: Computation, instruction: Instruction) -> tu
 
 
 def _inputs(computation: Computation, instruction: Instruction) -> tuple[Value, ...]:
-    """The arrays that an instruction takes, without constants, each once."""
     inputs: dict[str, Value] = {}
     for operand in instruction.operands:
         for name in tuple_leaves(computation, operand):
@@ -205,7 +202,7 @@ def _inputs(computation: Computation, instruction: Instruction) -> tuple[Value, 
 
 
 def nested_instructions(module: Module, instruction: Instruction) -> Iterator[Instruction]:
-    """What a fusion or an applied computation consists of, nested ones included."""
+    """Yield the instructions of all computations that ``instruction`` calls, at any depth."""
     waiting = list(instruction.calls)
     while waiting:
         for inner in module.computations[waiting.pop()].instructions.values():
@@ -214,11 +211,8 @@ def nested_instructions(module: Module, instruction: Instruction) -> Iterator[In
 
 
 def tuple_leaves(computation: Computation, name: str) -> list[str]:
-    """The arrays that ``name`` consists of: what a tuple was put together from, behind every bitcast.
-
-    Each is named by the instruction that has it as its value: a cluster, a parameter, or the
-    ``get-tuple-element`` of one.
-    """
+    """Return the arrays that ``name`` consists of, through tuples, bitcasts and ``get-tuple-element``.
+    Each is named by the instruction with that value, which may be a ``get-tuple-element`` of a cluster."""
     arrays, waiting = [], [name]
     while waiting:
         instruction = computation.instructions[waiting.pop()]
@@ -234,8 +228,7 @@ def tuple_leaves(computation: Computation, name: str) -> list[str]:
 
 
 def _tuple_part(computation: Computation, element: Instruction) -> str:
-    """What a ``get-tuple-element`` takes out of a tuple that was put together in the same computation; empty
-    if it is not such a tuple."""
+    """The operand that a ``get-tuple-element`` selects; empty without a ``tuple`` in the same computation."""
     source = computation.instructions[element.operands[0]]
     while source.opcode in _RENAMING:
         source = computation.instructions[source.operands[0]]
@@ -245,7 +238,7 @@ def _tuple_part(computation: Computation, element: Instruction) -> str:
 
 
 def writer(computation: Computation, name: str) -> str:
-    """The instruction that wrote the array ``name``: a cluster, or a parameter of the computation."""
+    """Return the instruction that wrote the array ``name``: a cluster, or a parameter of the computation."""
     instruction = computation.instructions[name]
     while instruction.opcode in _RENAMING or instruction.opcode == "get-tuple-element":
         instruction = computation.instructions[instruction.operands[0]]
@@ -253,7 +246,7 @@ def writer(computation: Computation, name: str) -> str:
 
 
 def kind_of(instruction: Instruction) -> tuple[str, str]:
-    """Kind and library of the cluster that ``instruction`` is."""
+    """Return kind and library (see :class:`Cluster`) of the cluster that ``instruction`` forms."""
     if instruction.opcode in CONTROL:
         return "control", ""
     if instruction.opcode == "fusion":
@@ -267,8 +260,8 @@ def kind_of(instruction: Instruction) -> tuple[str, str]:
 
 
 def is_transfer(module: Module, instruction: Instruction) -> bool:
-    """Whether an instruction that was not fused only brings a value to another memory, or ends what another
-    instruction began."""
+    """Return whether an unfused instruction only copies to another memory, or ends an asynchronous
+    operation."""
     opcode = instruction.opcode
     if opcode.endswith(_TRANSFER_ENDS):
         return True
@@ -281,7 +274,7 @@ def is_transfer(module: Module, instruction: Instruction) -> bool:
         return False
     return opcode != "copy" or parse_arrays(operand.shape) == parse_arrays(
         instruction.shape
-    )  # no other order or type
+    )  # same dimension order and dtype
 
 
 _TRANSFER_ENDS = ("-done", "-update")
@@ -289,7 +282,6 @@ _TRANSFER_OPCODES = opcodes_of(Trait.CARRIES)
 
 
 def _library_of_text(text: str) -> str:
-    """The library whose sign is in an instruction's text; empty if there is none."""
     plain = text.partition("metadata=")[0] + text.partition("backend_config=")[2]
     for sign, name in _LIBRARIES.items():
         if f"{sign}_" in plain or f"__{sign}" in plain:
@@ -298,7 +290,7 @@ def _library_of_text(text: str) -> str:
 
 
 def readers_in_cluster(module: Module, cluster: Cluster, source: str) -> list[Instruction]:
-    """The instructions within ``cluster`` that read what the instruction ``source`` writes."""
+    """Return the instructions within ``cluster`` that read the array written by instruction ``source``."""
     instruction = module.by_name[cluster.name]
     if instruction.opcode != "fusion":
         return [instruction]
@@ -312,14 +304,14 @@ def readers_in_cluster(module: Module, cluster: Cluster, source: str) -> list[In
 
 
 def _writers(computation: Computation, name: str) -> list[str]:
-    """What wrote the arrays that ``name`` consists of, if it is not itself what wrote it."""
+    """The writers of the arrays that ``name`` consists of; empty if ``name`` does work itself."""
     if computation.instructions[name].opcode not in FREE:
         return []
     return [writer(computation, array) for array in tuple_leaves(computation, name)]
 
 
 def result_values(module: Module) -> list[Value]:
-    """The arrays that the program gives back, each once."""
+    """Return the arrays that the program returns, each once."""
     computation = module.computations[module.entry]
     values: dict[str, Value] = {}
     for name in tuple_leaves(computation, computation.root.name):
@@ -329,7 +321,7 @@ def result_values(module: Module) -> list[Value]:
 
 
 def result_writers(module: Module) -> Sequence[str]:
-    """What writes each result of the program: names of instructions of the entry computation."""
+    """Return, by result of the program, the instruction of the entry computation that writes it."""
     computation = module.computations[module.entry]
     root = computation.root
     parts = root.operands if root.opcode == "tuple" else (root.name,)
@@ -337,7 +329,7 @@ def result_writers(module: Module) -> Sequence[str]:
 
 
 def result_copy_chains(module: Module) -> list[tuple[str, ...]]:
-    """By result of the program, what writes it, and behind copies what wrote what they copy."""
+    """Return, by result of the program, its writer and, through copies, the writers of the copied arrays."""
     computation = module.computations[module.entry]
     found = []
     for name in result_writers(module):
@@ -351,17 +343,16 @@ def result_copy_chains(module: Module) -> list[tuple[str, ...]]:
 _COPYING = frozenset({"copy", *(f"copy{end}" for end in ("-start", "-done"))})
 
 
-# ---- The homes of a module's instructions: which kernel would run each, were the module compiled as it is
+# ---- Kernel of each instruction -----------------------------------------------------------------------
+# The module is taken as it stands, as if no further pass ran.
 
 _RUNNING = opcodes_of(Trait.RUNS)
 
 
 def kernel_of_instruction(module: Module) -> dict[str, str]:
-    """By name of each instruction that computes, the kernel: the fusion that it is in, or itself.
-
-    What only names values has none, unless it is all that a kernel holds; nor has what is applied to each
-    element.
-    """
+    """Return, by name of each computing instruction, its kernel: the fusion around it, or itself.
+    Left out are instructions that only name values (unless the kernel holds nothing else) and those in
+    computations applied to each element."""
     found: dict[str, str] = {}
     for kernel, _ in executed_instructions(module):
         members = list(_members(module, kernel))
@@ -372,12 +363,12 @@ def kernel_of_instruction(module: Module) -> dict[str, str]:
 
 
 def kernel_count(module: Module) -> int:
-    """How many kernels would run, were the module compiled as it is, without the loops around them."""
+    """Return how many kernels the module as it stands would run; control clusters do not count."""
     return len({kernel.name for kernel, _ in executed_instructions(module) if kernel.opcode not in CONTROL})
 
 
 def _members(module: Module, kernel: Instruction) -> Iterator[Instruction]:
-    """A kernel's instruction and those that it runs; the last of several is a root."""
+    """Yields a kernel's instruction and all that it runs; the last of several is a root."""
     yield kernel
     waiting = [] if kernel.opcode in CONTROL else [kernel]
     while waiting:

@@ -1,7 +1,8 @@
-"""The dataflow of an optimised module: what reads an instruction's value, wherever it is read.
+"""Dataflow of an HLO module: readers, ancestors and sources of a value, through fusions, tuples and calls.
 
-A fusion is seen through: what its root computes is read by what reads the fusion, and what it is given by
-what reads the parameter within; so is a computation that runs beside others, from its start to its end.
+:class:`InstructionFlow` finds readers at whole instructions and the program arguments that reach a value,
+:class:`ArrayFlow` follows single arrays of tuples, also through loops and branches, and
+:class:`InstructionSources` goes back from an instruction to a given set of instructions.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SPREADING = opcodes_of(Trait.SPREADS)
 
 _ASYNC_ENDS = frozenset({"async-update", "async-done"})
 WRAPPER_OPCODES = frozenset({"fusion", "async-start"})
-"""Opcodes whose computation does the work; they only run it."""
+"""Opcodes that only run the computation that does the work."""
 
 Reader = Instruction | int
 """An instruction, or the number of a result of the program."""
@@ -31,11 +32,11 @@ _Waiting = list[tuple[Instruction, int | None]]
 
 
 class ReachingArguments(NamedTuple):
-    """The arguments of the program that enter a value, as the bits of an integer.
+    """The program arguments that reach a value, as the bits of an integer.
 
     Attributes:
-      all: those that enter any part of it.
-      parts: those of each part of a tuple, if it is known what it was put together from.
+      all: arguments that reach any part of it.
+      parts: the arguments by part of a tuple, if the instructions that made the parts are known.
     """
 
     all: int
@@ -43,14 +44,16 @@ class ReachingArguments(NamedTuple):
 
 
 class InstructionFlow:
-    """What reads what in a module."""
+    """The readers of each instruction's value in a module, and the program arguments that reach it.
+    Fusions are transparent: readers of a fusion read its root, and readers of a parameter inside read the
+    operand. So are asynchronous computations, from ``async-start`` to ``async-done``."""
 
     def __init__(self, module: Module):
         self._module = module
 
     def readers(self, instruction: Instruction) -> Iterator[Reader]:
-        """What reads the value of ``instruction``. What only carries it (a fusion's root, a tuple, a part of
-        one) is left out: what reads that stands in its place."""
+        """Yield the readers of the value of ``instruction``.
+        Those that only carry it (a fusion's root, a tuple, a part of one) are replaced by their readers."""
         waiting: _Waiting = [(instruction, None)]
         seen: set[tuple[str, int | None]] = set()
         while waiting:
@@ -64,7 +67,6 @@ class InstructionFlow:
                 yield from self._readers_through(user, one, part, waiting)
 
     def _readers_of_root(self, root: Instruction, part: int | None, waiting: _Waiting) -> Iterator[Reader]:
-        """The readers of what a computation gives."""
         if root.computation == self._module.entry:
             yield from self._results(root, part)
             return
@@ -85,7 +87,11 @@ class InstructionFlow:
     def _readers_through(
         self, user: Instruction, one: Instruction, part: int | None, waiting: _Waiting
     ) -> Iterator[Reader]:
-        """The readers where ``user`` has ``one`` (of which ``part`` is followed) as an operand."""
+        """Yields the readers reached through ``user``, which has ``one`` as an operand.
+
+        Arguments:
+          part: number of the followed part of ``one``; None for all of it.
+        """
         places = [number for number, name in enumerate(user.operands) if name == one.name]
         if user.opcode in WRAPPER_OPCODES and user.calls:
             parameters = self._module.computations[user.calls[0]].parameters
@@ -101,11 +107,10 @@ class InstructionFlow:
             yield user
 
     def _starts(self, one: Instruction) -> bool:
-        """Whether an instruction is the start of a computation, or that on its way."""
         return one.opcode == "async-update" or (one.opcode == "async-start" and bool(one.calls))
 
     def reverse_execution_order(self) -> Iterator[Instruction]:
-        """All that runs, each instruction after what reads its value: what is called where it is called."""
+        """Yield all instructions that run, readers first; called computations come right after their call."""
         entered = {self._module.entry}
         walks = [reversed(self._module.computations[self._module.entry].instructions.values())]
         while walks:
@@ -121,13 +126,11 @@ class InstructionFlow:
 
     @cached_property
     def arguments(self) -> dict[str, int]:
-        """By instruction, the numbers of the program's arguments that enter it, as the bits of an integer.
-
-        What a loop or a branch runs is entered by all that enters that; what is applied to each
-        element is left out. What a fusion gives is told apart by part.
-        """
+        """By instruction, the numbers of the program arguments that reach it, as the bits of an integer.
+        All arguments that reach a loop or branch reach each instruction inside. Computations applied to each
+        element are left out. The parts of a fusion's tuple are kept apart."""
         total: dict[str, int] = {}
-        entering: dict[str, ReachingArguments] = {}  # as of the newest caller
+        entering: dict[str, ReachingArguments] = {}  # values of the latest caller
         walks = [self._propagate_arguments(self._module.entry, None, entering, total)]
         while walks:
             call = next(walks[-1], None)
@@ -144,7 +147,7 @@ class InstructionFlow:
         entering: dict[str, ReachingArguments],
         total: dict[str, int],
     ) -> Iterator[tuple[str, Instruction]]:
-        """Fills ``entering`` for a computation; gives each that it runs, to be filled before it goes on."""
+        """Fills ``entering`` for a computation; yields each computation that it runs, to be filled first."""
         for one in self._module.computations[name].instructions.values():
             if one.opcode == "parameter":
                 entering[one.name] = _parameter_arguments(one, caller, entering)
@@ -157,8 +160,8 @@ class InstructionFlow:
             total[one.name] = total.get(one.name, 0) | entering[one.name].all
 
     def is_constant(self, instruction: Instruction) -> bool:
-        """Whether an instruction is a constant or counts up, or only spreads one that does, given to it from
-        wherever."""
+        """Return whether an instruction is a constant or iota, or spreads one, possibly passed into a
+        fusion."""
         one: Instruction | None = instruction
         while one is not None and one.opcode not in _SOURCES:
             if one.opcode == "parameter":
@@ -170,7 +173,7 @@ class InstructionFlow:
         return one is not None
 
     def _argument(self, parameter: Instruction) -> Instruction | None:
-        """What a fusion is given for a parameter; None if it is another computation's."""
+        """The operand of a fusion for a parameter; None if the parameter belongs to another computation."""
         callers = self._module.all_callers.get(parameter.computation, ())
         if len(callers) != 1 or callers[0].opcode != "fusion":
             return None
@@ -185,7 +188,6 @@ _SOURCES = frozenset({"constant", "iota"})
 def _parameter_arguments(
     parameter: Instruction, caller: Instruction | None, entering: dict[str, ReachingArguments]
 ) -> ReachingArguments:
-    """The arguments of the program that enter a parameter."""
     if caller is None:
         position = argument_number(parameter.scope)
         return ReachingArguments(0 if position is None else 1 << position)
@@ -195,7 +197,6 @@ def _parameter_arguments(
 
 
 def _operand_arguments(one: Instruction, operands: Sequence[ReachingArguments]) -> ReachingArguments:
-    """The arguments of the program that enter an instruction with its ``operands``."""
     whole = reduce(or_, [operand.all for operand in operands], 0)
     if one.opcode == "tuple":
         return ReachingArguments(whole, tuple(operands))
@@ -204,9 +205,9 @@ def _operand_arguments(one: Instruction, operands: Sequence[ReachingArguments]) 
     return operands[0] if one.opcode in _RENAMING and len(operands) == 1 else ReachingArguments(whole)
 
 
-# ---- The dataflow of a module: which instructions read an array, however it gets to them ------------------
-# An array goes through tuples and their parts, bitcasts, the parameters and results of calls, branches and
-# loops, and into fusions, to the instruction there that reads it.
+# ---- Flow of single arrays ------------------------------------------------------------------------------
+# An array passes through tuples and their parts, bitcasts, fusions, and the parameters and results of calls,
+# branches and loops, up to the instruction that reads it.
 
 _CONTROL = opcodes_of(OpcodeKind.CONTROL)
 _FREE = opcodes_of(OpcodeKind.FREE)
@@ -216,8 +217,8 @@ class ArrayPath(NamedTuple):
     """One array of a module.
 
     Attributes:
-      name: of the instruction that has it as its value, or as a part of it.
-      path: which part; empty if the value is one array.
+      name: of the instruction whose value is, or contains, the array.
+      path: indices of the part in nested tuples; empty if the value is one array.
     """
 
     name: str
@@ -231,8 +232,8 @@ class ArrayFlow:
         self.module = module
 
     def readers(self, array: ArrayPath) -> list[Instruction]:
-        """The instructions that read an array, those in fusions among them. What only names or passes on an
-        array is none."""
+        """Return the instructions that read an array, also inside fusions; carriers of the array do not
+        count."""
         readers: dict[str, Instruction] = {}
         waiting, seen = [array], {array}
         while waiting:
@@ -249,7 +250,7 @@ class ArrayFlow:
         return list(readers.values())
 
     def kernel(self, instruction: Instruction) -> str:
-        """The name of the kernel that computes ``instruction``: that of the fusion around it, or its own."""
+        """Return the name of the kernel that computes ``instruction``: the fusion around it, or itself."""
         caller = self.module.callers.get(instruction.computation)
         while caller is not None and caller.opcode == "fusion":
             instruction = caller
@@ -257,7 +258,7 @@ class ArrayFlow:
         return instruction.name
 
     def outputs(self) -> Iterator[tuple[ArrayPath, Instruction]]:
-        """The arrays that kernels write, each with the instruction whose value it is."""
+        """Yield the arrays that kernels write, each with the instruction that computes it."""
         for instruction in self.module:
             if instruction.opcode in _FREE or instruction.opcode in _CONTROL or self._is_within(instruction):
                 continue
@@ -272,12 +273,11 @@ class ArrayFlow:
                 yield ArrayPath(instruction.name, (number,)), body.instructions[name]
 
     def _is_within(self, instruction: Instruction) -> bool:
-        """Whether it is no kernel of its own: in a fusion, or applied to each element."""
+        """Whether it is part of another kernel: in a fusion, or in a computation applied to each element."""
         caller = self.module.callers.get(instruction.computation)
         return caller is not None and caller.opcode not in _CONTROL
 
     def _users(self, name: str) -> Iterator[tuple[Instruction, int]]:
-        """What has an instruction as an operand, with the operand's number."""
         computation = self.module.computations[self.module.by_name[name].computation]
         for user in computation.users[name]:
             for place, operand in enumerate(user.operands):
@@ -285,7 +285,7 @@ class ArrayFlow:
                     yield user, place
 
     def _forwarded_to(self, user: Instruction, place: int, path: tuple[int, ...]) -> list[ArrayPath] | None:
-        """Where an array is that enters ``user`` as operand number ``place``; None if ``user`` reads it."""
+        """Where the array at operand ``place`` of ``user`` continues; None if ``user`` reads it."""
         if user.opcode == "tuple":
             return [ArrayPath(user.name, (place, *path))]
         if user.opcode == "get-tuple-element":
@@ -304,7 +304,7 @@ class ArrayFlow:
         return ArrayPath(self.module.computations[computation].parameters[number].name, path)
 
     def _returned_to(self, array: ArrayPath) -> Iterator[ArrayPath]:
-        """Where an array is that its computation gives back."""
+        """Where an array continues after its computation returns it."""
         instruction = self.module.by_name[array.name]
         if not instruction.root:
             return
@@ -316,11 +316,11 @@ class ArrayFlow:
             elif caller.opcode in _CONTROL or caller.opcode == "fusion":
                 yield ArrayPath(caller.name, array.path)
 
-    # ---- backwards -----------------------------------------------------------------------------------------
+    # ---- Backward flow -------------------------------------------------------------------------------------
 
     def ancestors(self, instruction: Instruction) -> set[str]:
-        """The names of all that ``instruction`` depends on. Of tuples that enter a loop or a branch, every
-        part counts."""
+        """Return the names of all instructions that ``instruction`` depends on.
+        All parts of a tuple that enters a loop or branch count."""
         found: set[str] = set()
         waiting = [instruction.name]
         while waiting:
@@ -331,7 +331,7 @@ class ArrayFlow:
         return found
 
     def _sources(self, instruction: Instruction) -> Iterator[str]:
-        """What an instruction gets its value from."""
+        """Yields the instructions that the value of an instruction comes from, one step back."""
         yield from instruction.operands
         if instruction.opcode == "fusion" or instruction.opcode in _CONTROL:
             yield from (self.module.computations[called].root.name for called in instruction.calls)
@@ -345,21 +345,21 @@ class ArrayFlow:
 
 
 def _part(element: Instruction, path: tuple[int, ...]) -> list[ArrayPath]:
-    """The part of a tuple that ``get-tuple-element`` takes out, if the array at ``path`` is in it."""
+    """The array at ``path`` after a ``get-tuple-element``; empty if that selects another part."""
     number = int(element.attribute("index"))
     if not path:
         return [ArrayPath(element.name)]
     return [ArrayPath(element.name, path[1:])] if path[0] == number else []
 
 
-# ---- The sources of an instruction: those that its operands come from, through fusions and tuples ---------
+# ---- Sources of an instruction --------------------------------------------------------------------------
 
 
 class InstructionSources:
-    """The sources of the instructions of a module.
+    """For each instruction of a module, the known instructions that its operands come from.
 
     Arguments:
-      known: names of those that can be a source; what lies between them is passed through.
+      known: names of the instructions that count as sources; all others are passed through.
     """
 
     def __init__(self, module: Module, known: Collection[str]):
@@ -368,11 +368,10 @@ class InstructionSources:
         self._found: dict[ArrayPath, frozenset[str]] = {}
 
     def of(self, one: Instruction) -> set[str]:
-        """The known instructions whose values ``one`` reads."""
+        """Return the known instructions whose values ``one`` reads."""
         return set().union(*(self._known_sources(ArrayPath(name)) for name in one.operands)) - {one.name}
 
     def _known_sources(self, start: ArrayPath) -> frozenset[str]:
-        """The known instructions that give an array, or any part of it."""
         if start not in self._found:
             found: set[str] = set()
             waiting, seen = [start], {start}
@@ -388,7 +387,7 @@ class InstructionSources:
         return self._found[start]
 
     def _one_step_back(self, array: ArrayPath) -> list[ArrayPath]:
-        """Where an array is one step nearer to what gives it. It is not followed out of loops."""
+        """The arrays one step nearer to the computation of an array. Loops are not entered or left."""
         one, path = self._module.by_name[array.name], array.path
         if one.opcode == "parameter":
             callers = self._module.all_callers.get(one.computation, ())

@@ -1,8 +1,7 @@
-"""The objects that XLA's HLO text describes: module, computations, instructions.
+"""Parser of XLA's HLO text into module, computations and instructions.
 
-XLA writes every module that it dumps in this one form, on each backend and in each release that lazynb
-serves, while the objects that ``jaxlib`` offers differ between releases and do not know shapes or called
-computations in some of them.
+XLA dumps every module in this form, on each backend and in each supported release. The objects of ``jaxlib``
+differ between releases, and some releases lack shapes or called computations.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 from lazynb.xla.hlo.shapes import shape_bytes as shape_bytes, tuple_parts
 
 Mark = tuple[int, ...]
-"""A recorded operation: the number of its step (see :mod:`lazynb.running.jaxpr_program`); then, inside of
-that, two numbers for each call around it (see :mod:`lazynb.recording.jaxpr_structure`). An operation has a
-higher mark than those that it reads, but in loops."""
+"""Identifies a recorded operation: the number of its step (see :mod:`lazynb.running.jaxpr_program`), then two
+numbers for each call around it (see :mod:`lazynb.recording.jaxpr_structure`). Outside loops, the mark of an
+operation is higher than the marks of its operands."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,10 +27,10 @@ class Instruction:
     Attributes:
       name: unique within the module.
       opcode: as in the text, for example ``add``, ``fusion``.
-      shape: result with its layout, for example ``f32[128,64]{1,0}``; a tuple in parentheses.
+      shape: of the result, with its layout, for example ``f32[128,64]{1,0}``; a tuple in parentheses.
       operands: names of instructions of the same computation.
-      computation: name of the computation that it stands in.
-      root: whether its value is the computation's.
+      computation: name of the computation that contains it.
+      root: whether its value is the result of the computation.
       text: the line, without its indent.
     """
 
@@ -50,38 +49,38 @@ class Instruction:
 
     @cached_property
     def scope(self) -> str:
-        """The name scope that JAX gave what it was made from; empty if XLA kept none."""
+        """The name scope (``op_name``) that JAX wrote for it; empty if XLA kept none."""
         match = _SCOPE.search(self.text)
         return match[1] if match else ""
 
     @cached_property
     def mark(self) -> Mark | None:
-        """The recorded operation that it was made from."""
+        """The recorded operation that it was made from; None if its scope names none."""
         match = _MARK.match(self.scope)
         if match is None:
             return None
-        # XLA may write the scope of a call twice when it resolves it: once behind that of a loop in it.
+        # When XLA inlines a call it may write the scope twice, the second time behind the scope of a loop.
         own, _, _ = self.scope[match.end() :].partition(_PROGRAM)
         return int(match[1]), *_positions(own)
 
     @cached_property
     def path(self) -> Mark:
-        """Where it stands in the function that it is a part of, of an instruction without a mark: XLA's first
-        module has functions that are called, and their scopes begin there."""
+        """Position inside a called function, for an instruction without a mark.
+        XLA's first module contains functions that are called; scopes inside them start at the function."""
         return _positions(self.scope)
 
     @cached_property
     def plain(self) -> str:
-        """The line without what says nothing about the computation: metadata and the name."""
+        """The line without name and metadata: what describes the computation."""
         return _METADATA.sub("", self.text.removeprefix("ROOT ").partition(" = ")[2])
 
     @cached_property
     def bytes(self) -> int:
-        """Size of the result; of a tuple, of all its parts."""
+        """Size of the result in bytes; for a tuple, the sum of its parts."""
         return shape_bytes(self.shape)
 
     def attribute(self, name: str) -> str:
-        """Value of an attribute such as ``kind`` or ``custom_call_target``; empty if there is none."""
+        """Return an attribute such as ``kind`` or ``custom_call_target``; empty if there is none."""
         pattern = rf'\b{name}=(?:"([^"]*)"|(\{{[^}}]*\}}|[^\s,]+))'
         match = re.search(pattern, _METADATA.sub("", self.text))
         if match is None:
@@ -111,7 +110,7 @@ class Computation:
 
     Attributes:
       name: unique within the module.
-      instructions: by name, in the order of the text; that of a scheduled module is the order of execution.
+      instructions: by name, in the order of the text; in a scheduled module that is the execution order.
     """
 
     name: str
@@ -119,18 +118,18 @@ class Computation:
 
     @cached_property
     def root(self) -> Instruction:
-        """The instruction whose value the computation has."""
+        """The instruction whose value is the result."""
         return next(instruction for instruction in reversed(self.instructions.values()) if instruction.root)
 
     @cached_property
     def parameters(self) -> list[Instruction]:
-        """The parameters, by number."""
+        """The parameters, ordered by number."""
         parameters = [each for each in self.instructions.values() if each.opcode == "parameter"]
         return sorted(parameters, key=parameter_number)
 
     @cached_property
     def users(self) -> dict[str, list[Instruction]]:
-        """By name of an instruction, those that have it as an operand."""
+        """By name of an instruction, its users."""
         users: dict[str, list[Instruction]] = {name: [] for name in self.instructions}
         for user in self.instructions.values():
             for operand in dict.fromkeys(user.operands):
@@ -154,12 +153,12 @@ class Module:
 
     @cached_property
     def by_name(self) -> dict[str, Instruction]:
-        """All instructions."""
+        """All instructions by name."""
         return {instruction.name: instruction for instruction in self}
 
     @cached_property
     def order(self) -> dict[str, int]:
-        """By name, the place of an instruction in the text."""
+        """By name, the position of an instruction in the text."""
         return {instruction.name: number for number, instruction in enumerate(self)}
 
     @cached_property
@@ -178,16 +177,15 @@ class Module:
 
     @cached_property
     def reached(self) -> frozenset[str]:
-        """The computations that run when the entry does: a pass may leave others behind."""
+        """The computations that run with the entry; a pass may leave unused ones behind."""
         reached = {self.entry}
-        for name, computation in reversed(self.computations.items()):  # XLA prints what is called first
+        for name, computation in reversed(self.computations.items()):  # XLA prints callees first
             if name in reached:
                 reached.update(called for one in computation.instructions.values() for called in one.calls)
         return frozenset(reached)
 
     def is_applied(self, computation: str) -> bool:
-        """Whether a computation only says what to do with each element, as that of a ``reduce`` or ``sort``:
-        it has no values of its own."""
+        """Return whether a computation is applied to each element, as in ``reduce`` or ``sort``."""
         caller = self.callers.get(computation)
         return caller is not None and caller.opcode not in _RUNNING
 
@@ -202,10 +200,10 @@ _MODULE = re.compile(r"^HloModule ([^\s,]+)", re.MULTILINE)
 
 
 def parse(text: str) -> Module:
-    """The module that ``text`` describes.
+    """Parse the text of an HLO module.
 
     Raises:
-      ValueError: ``text`` is no HLO module, or only a part of one.
+      ValueError: ``text`` is not a complete HLO module.
     """
     title = _MODULE.search(text)
     computations: dict[str, Computation] = {}
@@ -227,7 +225,7 @@ def parse(text: str) -> Module:
 
 
 def _check(module: Module, unfinished: Computation | None) -> None:
-    """Raises ValueError if the text was cut off: everything that is named must be in it."""
+    """Raises ValueError if the text was cut off: a root or a referenced name is missing."""
     for computation in module.computations.values():
         instructions = computation.instructions.values()
         if computation is unfinished or not any(instruction.root for instruction in instructions):
@@ -248,7 +246,6 @@ _START = re.compile(r"(ROOT )?%?([\w.\-]+) = ")
 
 
 def _add(computation: Computation, line: str) -> None:
-    """Adds the instruction that a line describes, if it describes one."""
     instruction = _instruction(line, computation.name)
     if instruction is None:
         return
@@ -259,8 +256,7 @@ def _add(computation: Computation, line: str) -> None:
 
 
 def _add_tuple_part(computation: Computation, name: str) -> None:
-    """Adds an instruction for part 1 of what ``sort.1`` gives, which newer releases of XLA call
-    ``%sort.1#1``."""
+    """Adds a ``get-tuple-element`` for ``%sort.1#1``: newer XLA's name for part 1 of ``sort.1``."""
     source, _, number = name.rpartition("#")
     if "#" in source and source not in computation.instructions:
         _add_tuple_part(computation, source)
@@ -276,7 +272,7 @@ def _add_tuple_part(computation: Computation, name: str) -> None:
         computation.instructions[name] = part
 
 
-@lru_cache(maxsize=16384)  # a module after a pass has most lines of the module before it
+@lru_cache(maxsize=16384)  # most lines of a module occur again in the module after the next pass
 def _instruction(line: str, computation: str) -> Instruction | None:
     start = _START.match(line)
     if start is None:
@@ -295,7 +291,6 @@ def _instruction(line: str, computation: str) -> Instruction | None:
 
 
 def _closing_parenthesis(line: str, at: int) -> int:
-    """The position behind the parenthesis that closes the one at ``at``."""
     depth = 0
     for bracket in _BRACKETS.finditer(line, at):
         depth += 1 if bracket[0] == "(" else -1
@@ -309,7 +304,7 @@ _PARAMETER = re.compile(r"parameter\((\d+)\)")
 
 
 def parameter_number(parameter: Instruction) -> int:
-    """Which argument a ``parameter`` instruction stands for."""
+    """Return the argument number of a ``parameter`` instruction."""
     match = _PARAMETER.search(parameter.text)
     if match is None:
         raise ValueError(f"{parameter.name} is no parameter")

@@ -1,9 +1,9 @@
-"""HLO's opcodes: one table, with what lazynb has to know of each.
+"""Table of the HLO opcodes with the properties that lazynb uses.
 
-A module that asks about a group of opcodes takes it from here with :func:`opcodes_of`; none has a list of its
-own. An opcode that a later release of XLA adds is one more row; until then it is in no group.
+Other modules get groups of opcodes with :func:`opcodes_of` and keep no lists of their own. An opcode of a
+later XLA release needs one more row; until then it is in no group.
 
-The names are those of ``HLO_OPCODE_LIST`` in ``xla/hlo/ir/hlo_opcode.h`` (openxla/xla at 0725a3a), by name.
+The names are those of ``HLO_OPCODE_LIST`` in ``xla/hlo/ir/hlo_opcode.h`` (openxla/xla at 0725a3a), sorted.
 """
 
 from __future__ import annotations
@@ -13,53 +13,53 @@ import enum
 
 
 class OpcodeKind(enum.Enum):
-    """What an opcode does; each has one."""
+    """Category of an opcode; each opcode has one."""
 
-    ASYNC = "starts, moves on or ends a computation that runs beside others"
+    ASYNC = "starts, updates or ends an asynchronous computation"
     COLLECTIVE = "exchanges values between devices"
-    COMBINATION = "each element of the result comes from several of an operand, by a computation or an order"
-    COMPOSITE = "an algorithm that XLA takes apart, or that a library does"
+    COMBINATION = "each result element depends on several operand elements (reduce, scan, sort, scatter)"
+    COMPOSITE = "an algorithm that XLA expands or a library runs"
     CONTROL = "runs computations whose instructions are clusters of their own"
-    ELEMENTWISE = "each element from those at the same place (``HloInstruction::IsElementwise``)"
-    FREE = "names or arranges values and runs nothing"
+    ELEMENTWISE = "each element from those at the same position (``HloInstruction::IsElementwise``)"
+    FREE = "names or arranges values and runs no code"
     FUSION = "runs its computation as one kernel"
-    LIBRARY = "calls code that is not XLA's"
-    MOVEMENT = "the operands' elements at other places"
+    LIBRARY = "calls code outside XLA"
+    MOVEMENT = "the operands' elements at other positions"
     PRODUCT = "sums of products"
-    SIZE = "the size of a dimension that is known when the program runs"
-    SOURCE = "elements out of nothing, or out of a state"
-    TRANSFER = "values from or to the host, another program or another memory"
+    SIZE = "reads or sets a dimension size at run time"
+    SOURCE = "generates elements without array operands, or from a random state"
+    TRANSFER = "moves values from or to the host, another program or another memory"
 
 
 class Trait(enum.Enum):
-    """What more is true of some opcodes."""
+    """Further properties of opcodes; an opcode has any number of them."""
 
-    # of every backend
-    ARRANGES = "names, arranges or spreads values; computes nothing by itself"
-    CARRIES = "takes an array or a part of one, to another memory too (XLA:TPU fetches parts so)"
+    # on every backend
+    ARRANGES = "names, arranges or spreads values without computing"
+    CARRIES = "copies an array or a part of one, also to another memory (XLA:TPU fetches parts with it)"
     COMMUTES = "the order of its two operands does not matter (``HloOpcodeIsBinaryCommutative``)"
-    COMBINES = "of what several devices have it makes one: a sum, a maximum"
-    DISTINCT = "two of it have two values, however alike they look"
-    READS_PART = "of its first operand it reads no more elements than its result has"
-    RENAMES = "its value is its first operand's"
+    COMBINES = "combines the values of several devices, for example into a sum or a maximum"
+    DISTINCT = "two instructions with equal text may have different values"
+    READS_PART = "reads at most as many elements of its first operand as its result has"
+    RENAMES = "its value is its first operand"
     RUNS = "runs what it calls once, instead of applying it to each element"
-    SAME_VALUES = "its elements are its operand's, at another place or under another name"
-    SEPARATE = "two of it are never made one before fusion, however alike they look"
-    SPREADS = "out of a constant it makes the same constant at more places, or of another dtype"
-    TRIVIAL = "to compute it in two clusters is not worth telling"
-    WRITES_PART = "its result is its first operands with a part of them replaced"
-    # of the fusion pass that backends share
+    SAME_VALUES = "its elements are its operand's, at another position or under another name"
+    SEPARATE = "two equal instructions are not merged before fusion"
+    SPREADS = "of a constant it makes the same constant at more positions, or of another dtype"
+    TRIVIAL = "computing it in two clusters is too cheap to report"
+    WRITES_PART = "its result is its first operands with a part replaced"
+    # in the fusion pass that backends share
     CHEAP = "may be computed twice (``InstructionFusion::IsExpensive`` is false)"
-    CHEAP_IF_REAL = "so may this, of real numbers"
+    CHEAP_IF_REAL = "may be computed twice for real dtypes"
     FIRST_ONCE = "reads elements of its first operand once, of the others more often (``OperandElementUse``)"
-    FIRST_HALF_ONCE = "so does this with the first half of its operands, of which the others are one each"
-    PERMUTES = "reads each element of its operands once, at another place (``OperandElementUse``)"
+    FIRST_HALF_ONCE = "reads elements of the first half of its operands once; the others are scalars"
+    PERMUTES = "reads each element of its operands once, at another position (``OperandElementUse``)"
     UNFUSIBLE = "is never fused: a parameter, control flow, or side effects (``HloInstruction::IsFusible``)"
-    # of XLA:CPU
-    CPU_BRANCHES = "two places of a kernel cannot share its code (``ElementalIrEmitter::OpInvalidatesCache``)"
-    CPU_LOOP = "computed inside the loop of what reads it, though it is not elementwise (``CanBeLoopFused``)"
-    YNNPACK = "YNNPACK computes it in a reduction that alone reads it (measured: XLA has no list)"
-    YNNPACK_LATER = "so it does from JAX 0.11 on"
+    # in XLA:CPU
+    CPU_BRANCHES = "its code cannot be shared in a kernel (``ElementalIrEmitter::OpInvalidatesCache``)"
+    CPU_LOOP = "computed inside its reader's loop although it is not elementwise (``CanBeLoopFused``)"
+    YNNPACK = "YNNPACK computes it inside the reduction that is its only reader (measured: XLA has no list)"
+    YNNPACK_LATER = "as YNNPACK, from JAX 0.11 on"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class Opcode:
 
     Attributes:
       name: as in the text of a module.
-      kind: what it does.
-      traits: what more is true of it.
+      kind: its category.
+      traits: its further properties.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Opcode:
 
 
 def opcodes_of(group: OpcodeKind | Trait) -> frozenset[str]:
-    """The names of the opcodes of a kind, or with a trait."""
+    """Return the names of the opcodes of a kind or with a trait."""
     return frozenset(one.name for one in OPCODES.values() if group is one.kind or group in one.traits)
 
 

@@ -1,8 +1,7 @@
-"""The history of a program in XLA's passes: its modules from the first to the last, and which instruction
-stands for which.
+"""History of a program through XLA's passes: its modules, and the correspondence of their instructions.
 
-Instructions that a pass writes anew have no mark of a recorded operation. :attr:`PassHistory.lineage` says
-what they were made from.
+Instructions that a pass creates have no mark of a recorded operation; :attr:`PassHistory.lineage` gives the
+operations that they come from. :func:`moved_instructions` finds work that XLA moved to another place.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 from lazynb.xla.hlo.passes import InstructionMatch, Pass, match_instructions
 
 DATA_ARRANGING = opcodes_of(Trait.ARRANGES)
-"""Opcodes by which no operation was ever computed, but those that only name, arrange or spread values."""
+"""Opcodes that only name, arrange or spread values, without computing."""
 
 Marks = Mapping[str, frozenset[Mark]]
 _NO_MARKS: frozenset[Mark] = frozenset()
 
 
 class PassHistory:
-    """The modules of a program.
+    """The modules of a program from before the first pass to the optimised one.
 
     Attributes:
       passes: those that changed it.
       last: the optimised module.
 
     Raises:
-      ValueError: what XLA wrote down is no HLO, or was cut off (raised when it is looked at).
+      ValueError: XLA's dump is not HLO, or was cut off (raised on first access to the module).
     """
 
     def __init__(self, before: str, passes: Sequence[Pass], last: Module):
@@ -47,20 +46,19 @@ class PassHistory:
         return len(self._texts)
 
     def module(self, index: int) -> Module:
-        """The module before pass ``index``."""
+        """Return the module before pass ``index``."""
         if index not in self._modules:
             self._modules[index] = parse(self._texts[index])
         return self._modules[index]
 
     def match(self, index: int) -> InstructionMatch:
-        """What pass ``index`` made of which instruction."""
+        """Return the correspondence of the instructions before and after pass ``index``."""
         if index not in self._matches:
             self._matches[index] = match_instructions(self.module(index), self.module(index + 1))
         return self._matches[index]
 
     def marked(self, index: int, mark: Mark) -> set[str]:
-        """The instructions before pass ``index`` that bear a mark, without those in computations that nobody
-        calls any more."""
+        """Return the reachable instructions before pass ``index`` that have a mark."""
         return self._marked(index).get(mark, set())
 
     def _marked(self, index: int) -> dict[Mark, set[str]]:
@@ -84,8 +82,7 @@ class PassHistory:
 
     @cached_property
     def opcodes(self) -> dict[Mark, set[str]]:
-        """By mark, what the operation consisted of at first; what a reduction or the like applies to each
-        element is left out."""
+        """By mark, the opcodes in the first module, without those applied to each element."""
         module = self.module(0)
         opcodes: dict[Mark, set[str]] = {}
         for mark, names in self.first_instructions.items():
@@ -95,8 +92,8 @@ class PassHistory:
 
     @cached_property
     def applied_opcodes(self) -> dict[Mark, set[str]]:
-        """By mark, what it consisted of at first, with what it applied to each element: a reduction of two
-        becomes such an instruction."""
+        """By mark, the opcodes in the first module, with those applied to each element (as in ``reduce``).
+        A reduction of two elements becomes such an instruction."""
         by_name = self.module(0).by_name
         return {
             mark: {by_name[name].opcode for name in names} for mark, names in self.first_instructions.items()
@@ -104,13 +101,13 @@ class PassHistory:
 
     @cached_property
     def lineage(self) -> Marks:
-        """By instruction of the last module, the operations that it was made from: by its mark, else by what
-        it stands for."""
+        """By instruction of the last module, its operations: by mark, else from the instructions it
+        replaced."""
         known = self._marks[-1]
         return {name: known.get(name, _NO_MARKS) for name in self.last.by_name}
 
     def marks(self, index: int) -> Marks:
-        """By instruction of the module before pass ``index``, the operations that it was made from."""
+        """Return, by instruction of the module before pass ``index``, the operations it comes from."""
         return self._marks[index]
 
     @cached_property
@@ -123,14 +120,14 @@ class PassHistory:
 
 
 def marks_at_first(module: Module) -> Marks:
-    """By instruction of the module before XLA's passes, the operations that it was made from. What a function
-    computes belongs to the operations in it, else to those that call it: JAX lowers it once for all calls,
-    and the scopes in it begin at the call."""
+    """Return, by instruction of the module before XLA's passes, the operations it comes from.
+    JAX lowers a function once for all its calls, with scopes that start at the function. Its instructions
+    belong to the operations in it, else to the operations that call it."""
     return _propagate_marks(module, {}, {}, {})
 
 
 def predecessors(match: InstructionMatch) -> dict[str, set[str]]:
-    """By name after a pass, the instructions before it in whose place that one is read."""
+    """Return, by name after a pass, the instructions before it that it replaces for its readers."""
     stands_for: dict[str, set[str]] = {}
     for before, names in [*match.same.items(), *match.instead.items()]:
         for after in names:
@@ -139,7 +136,7 @@ def predecessors(match: InstructionMatch) -> dict[str, set[str]]:
 
 
 def instructions_by_mark(marks: Marks) -> dict[Mark, set[str]]:
-    """The instructions of each operation."""
+    """Return the names of the instructions of each operation."""
     instructions: dict[Mark, set[str]] = {}
     for name, several in marks.items():
         for mark in several:
@@ -150,17 +147,17 @@ def instructions_by_mark(marks: Marks) -> dict[Mark, set[str]]:
 def _propagate_marks(
     module: Module, known: Marks, stands_for: Mapping[str, Iterable[str]], before: Mapping[str, Instruction]
 ) -> Marks:
-    """The operations of each instruction: its mark; what it had; where it stands in a function that
-    operations call; what it stands for; or those of the new instructions that read it.
+    """The operations of each instruction, by the first rule that applies: its mark; its operations in the
+    module before; its position in a called function; the instructions it replaces; its new readers.
 
     Arguments:
       known: the operations of the instructions of the module before.
-      stands_for: by name, the instructions of the module before in whose place one is read.
+      stands_for: by name, the instructions of the module before that it replaces.
       before: the instructions of the module before; empty if there is none.
     """
     marks: dict[str, frozenset[Mark]] = {}
-    called_for: dict[str, frozenset[Mark]] = {}  # by computation: the calls of the function that it is in
-    for computation, body in reversed(module.computations.items()):  # XLA prints what is called first
+    called_for: dict[str, frozenset[Mark]] = {}  # by computation: calls of the function that contains it
+    for computation, body in reversed(module.computations.items()):  # XLA prints callees first
         callers = module.all_callers.get(computation, ())
         inside = _union(marks, [caller.name for caller in callers])
         functions = [
@@ -194,7 +191,7 @@ _ARGUMENT = re.compile(r"args\[\d+\]")
 
 
 def equal_instructions(module: Module) -> dict[str, int]:
-    """By name, a number that two instructions share if they compute the same from the same."""
+    """Return, by name, a number that is equal for the same computation on equal operands."""
     numbers: dict[object, int] = {}
     number_of: dict[str, int] = {}
     for one in module:
@@ -218,19 +215,19 @@ _NAMES = re.compile(r"%[\w.\-#]+")
 _LAYOUT = re.compile(r"(?<=\])\{[\d,]*\}")
 
 
-# ---- The moves of a pass, or of several: what XLA computes at another place than before -------------------
-# An instruction that XLA wrote anew does the work of one that it removed if it stands in nobody's place: it
-# was put between others; or in the place of what the removed one made, from what that was made of; or where a
-# reader of the removed one stood, and computes on what that reader now gives. A new instruction in the place
-# of anything else is another form of that.
+# ---- Work that passes move to another place -------------------------------------------------------------
+# A new instruction does the work of a removed one in three cases: (1) it was inserted between two kept
+# instructions; (2) it replaces a result of the removed one and computes from the removed one's operands; (3)
+# it replaces a reader of the removed one and computes on that reader's new result. A new instruction that
+# replaces anything else is a new form of that.
 
 _LAYOUT_OPCODES = DATA_ARRANGING | opcodes_of(OpcodeKind.MOVEMENT)
 
 
 def moved_instructions(history: PassHistory, since: int, index: int, names: Collection[str]) -> set[str]:
-    """The instructions of the optimised module that do the work that ``names`` did before pass ``since``, and
-    that nothing of theirs did after pass ``index``; none if the work was not moved: each opcode of it has to
-    be new somewhere."""
+    """Return the optimised module's instructions that do work moved between pass ``since`` and ``index``.
+    The work is that of ``names`` before pass ``since``, which no instruction of theirs does after pass
+    ``index``. Empty if it was not moved: each of its opcodes must be new somewhere."""
     before, after = history.module(since), history.module(index + 1)
     match = history.match(index) if since == index else match_instructions(before, after)
     step = _PassPair(before, after, match)
@@ -242,18 +239,15 @@ def moved_instructions(history: PassHistory, since: int, index: int, names: Coll
 
 
 def _in_optimised_module(history: PassHistory, index: int, names: set[str]) -> set[str]:
-    """What instructions before pass ``index`` are in the optimised module."""
     for number in range(index, len(history) - 1):
         names = set().union(*(_after(history, number, name) for name in sorted(names)))
     return names
 
 
 def _after(history: PassHistory, number: int, name: str) -> set[str]:
-    """What an instruction before pass ``number`` is after it.
-
-    A pass that gives a loop more values, or fewer, writes its body anew: nothing corresponds there by what is
-    read in whose place, and an instruction is found by its mark.
-    """
+    """The instructions after pass ``number`` that correspond to ``name`` before it.
+    A pass that changes the number of values of a loop rewrites its body, where the match finds no
+    correspondence. Instructions there are found by their mark."""
     match, after = history.match(number), history.module(number + 1)
     found = {name, *match.same.get(name, ())} & after.by_name.keys()
     one = history.module(number).by_name[name]
@@ -264,8 +258,6 @@ def _after(history: PassHistory, number: int, name: str) -> set[str]:
 
 
 class _PassPair(NamedTuple):
-    """The modules before and after one pass or several."""
-
     before: Module
     after: Module
     match: InstructionMatch
@@ -280,13 +272,12 @@ class _PassPair(NamedTuple):
         return one.name not in self.before.by_name
 
     def is_moved(self, one: Instruction, names: Collection[str]) -> bool:
-        """Whether a new instruction may do what ``names`` did."""
         replaced = predecessors(self.match)
         for top in self._outermost_new_users(one):
             read = self._previous_operands(top)
             stood = replaced.get(top.name, set()) | {name for name in read if name not in self.after.by_name}
             if not stood and read:
-                return True  # it was put between two that were there before
+                return True  # inserted between two kept instructions
             if top is not one and not stood.isdisjoint(names):
                 return True
             if top is one and any(self._computes_after(one, name, names) for name in stood - set(names)):
@@ -294,7 +285,7 @@ class _PassPair(NamedTuple):
         return False
 
     def _previous_operands(self, top: Instruction) -> set[str]:
-        """What those that read a new instruction, and were there before, read in its place then."""
+        """The old operands, in the place of ``top``, of the kept users of a new instruction."""
         found: set[str] = set()
         for user in _users(self.after, top):
             was = self.before.by_name.get(user.name)
@@ -303,7 +294,7 @@ class _PassPair(NamedTuple):
         return found - {top.name}
 
     def _outermost_new_users(self, one: Instruction) -> Iterator[Instruction]:
-        """The new instructions that what is not new reads, and that ``one`` is a part of."""
+        """The new instructions that depend on ``one`` (or are it) and have a kept reader or none."""
         waiting, seen = [one], {one.name}
         while waiting:
             here = waiting.pop()
@@ -315,7 +306,7 @@ class _PassPair(NamedTuple):
             seen.update(user.name for user in new)
 
     def _computes_after(self, one: Instruction, reader: str, names: Collection[str]) -> bool:
-        """Whether ``one`` does what ``names`` did, after ``reader`` and no longer before it."""
+        """Whether ``one`` does the work of ``names`` after ``reader``, instead of before it."""
         read = self.before.by_name[reader]
         if read.opcode in _LAYOUT_OPCODES:
             return not _transitive_operands(self.before, read).isdisjoint(names)
@@ -325,8 +316,7 @@ class _PassPair(NamedTuple):
         )
 
     def _is_without(self, read: Instruction, now: Instruction, names: Collection[str]) -> bool:
-        """Whether ``now`` is what ``read`` was, which is gone: it read ``names``, and now reads what they
-        were made of."""
+        """Whether ``now`` replaces the removed ``read``, with operands of ``names`` instead of ``names``."""
         if read.opcode != now.opcode or not self._is_new(now) or read.name in self.after.by_name:
             return False
         was, given = _transitive_operands(self.before, read), _transitive_operands(self.after, now)
@@ -338,7 +328,7 @@ class _PassPair(NamedTuple):
         return any(self._is_without(one, other, names) for one, other in pairs)
 
     def _sources(self, names: Collection[str]) -> set[str]:
-        """What ``names`` were made of, as the module after the pass has it."""
+        """The operands of ``names``, as instructions of the module after the pass."""
         given = (_transitive_operands(self.before, self.before.by_name[name]) for name in names)
         made = set().union(*given) - set(names)
         for found in (self.match.same, self.match.instead):
@@ -347,7 +337,7 @@ class _PassPair(NamedTuple):
 
 
 def _transitive_operands(module: Module, one: Instruction) -> set[str]:
-    """What an instruction is given, with what that only arranges or has at another place."""
+    """The operands of an instruction, through those that only arrange or move elements."""
     found: set[str] = set()
     waiting = list(one.operands)
     while waiting:

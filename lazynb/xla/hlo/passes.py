@@ -1,4 +1,4 @@
-"""The passes of XLA that changed a module: its text before and after each, and what the pass changed."""
+"""XLA passes that changed a module: its text before and after each, and the changed instructions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from lazynb.running.compiler_dump import Dump
 from lazynb.xla.hlo.module import Instruction, Mark, Module, parameter_number, parse
 from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 
-# ---- The match of two modules: which instructions of one stand where those of the other stood -------------
-# The modules before and after a pass are walked at once, from their results backwards. Nothing is guessed
-# from names, which XLA gives anew when it clones: an instruction corresponds to what is read, after the pass,
-# at the place where it was read.
+# ---- Match of two modules -------------------------------------------------------------------------------
+# Both modules are walked in parallel, from their results backwards. An instruction corresponds to the one
+# that is read in the same place after the pass. Names are no evidence, because XLA renames when it clones.
 
 _TRANSPARENT = opcodes_of(Trait.SAME_VALUES)
 
@@ -27,9 +26,8 @@ class InstructionMatch:
     """Correspondence of the instructions of two modules.
 
     Attributes:
-      same: by name before, the names after that compute the same by the same opcode (several: it was
-        duplicated).
-      instead: by name before, the names after of something else that is read in its place.
+      same: by name before, the names after with the same opcode and place (several if duplicated).
+      instead: by name before, the names after of other instructions that are read in its place.
     """
 
     same: dict[str, list[str]]
@@ -37,7 +35,7 @@ class InstructionMatch:
 
 
 def match_instructions(before: Module, after: Module) -> InstructionMatch:
-    """Walks both modules from the roots of the entry and of the computations that have the same name."""
+    """Match two modules, from the roots of the entries and of computations with equal names."""
     walk = _SimultaneousWalk(before, after)
     walk.start(before.computations[before.entry].root, after.computations[after.entry].root)
     for name in before.computations.keys() & after.computations.keys():
@@ -48,7 +46,7 @@ def match_instructions(before: Module, after: Module) -> InstructionMatch:
 
 
 class _SimultaneousWalk:
-    """A walk through two modules at once. In its methods ``b`` is an instruction before, ``a`` one after."""
+    """A parallel walk through two modules; ``b`` is an instruction before, ``a`` one after."""
 
     def __init__(self, before: Module, after: Module):
         self.before, self.after = before, after
@@ -68,7 +66,6 @@ class _SimultaneousWalk:
                 self._waiting.extend(self._visit(b, a))
 
     def _visit(self, b: Instruction, a: Instruction) -> Iterator[tuple[Instruction, Instruction]]:
-        """Notes the pair and gives those that follow from it."""
         a_argument, b_argument = _fusion_argument(self.after, a), _fusion_argument(self.before, b)
         if a_argument is not None:
             yield b, a_argument
@@ -87,13 +84,13 @@ class _SimultaneousWalk:
             self.instead.setdefault(b.name, []).append(a.name)
 
     def _is_new_copy(self, b: Instruction, a: Instruction) -> bool:
-        """Whether the pass put ``a`` between ``b`` and what reads it, and it only passes a value on."""
+        """Whether the pass inserted ``a``, which only passes a value on, between ``b`` and its readers."""
         return a.opcode in _TRANSPARENT and a.opcode != b.opcode and a.name not in self.before.by_name
 
     def _operands_and_calls(
         self, b: Instruction, a: Instruction
     ) -> Iterator[tuple[Instruction, Instruction]]:
-        """What stands below equal opcodes: operands and the roots of called computations."""
+        """Pairs the operands and the roots of called computations of two equal opcodes."""
         if len(b.operands) == len(a.operands):
             yield from self._operands(b, a)
         if len(b.calls) == len(a.calls):
@@ -101,18 +98,18 @@ class _SimultaneousWalk:
                 yield self.before.computations[called_before].root, self.after.computations[called_after].root
 
     def _operands(self, b: Instruction, a: Instruction) -> Iterator[tuple[Instruction, Instruction]]:
-        """The operands by position; by name if they only changed places."""
+        """Pairs the operands by position; by name if they were only reordered."""
         names_after = a.operands
         if b.operands != a.operands and sorted(b.operands) == sorted(a.operands):
             names_after = b.operands
         for before, after in zip(b.operands, names_after):
             if before != after and before in self.after.by_name and after in self.before.by_name:
-                continue  # both are still there: the operand was exchanged, neither replaced the other
+                continue  # both modules have both: the operand was exchanged, neither replaced the other
             yield self.before.by_name[before], self.after.by_name[after]
 
 
 def _fusion_argument(module: Module, parameter: Instruction) -> Instruction | None:
-    """What a fusion passes for ``parameter``; returns None if it is not a parameter of a fusion."""
+    """The operand of a fusion for ``parameter``; None if it is not a parameter of a fusion."""
     if parameter.opcode != "parameter":
         return None
     caller = module.callers.get(parameter.computation)
@@ -126,12 +123,11 @@ class InstructionChange:
     """One instruction that a pass changed.
 
     Attributes:
-      kind: ``added``, ``removed``, ``rewritten`` (other text, or another name at the same place), or
-        ``fused``: it moved into a fusion.
+      kind: ``added``, ``removed``, ``rewritten`` (other text or name), or ``fused`` (moved into a fusion).
       name: of the instruction.
       before, after: its line, without metadata; empty if it is not in that module.
-      marks: numbers of the recorded operations that it was made from.
-      into: of a fused instruction, the fusions that hold it now (several: it was duplicated).
+      marks: recorded operations that it was made from.
+      into: for a fused instruction, the fusions that contain it (several: it was duplicated).
     """
 
     kind: str
@@ -148,9 +144,9 @@ class Pass:
 
     Attributes:
       index: position among the passes that changed something, from 0.
-      pipeline, name: as XLA calls them.
+      pipeline, name: as in XLA.
       before, after: the module's text.
-      file: number of the file that XLA wrote ``after`` to; -1 if it is not known.
+      file: number of the dump file that holds ``after``; -1 if unknown.
     """
 
     index: int
@@ -162,10 +158,10 @@ class Pass:
 
     @cached_property
     def changes(self) -> tuple[InstructionChange, ...]:
-        """What it did, in the ENTRY computation first, in the order of the modules' text.
+        """The changed instructions, those of the ENTRY computation first, in text order.
 
         Raises:
-          ValueError: what XLA wrote down is no HLO, or was cut off.
+          ValueError: XLA's dump is not HLO, or was cut off.
         """
         before, after = _parsed(self.before), _parsed(self.after)
         entry = {
@@ -175,7 +171,7 @@ class Pass:
         return tuple(sorted(_changes(before, after), key=lambda change: change.name not in entry))
 
 
-_parsed = functools.lru_cache(maxsize=2)(parse)  # the module after one pass is that before the next
+_parsed = functools.lru_cache(maxsize=2)(parse)  # the module after one pass is the one before the next
 
 
 _BEFORE = "before_optimizations.txt"
@@ -183,7 +179,7 @@ _FILE = re.compile(r"\.(\d{4})\.([^.]+)\.after_(.+?)(?:\.before_.+)?\.txt$")
 
 
 def read_passes(dump: Dump) -> list[Pass]:
-    """The passes that changed the module, in order."""
+    """Return the passes that changed the module, in order."""
     text = first_module_text(dump)
     if not text:
         return []
@@ -205,8 +201,8 @@ def read_passes(dump: Dump) -> list[Pass]:
 
 
 def _files(dump: Dump) -> list[Path]:
-    """The texts of the program's own module: some backends write down pieces of it too, which they compile
-    alone to choose between ways."""
+    """The dump files of the program's own module, without pieces that some backends compile alone to choose
+    between alternatives."""
     first = dump.files(f"*{_BEFORE}")[0].name.removesuffix(_BEFORE)
     return dump.files(f"{glob.escape(first)}*.txt")
 
@@ -216,7 +212,7 @@ def _read(file: Path) -> str:
 
 
 def first_module_text(dump: Dump) -> str:
-    """The module before the first pass; empty if XLA wrote none."""
+    """Return the module before the first pass; empty if XLA dumped none."""
     return dump.text(f"*{_BEFORE}")
 
 
@@ -227,17 +223,15 @@ _NUMBERED = re.compile(r" (?:stack_frame_id=\d+|scheduling_metadata=\S+)")
 
 
 def _comparable_lines(text: str) -> list[str]:
-    """The module's text without its tables of source files and its header, in no order: scheduling alone
-    changes nothing."""
+    """The module's lines, sorted, without header and source tables: the schedule does not count."""
     return sorted(_NUMBERED.sub("", _TABLES.sub("", text.partition("\n")[2])).splitlines())
 
 
 def _changes(before: Module, after: Module) -> Iterator[InstructionChange]:
-    """Each instruction that is only before or only after, or is another now, is in one change; parameters of
-    fusions are in none."""
+    """Yields one change for each added, removed or changed instruction, except parameters of fusions."""
     match = match_instructions(before, after)
     fused = _fused(before, after, match)
-    partners: set[str] = set()  # the instructions after that are one before
+    partners: set[str] = set()  # instructions after that correspond to one before
     for name in fused:
         partners.update(clone for clone in match.same[name] if _fusion_around(after, clone) is not None)
     for name, old in before.by_name.items():
@@ -258,7 +252,7 @@ def _changes(before: Module, after: Module) -> Iterator[InstructionChange]:
 def _successor(
     before: Module, after: Module, match: InstructionMatch, name: str, partners: set[str]
 ) -> Instruction | None:
-    """What a vanished instruction is called now: XLA gives names anew when it copies a computation."""
+    """The renamed instruction: XLA renames instructions when it copies a computation."""
     for clone in match.same.get(name, ()):
         if clone not in before.by_name and clone not in partners:
             return after.by_name[clone]
@@ -266,7 +260,6 @@ def _successor(
 
 
 def _is_argument(module: Module, instruction: Instruction) -> bool:
-    """Whether an instruction is a parameter of a fusion."""
     return instruction.opcode == "parameter" and _fusion_around(module, instruction.name) is not None
 
 
@@ -284,7 +277,7 @@ def _line(instruction: Instruction | None) -> str:
 
 
 def _fused(before: Module, after: Module, match: InstructionMatch) -> dict[str, list[str]]:
-    """By name, the fusions that hold an instruction which stood outside of one."""
+    """By name of an instruction outside fusions before, the fusions that contain it after."""
     fused: dict[str, list[str]] = {}
     for name, clones in match.same.items():
         if _fusion_around(before, name) is not None:
@@ -297,7 +290,6 @@ def _fused(before: Module, after: Module, match: InstructionMatch) -> dict[str, 
 
 
 def _fusion_around(module: Module, name: str) -> Instruction | None:
-    """The fusion that an instruction stands in; returns None if it stands in none."""
     caller = module.callers.get(module.by_name[name].computation)
     if caller is None or caller.opcode != "fusion":
         return None

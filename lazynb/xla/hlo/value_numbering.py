@@ -1,8 +1,7 @@
-"""The arrays of modules by the expressions that compute them: the same operations on the same inputs give the
-same array, whichever kernels do it.
+"""Value numbering: one number for all arrays that the same expression computes, in one module or several.
 
-That two arrays have one expression is certain to mean that they are equal; equal arrays may have several, if
-XLA simplified one of them.
+Equal expressions (the same operations on the same inputs) have equal values, whichever kernels compute them.
+Equal values may have different expressions, if XLA simplified one of them.
 """
 
 from __future__ import annotations
@@ -31,53 +30,53 @@ _APPLIED = re.compile(r"%[\w.\-]+")
 
 
 class ValueNumbering:
-    """Numbers for expressions: one number for one expression, in all modules that are asked about."""
+    """Numbers of expressions, shared by all modules numbered with it."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        self._parts: dict[int, tuple[int, ...]] = {}  # of tuples
-        self._renamed: dict[int, int] = {}  # what has the memory of another
+        self._parts: dict[int, tuple[int, ...]] = {}  # by number of a tuple
+        self._renamed: dict[int, int] = {}  # bitcast -> its operand
 
     def of(self, module: Module, inputs: Callable[[str], Hashable | None]) -> ModuleValueNumbers:
-        """Those of ``module``.
+        """Return the numbers of ``module``.
 
         Arguments:
-          inputs: what an input of the program is, by the name of its parameter: a number of Python's is the
-            same as a constant; None if nobody knows.
+          inputs: maps the name of a program parameter to the identity of that input: a Python number, which
+            equals a constant; another key; or None if unknown.
         """
         return ModuleValueNumbers(self, module, inputs)
 
     def number(self, key: Hashable) -> int:
-        """The number of an expression."""
+        """Return the number of an expression."""
         return self._numbers.setdefault(key, len(self._numbers))
 
     def fresh_number(self) -> int:
-        """A number that nothing else has."""
+        """Return a number that no other expression has."""
         return self.number(("unlike others", len(self._numbers)))
 
     def tuple_of(self, parts: Sequence[int]) -> int:
-        """A tuple's number."""
+        """Return the number of a tuple."""
         number = self.number(("tuple", *parts))
         self._parts[number] = tuple(parts)
         return number
 
     def parts(self, number: int) -> tuple[int, ...] | None:
-        """The parts of a tuple; None if it is none."""
+        """Return the parts of a tuple; None if the number is not a tuple's."""
         return self._parts.get(number)
 
     def rename(self, number: int, source: int) -> None:
-        """Notes that an array is another's memory, with another shape."""
+        """Record that an array is a bitcast of ``source``: the same memory, another shape."""
         self._renamed[number] = source
 
     def aliased(self, number: int) -> int:
-        """The array itself, whatever shape its memory is given."""
+        """Return the number of the array behind all bitcasts."""
         while number in self._renamed:
             number = self._renamed[number]
         return number
 
 
 class ModuleValueNumbers:
-    """The expressions of one module, without what loops and branches compute."""
+    """The numbers of one module's arrays, without those computed inside loops and branches."""
 
     def __init__(self, numbers: ValueNumbering, module: Module, inputs: Callable[[str], Hashable | None]):
         self._numbers = numbers
@@ -87,12 +86,12 @@ class ModuleValueNumbers:
         self._values = self._of(module.entry, ())
 
     def results(self) -> list[int]:
-        """The arrays that the program gives."""
+        """Return the numbers of the program's results."""
         root = self._values[self._module.computations[self._module.entry].root.name]
         return [self._numbers.aliased(part) for part in self._numbers.parts(root) or (root,)]
 
     def kernel_to_kernel(self) -> set[int]:
-        """The arrays that one kernel writes and another reads."""
+        """Return the numbers of the arrays that one kernel writes and another reads."""
         flow, found = ArrayFlow(self._module), set()
         for array, _ in flow.outputs():
             number = self._written(array)
@@ -101,7 +100,7 @@ class ModuleValueNumbers:
         return found
 
     def computed(self) -> Iterator[tuple[Instruction, int]]:
-        """Each instruction that computes an array, in kernels and beside them, with the array."""
+        """Yield each numbered instruction, in and outside kernels, with its number."""
         for (name, _), values in self._known.items():
             if not self._module.is_applied(name):
                 for instruction in self._module.computations[name].instructions.values():
@@ -115,7 +114,6 @@ class ModuleValueNumbers:
         return number
 
     def _of(self, computation: str, arguments: tuple[int, ...]) -> dict[str, int]:
-        """The numbers of a computation's instructions, by name."""
         known = self._known.get((computation, arguments))
         if known is None:
             known = self._known[computation, arguments] = {}
@@ -146,7 +144,7 @@ class ModuleValueNumbers:
         return number
 
     def _loop(self, loop: Instruction) -> int:
-        """The number of a loop or branch, which is not looked into."""
+        """A fresh number for a loop or branch, whose body is not numbered."""
         return self._numbers.fresh_number()
 
     def _parameter(self, parameter: Instruction, arguments: tuple[int, ...]) -> int:
@@ -158,7 +156,6 @@ class ModuleValueNumbers:
         return self._numbers.fresh_number() if input_ is None else self._numbers.number(("input", input_))
 
     def _scalar(self, shape: str, value: str | float) -> int:
-        """A number of the type ``shape``."""
         dtype: Any = _DTYPES.get(shape)
         if dtype is None:
             return self._numbers.number(("constant", shape, value))
@@ -169,12 +166,12 @@ class ModuleValueNumbers:
         return self._of(computation, tuple(arguments))[self._module.computations[computation].root.name]
 
     def _attributes(self, instruction: Instruction) -> Hashable:
-        """What the line says but for names: the literal of a constant, dimensions, what is applied."""
+        """The line without names, and the applied functions: literals, dimensions and other attributes."""
         text = _APPLIED.sub("%", instruction.plain)
         return text, *self._applied(instruction)
 
     def _applied(self, instruction: Instruction) -> Iterator[int]:
-        """The functions that are applied to elements."""
+        """The numbers of the computations that are applied to elements."""
         for called in instruction.calls:
             parameters = self._module.computations[called].parameters
             places = [self._numbers.number(("element", number)) for number in range(len(parameters))]
@@ -182,5 +179,4 @@ class ModuleValueNumbers:
 
 
 def _literal(constant: Instruction) -> str:
-    """The number that a constant is."""
     return constant.plain.partition("constant(")[2].partition(")")[0]

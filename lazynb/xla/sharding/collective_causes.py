@@ -1,4 +1,5 @@
-"""What needs a collective: the operations that read what it gives, and those that ask for a sharding."""
+"""The cause of a collective: operations that read its result or request a sharding, and the reason as
+text."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _CARRYING = opcodes_of(Trait.CARRIES)
 _RENAMING = opcodes_of(Trait.RENAMES)
 _CALLING = ("fusion", "call")
 _TPU_ASYNC_COLLECTIVE = 'custom_call_target="AsyncCollective'
-"""So XLA:TPU writes the start and the end of one that runs beside kernels."""
+"""How XLA:TPU writes the start and the end of an asynchronous collective."""
 
 
 def operations_behind(
@@ -37,10 +38,10 @@ def operations_behind(
 
 
 def operation_readers(trace: CompiledProgram, module: Module, last: Instruction) -> list[Instruction]:
-    """The first instructions that read what a collective gives and belong to an operation: they need it.
+    """The first readers of a collective's result that belong to an operation: they need the collective.
 
-    XLA's partitioner names what it puts in after the reader (before 2026) or, marked ``is_spmd_generated``,
-    after the value that it moves; of an argument that name is no operation.
+    XLA's partitioner names an inserted instruction after its reader (before 2026) or, marked
+    ``is_spmd_generated``, after the value that it moves. For an argument that name is not an operation.
     """
     flow = ArrayFlow(module)
     found: dict[str, Instruction] = {}
@@ -59,8 +60,8 @@ def operation_readers(trace: CompiledProgram, module: Module, last: Instruction)
 
 
 def producers_of(module: Module, first: Instruction) -> tuple[list[Instruction], bool]:
-    """What computes the values that a collective takes, behind slices, copies and other collectives; and
-    whether there is another collective."""
+    """The instructions that compute a collective's operands, behind slices, copies and other collectives; and
+    whether another collective is among them."""
     found: dict[str, Instruction] = {}
     waiting, seen, is_later = [first], {first.name}, False
     while waiting:
@@ -83,7 +84,7 @@ def producers_of(module: Module, first: Instruction) -> tuple[list[Instruction],
 
 
 def _value_sources(module: Module, instruction: Instruction) -> Iterable[str]:
-    """What an instruction has its value from; of a loop's parameter nothing is known."""
+    """The sources of an instruction's value; empty for the parameter of a loop."""
     if instruction.opcode in _CALLING:
         return [module.computations[instruction.calls[0]].root.name]
     if instruction.opcode == "parameter":
@@ -92,12 +93,12 @@ def _value_sources(module: Module, instruction: Instruction) -> Iterable[str]:
             return []
         return [caller.operands[parameter_number(instruction)]]
     if instruction.opcode in _CARRYING:
-        return instruction.operands[:1]  # the others say which part
+        return instruction.operands[:1]  # the other operands select the part
     return instruction.operands
 
 
 def _is_reassembled_all_to_all(module: Module, instruction: Instruction) -> bool:
-    """Whether the pieces that an ``all-to-all`` gives become one array here."""
+    """Whether the instruction joins the pieces of an ``all-to-all`` into one array."""
     if instruction.opcode != "concatenate":
         return False
     givers = {_source_instruction(module, name) for name in instruction.operands}
@@ -105,7 +106,7 @@ def _is_reassembled_all_to_all(module: Module, instruction: Instruction) -> bool
 
 
 def _source_instruction(module: Module, name: str) -> str:
-    """The instruction that has the value of ``name``, or of which it is a part."""
+    """The instruction whose result is, or contains, the value ``name``."""
     while True:
         instruction = module.by_name[name]
         is_part = instruction.opcode == "get-tuple-element" or instruction.opcode in _RENAMING
@@ -125,18 +126,18 @@ def sharding_constraints(
     nodes: Mapping[int, Node],
     tilings: Mapping[Value, TileAssignment] | None,
 ) -> list[Node]:
-    """The operations that ask for the sharding that a collective makes.
+    """The operations that request the sharding that a collective makes.
 
-    XLA may gather what an operation reads that works element by element, and have each device compute all of
-    the result, of which another sharding is asked.
+    If an elementwise operation's result has a requested sharding, XLA may gather the operand and compute the
+    whole result on each device.
 
     Arguments:
-      given: nodes whose value the collective takes.
-      made: nodes that it was made from.
-      needs: nodes that read what it gives.
-      alike: those of them that work element by element.
-      tilings: how values lie, as far as that is known; None without XLA's passes, and then none is named.
-        What lies already as it is asked to is not moved.
+      given: nodes of the collective's operands.
+      made: nodes that the collective was made from.
+      needs: nodes that read its result.
+      alike: the elementwise ones among them.
+      tilings: known shardings of values; None without XLA's passes, which gives an empty result. A value that
+        has the requested sharding already is not moved.
     """
     if tilings is None:
         return []
@@ -156,14 +157,14 @@ def sharding_constraints(
 
 
 def _has_sharding(node: Node, given: Iterable[int], tilings: Mapping[Value, TileAssignment]) -> bool:
-    """Whether all that is given is known to lie as ``node`` asks."""
+    """Whether all operands are known to have the sharding that ``node`` requests."""
     wanted = tilings.get((node.id, 0))
     lying = [tilings.get((one, 0)) for one in given if one != node.id]
     return wanted is not None and bool(lying) and all(one == wanted for one in lying)
 
 
 def _same_shape_descendants(begin: Iterable[int], nodes: Mapping[int, Node]) -> set[int]:
-    """The nodes that come of others through results of one shape."""
+    """``begin`` and the nodes computed from it through results of the same shape."""
     found = set(begin)
     for number, node in sorted(nodes.items()):
         for operand, result in node.operands:
@@ -173,7 +174,7 @@ def _same_shape_descendants(begin: Iterable[int], nodes: Mapping[int, Node]) -> 
 
 
 def constraint_reason(wanted: Sequence[Node], nodes: Mapping[int, Node]) -> str:
-    """The reason of one for which the code asks by a sharding."""
+    """The reason of a collective that the code requests by a sharding."""
     values = dict.fromkeys(_value(nodes[node.operands[0][0]]) for node in wanted)
     asking = ", ".join(dict.fromkeys(f"`{node.name}`" for node in wanted))
     return f"the code asks for another sharding of {', '.join(values)}: {asking}"
@@ -185,7 +186,8 @@ def _value(node: Node) -> str:
     return f"`{node.names[0]}`" if node.names else "an input"
 
 
-# ---- Why a collective is there, as a sentence. What the partitioner put in is inferred from what needs it
+# ---- The reason of a collective, as a sentence -------------------------------------------------------------
+# For collectives of the partitioner it is inferred from the operations that need them.
 
 _REDUCTIONS = opcodes_of(Trait.COMBINES)
 _REDUCING = ("dot_general", "reduce_", "conv_general_dilated", "cumsum", "argmax", "argmin", "scatter-add")
@@ -193,15 +195,15 @@ _REDUCING = ("dot_general", "reduce_", "conv_general_dilated", "cumsum", "argmax
 
 @dataclasses.dataclass(frozen=True)
 class CollectiveFacts:
-    """What is known of a collective.
+    """The facts about a collective that determine its reason.
 
     Attributes:
-      primitives: of JAX's, that it was made from; of several that XLA put together, of each.
-      readers: names of the operations that read what it gives; empty if none does, or if they are not asked.
+      primitives: the JAX primitives that it was made from: one for each collective that XLA combined.
+      readers: names of the operations that read its result; empty if there are none, or if unknown.
       made: names of the operations that it was made from.
-      is_within: whether the operation that reads it also computes what it takes: XLA computes one operation
-        in several steps, or its result lies otherwise than it was computed.
-      is_later: whether it takes what another collective gives: the two may be one operation's.
+      is_within: whether the operation that reads its result also computes its operand: XLA computes one
+        operation in several steps, or its result has another sharding than its computation.
+      is_later: whether it reads another collective's result: the two may belong to one operation.
       axes: of the mesh.
     """
 
@@ -224,13 +226,13 @@ class CollectiveFacts:
 
 
 def reason_of_primitive(facts: CollectiveFacts) -> str:
-    """Of one that the code asks for."""
+    """The reason of a collective that the code requests."""
     written = ", ".join(f"`{one}`" for one in dict.fromkeys(facts.primitives))
     return f"the code asks for it: {written}{facts.together}"
 
 
 def reason_of_partitioner(facts: CollectiveFacts) -> str:
-    """Of one that XLA's partitioner put in."""
+    """The reason of a collective that XLA's partitioner inserted."""
     return _of_partitioner(facts) + facts.together
 
 

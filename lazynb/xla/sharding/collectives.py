@@ -1,4 +1,4 @@
-"""The collectives of a program: what each moves, among which devices, for which line, and why."""
+"""The collectives of a program: the bytes, devices, mesh axes, lines and reason of each."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from lazynb.xla.sharding.value_shardings import (
 )
 from lazynb.xla.targets.target_mesh import MeshLayout
 
-# ---- Which devices take part in a collective together, and which axes of the mesh that is -----------------
-# XLA writes the groups in three ways: as lists, as a range that is reshaped, and (for Shardy's meshes) as
-# axes or parts of axes.
+# ---- Replica groups and mesh axes --------------------------------------------------------------------------
+# XLA writes the groups in three ways: as lists, as a reshaped range, and (for Shardy's meshes) as axes or
+# parts of axes.
 
 Groups = frozenset[tuple[int, ...]]
-"""Numbers of partitions; those of a group in rising order."""
+"""Numbers of partitions; each group is sorted."""
 
 _LISTS = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
 _RANGE = re.compile(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
@@ -58,10 +58,10 @@ _AXES = re.compile(r"replica_groups=(mesh\[[^{]*\{[^}]*\})")
 
 
 def replica_groups(text: str, devices: int) -> Groups | None:
-    """The groups of a collective's HLO line; None if it writes none, or in a way that is not known.
+    """The groups in a collective's HLO line; None if it has none, or in an unknown format.
 
     Arguments:
-      devices: how many the program runs on; an empty list of groups is all of them.
+      devices: number of devices of the program; an empty list of groups means all of them.
     """
     if (lists := _LISTS.search(text)) is not None:
         found = [numbers(part) for part in re.findall(r"\{([\d,]*)\}", lists[1])]
@@ -89,10 +89,10 @@ def _mesh_replica_groups(text: str) -> Groups | None:
 
 
 def groups_of_axes(axes: Sequence[str], names: Sequence[str], sizes: Sequence[int]) -> Groups:
-    """The groups of devices that differ in some axes of a mesh alone.
+    """The groups of devices that differ only in ``axes`` of a mesh.
 
     Arguments:
-      axes: those axes.
+      axes: these axes.
       names, sizes: of all axes of the mesh.
     """
     ids = np.arange(math.prod(sizes)).reshape(sizes)
@@ -103,8 +103,7 @@ def groups_of_axes(axes: Sequence[str], names: Sequence[str], sizes: Sequence[in
 
 
 def axes_of(groups: Groups, names: Sequence[str], sizes: Sequence[int]) -> tuple[str, ...] | None:
-    """The fewest axes of a mesh along which the devices of each group differ; None if the groups are no
-    axes."""
+    """The fewest mesh axes along which the devices of each group differ; None if no axes match."""
     for count in range(1, len(names) + 1):
         for axes in itertools.combinations(names, count):
             if groups_of_axes(axes, names, sizes) == groups:
@@ -113,7 +112,7 @@ def axes_of(groups: Groups, names: Sequence[str], sizes: Sequence[int]) -> tuple
 
 
 def source_target_pairs(text: str) -> list[tuple[int, int]]:
-    """From and to which partitions a ``collective-permute`` sends."""
+    """The (source, target) partitions of a ``collective-permute``."""
     match = re.search(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}", text)
     return [(int(a), int(b)) for a, b in re.findall(r"\{(\d+),(\d+)\}", match[1])] if match else []
 
@@ -121,7 +120,7 @@ def source_target_pairs(text: str) -> list[tuple[int, int]]:
 def axes_of_pairs(
     pairs: Sequence[tuple[int, int]], names: Sequence[str], sizes: Sequence[int]
 ) -> tuple[str, ...] | None:
-    """The axes along which a ``collective-permute`` sends; None if a device is not of the mesh."""
+    """The axes along which a ``collective-permute`` sends; None if a device is not in the mesh."""
     if not pairs or max(map(max, pairs)) >= math.prod(sizes):
         return None
     moved = [np.subtract(np.unravel_index(a, sizes), np.unravel_index(b, sizes)) != 0 for a, b in pairs]
@@ -129,17 +128,17 @@ def axes_of_pairs(
     return tuple(name for name, does in zip(names, differs, strict=True) if does)
 
 
-# ---- The parts of a collective: where it starts, what carries it on, and where it ends --------------------
+# ---- Start, steps and end of a collective ------------------------------------------------------------------
 
 _COLLECTIVES = opcodes_of(OpcodeKind.COLLECTIVE)
 
 
 def collective_parts(module: Module) -> list[list[Instruction]]:
-    """The collectives, each with its parts, all in the order in which they run.
+    """The collectives, each with its parts, all in execution order.
 
-    One that runs beside kernels has a start and an end. XLA:TPU writes it into its start, into each fusion
-    that carries it on, and into its end; all have one channel and one ``chain_id``. Elsewhere a channel tells
-    nothing: all that JAX writes in ``shard_map`` have the same.
+    An asynchronous collective has a start and an end. XLA:TPU writes it into its start, into each fusion that
+    continues it, and into its end; all have one channel and one ``chain_id``. On other backends a channel
+    identifies nothing: all collectives that JAX writes in ``shard_map`` have the same.
     """
     found: dict[str, list[Instruction]] = {}
     flow = ArrayFlow(module)
@@ -161,7 +160,7 @@ def _async_chain_key(instruction: Instruction, flow: ArrayFlow) -> str:
 
 
 def start_and_done(module: Module, parts: Sequence[Instruction]) -> tuple[Instruction, Instruction]:
-    """What starts a collective and what ends it; the same where it does not run beside others."""
+    """The instructions that start and end a collective; the same one if it is synchronous."""
     kernel = ArrayFlow(module).kernel
     first, last = module.by_name[kernel(parts[0])], module.by_name[kernel(parts[-1])]
     users = module.computations[first.computation].users[first.name]
@@ -172,7 +171,7 @@ def start_and_done(module: Module, parts: Sequence[Instruction]) -> tuple[Instru
 def overlapped_kernels(
     trace: CompiledProgram, module: Module, start: Instruction, end: Instruction
 ) -> int | None:
-    """The kernels that run between a start and its end: a compiled module is in the order of execution."""
+    """The number of kernels between a start and its end, because a compiled module is in execution order."""
     if start is end or start.computation != end.computation:
         return None
     order = list(module.computations[start.computation].instructions)
@@ -195,7 +194,7 @@ _OPCODE_OF_PRIMITIVE = {
     "ragged_all_to_all": "ragged-all-to-all",
     "reduce_scatter": "reduce-scatter",
 }
-"""JAX's primitives that are collectives, and what XLA makes of each."""
+"""JAX's collective primitives, with XLA's opcode for each."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,18 +205,18 @@ class Collective:
       kind: ``all-reduce``, ``all-gather``, ``reduce-scatter``, ``all-to-all``, ``collective-permute``, ...
       name: of the HLO instruction.
       nodes: the operations that it was made from, as node numbers of the compilation's snapshot.
-      needed_by: those of them that read what it gives, or ask for a sharding; empty if that is not known.
-      places: their lines; of a backward pass those that it differentiates, where they are known.
+      needed_by: those among them that read its result or request a sharding; empty if unknown.
+      places: their lines; for a backward pass the differentiated lines, where known.
       direction: ``backward`` if they belong to a gradient, else ``forward``; empty without operations.
-      among: how many devices take part together; None if XLA's text does not tell.
-      axes: of the mesh, along which; empty if there is no mesh, or if the groups are no axes of it.
-      bytes: of the array, on each device: what goes in; of an ``all-gather``, what comes out.
-      moved: bytes that each device sends, if the group is a ring (an inference: XLA's runtime may take
-        another way); None if ``among`` is.
-      executions: how often it runs; None if nobody knows.
-      is_asked: whether the user's code asks for it; else XLA's partitioner put it in.
-      beside: kernels between its start and its end, of one that is asynchronous; None of another.
-      why: a sentence.
+      among: number of devices in a group; None if XLA's text does not give it.
+      axes: mesh axes of a group; empty if there is no mesh, or if the groups match no axes.
+      bytes: of the array on each device: the operand; for an ``all-gather``, the result.
+      moved: bytes that each device sends, if the group is a ring (an inference: XLA's runtime may use another
+        algorithm); None if ``among`` is.
+      executions: how often it runs; None if unknown.
+      is_asked: whether the user's code requests it; otherwise XLA's partitioner inserted it.
+      beside: number of kernels between its start and its end, if it is asynchronous; else None.
+      why: the reason, as a sentence.
     """
 
     kind: str
@@ -237,15 +236,14 @@ class Collective:
 
 
 def collectives(trace: CompiledProgram, snapshot: Snapshot, layout: MeshLayout | None) -> list[Collective]:
-    """Those of a program, in the order in which they start.
+    """The collectives of a program, in the order in which they start.
 
-    Most of what is told of them stands in XLA's passes. If those were not written down (the program came from
-    a cache), a small program is compiled once more; of a large one no sharding that the code asks for is
-    named as the cause.
+    Most of their description comes from XLA's passes. If these were not dumped (the program came from a
+    cache), a small program is compiled once more. For a large one, no sharding request is named as cause.
 
     Arguments:
       snapshot: the graph that it was compiled from.
-      layout: the mesh that it was compiled for; None if that is the one on which its inputs lie.
+      layout: the mesh that it was compiled for; None for the mesh of its inputs.
     """
     module = trace.module
     if module is None or not (found := collective_parts(module)):
@@ -265,7 +263,7 @@ def collectives(trace: CompiledProgram, snapshot: Snapshot, layout: MeshLayout |
 
 @dataclasses.dataclass(frozen=True)
 class _ProgramInfo:
-    """A program, and what is known of it."""
+    """A program, with the data that all its collectives share."""
 
     trace: CompiledProgram
     module: Module
@@ -277,12 +275,12 @@ class _ProgramInfo:
 
 
 def _user_line(node: Node) -> Place | None:
-    """The line of an operation; of one of a backward pass that which it differentiates, if that is known."""
+    """The line of an operation; for a backward pass the differentiated line, if known."""
     return (node.gradient.line if node.gradient is not None else None) or node.place
 
 
 def _direction(nodes: Sequence[Node], made_of: Sequence[Instruction]) -> str:
-    """Forward or backward. Of what is closed JAX's names of scopes say it."""
+    """Forward or backward. For closed functions, JAX's scope names decide."""
     if not nodes:
         return ""
     is_backward = any(node.gradient is not None and not node.gradient.again for node in nodes)
@@ -297,8 +295,8 @@ def _collective(about: _ProgramInfo, parts: Sequence[Instruction]) -> Collective
     among, axes = _devices(instruction, kind, about.mesh, about.devices)
     operands = [module.by_name[name] for name in instruction.operands]
     size = _bytes(instruction, kind, operands)
-    # Of one that XLA put together of several, and which has the scope of one of them, its operands' say more.
-    # The operands of an all-to-all are the pieces of one array.
+    # A combined collective has the scope of one of its parts, so its operands' scopes say more. The operands
+    # of an all-to-all are the pieces of one array.
     made_of = operands if len(operands) > 1 and kind != "all-to-all" else [instruction]
     primitives = [each.scope.rpartition("/")[2] for each in made_of]
     is_written = all(_OPCODE_OF_PRIMITIVE.get(primitive) == kind for primitive in primitives)
@@ -339,13 +337,13 @@ def _collective(about: _ProgramInfo, parts: Sequence[Instruction]) -> Collective
 
 @dataclasses.dataclass(frozen=True)
 class _CollectiveCause:
-    """What needs a collective that moves values.
+    """The cause of a collective that moves values.
 
     Attributes:
-      nodes: operations that read what it gives.
-      given: operations that compute what it takes.
-      wanted: operations that ask for the sharding.
-      is_later: whether it takes what another collective gives, maybe of the same operation.
+      nodes: operations that read its result.
+      given: operations that compute its operands.
+      wanted: operations that request the sharding.
+      is_later: whether it reads another collective's result, maybe of the same operation.
     """
 
     nodes: list[Node]
@@ -355,7 +353,7 @@ class _CollectiveCause:
 
     @property
     def is_within(self) -> bool:
-        """Whether an operation that reads what it gives also computes what it takes."""
+        """Whether an operation that reads its result also computes its operand."""
         return bool(set(self.nodes) & set(self.given))
 
 
@@ -380,7 +378,7 @@ def _cause(
 def _devices(
     instruction: Instruction, kind: str, mesh: Mesh | None, devices: int
 ) -> tuple[int | None, tuple[str, ...]]:
-    """How many devices take part together, and along which axes."""
+    """The number of devices in a group, and the mesh axes."""
     if kind == "collective-permute":
         pairs = source_target_pairs(instruction.text)
         return (2 if pairs else None), (axes_of_pairs(pairs, *mesh) or () if mesh else ())
@@ -391,7 +389,7 @@ def _devices(
 
 
 def _bytes(instruction: Instruction, kind: str, operands: Sequence[Instruction]) -> int:
-    """Of the array; an asynchronous start gives what it takes and what it will give."""
+    """Bytes of the array. The result of an asynchronous start holds the operand and the future result."""
     if kind != "all-gather":
         return sum(shape_bytes(each.shape) for each in operands)
     shapes = parts_of(instruction.shape) or [instruction.shape]

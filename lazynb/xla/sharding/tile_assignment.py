@@ -1,7 +1,8 @@
-"""How an array lies on devices: into how many parts it is cut, and which of them each device has.
+"""Tile assignments: how an array is cut into tiles, and which tile each device has. Parses HLO's annotations
+and JAX's shardings, and draws them.
 
-XLA writes it as an annotation of HLO in two ways: as the devices of the parts (``devices=[8,1]<=[8]``) and,
-in later releases, as axes of a mesh (``mesh['x'=8], [{'x'}, {}]``). JAX has shardings.
+HLO has two notations: the devices of the tiles (``devices=[8,1]<=[8]``) and, in later releases, axes of a
+mesh (``mesh['x'=8], [{'x'}, {}]``).
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ import jax
 import numpy as np
 from jax.sharding import PartitionSpec
 
-# ---- Meshes as HLO writes them: axes by name, parts of axes, and devices in an order of their own ---------
-# ``mesh['a'=4,'b'=2], device_ids=([2,2,2]T(0,2,1)) {'a':(2)2}``: the numbers of the devices are a range that
-# is reshaped, transposed, and reshaped to the sizes of the axes. ``'a':(2)2`` is a part of an axis: the axis
-# is cut into 2, and each of these into 2; the part is the second cut (a sub-axis of Shardy's: what is before
-# it, and its own size).
+# ---- Meshes in HLO -----------------------------------------------------------------------------------------
+# ``mesh['a'=4,'b'=2], device_ids=([2,2,2]T(0,2,1)) {'a':(2)2}``: the device numbers are a range that is
+# reshaped, transposed, and reshaped to the sizes of the axes. ``'a':(2)2`` is a sub-axis of Shardy's: the
+# axis is cut into 2, then each of these into 2; the sub-axis is the second cut. The number in parentheses is
+# the size before it, the other its own size.
 
 _MESH = re.compile(r"mesh\[((?:'[^']+'=\d+,?)*)\](?:, device_ids=\(([^()]*(?:\([^()]*\))?[^()]*)\))?")
 _AXIS = re.compile(r"'([^']+)'=(\d+)")
@@ -32,12 +33,12 @@ _RANGE = re.compile(r"\[([\d,]+)\](?:T\(([\d,]+)\))?")
 
 
 class AxisPart(NamedTuple):
-    """An axis of a mesh, or a part of it.
+    """An axis of a mesh, or a sub-axis.
 
     Attributes:
       name: of the axis.
-      before: into how many the axis is cut before the part.
-      size: into how many it is cut then; 0 for all that is left.
+      before: size of the cuts before the part.
+      size: of the part; 0 for the rest of the axis.
     """
 
     name: str
@@ -47,39 +48,33 @@ class AxisPart(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class HloMesh:
-    """A mesh in HLO's text.
-
-    Attributes:
-      sizes: of its axes, by name.
-      ids: numbers of the devices, an array of these sizes.
-    """
+    """A mesh in HLO: the sizes of its axes by name, and the device numbers, an array of these sizes."""
 
     sizes: dict[str, int]
     ids: Any
 
     def coordinates(self, part: AxisPart) -> Any:
-        """Where each device of ``ids`` is along a part of an axis; an array of the mesh's sizes."""
+        """The coordinate of each device in ``ids`` along a part of an axis; an array of the mesh's sizes."""
         along = list(self.sizes).index(part.name)
         place = np.indices(self.ids.shape)[along]
         return place // self._after(part) % self.size(part)
 
     def size(self, part: AxisPart) -> int:
-        """How many devices there are along a part of an axis."""
+        """Number of devices along a part of an axis."""
         return part.size or self.sizes[part.name] // part.before
 
     def _after(self, part: AxisPart) -> int:
         return self.sizes[part.name] // (part.before * self.size(part))
 
     def without(self, parts: Sequence[AxisPart]) -> Any:
-        """For each axis, where each device of ``ids`` is but for ``parts``; equal for devices that differ in
-        these alone."""
+        """The coordinates of each device in ``ids``, without ``parts``. They are equal for devices that
+        differ only in these parts."""
         places = np.indices(self.ids.shape)
         for part in parts:
             places[list(self.sizes).index(part.name)] -= self.coordinates(part) * self._after(part)
         return places.reshape(len(self.sizes), -1).T
 
     def has_axes(self, parts: Sequence[AxisPart]) -> bool:
-        """Whether there are such parts of its axes."""
         return all(
             part.name in self.sizes and not self.sizes[part.name] % (part.before * (part.size or 1))
             for part in parts
@@ -87,8 +82,8 @@ class HloMesh:
 
 
 def mesh_in(text: str) -> HloMesh | None:
-    """The first mesh that ``text`` writes; None if there is none, or if its devices have an order that is
-    written in a way that is not known."""
+    """Parses the first mesh in ``text``; None if there is none, or if its device order is in an unknown
+    format."""
     match = _MESH.search(text)
     if match is None:
         return None
@@ -99,25 +94,24 @@ def mesh_in(text: str) -> HloMesh | None:
 
 
 def text_after_mesh(text: str) -> str:
-    """What ``text`` writes behind its first mesh."""
+    """The text after the first mesh in ``text``."""
     match = _MESH.search(text)
     return text[match.end() :] if match is not None else ""
 
 
 def axis_parts(text: str) -> list[AxisPart] | None:
-    """The parts of axes in a list of them; None if something else stands in it."""
+    """Parses a list of parts of axes; None if it contains anything else."""
     if _PART.sub("", text).strip(", "):
         return None
     return [AxisPart(name, int(before or 1), int(size or 0)) for name, before, size in _PART.findall(text)]
 
 
 def numbers(text: str) -> list[int]:
-    """Numbers between commas."""
     return [int(number) for number in text.split(",") if number]
 
 
 def iota(reshaped: str, transposed: str = "") -> Any:
-    """A range that is reshaped and transposed, as one row."""
+    """A range, reshaped and transposed, as one row."""
     shape = numbers(reshaped)
     ids = np.arange(math.prod(shape)).reshape(shape)
     return (ids.transpose(numbers(transposed)) if transposed else ids).reshape(-1)
@@ -136,11 +130,11 @@ _PARTS = re.compile(r"mesh\[[^\]]*\][^{\[]*(?:\(\[.*?\)\))?, \[((?:\{[^{}]*\}(?:
 
 @dataclasses.dataclass(frozen=True)
 class TileAssignment:
-    """How an array lies on the devices of a program.
+    """The tiles of an array on the devices of a program.
 
     Attributes:
-      counts: into how many parts each dimension is cut.
-      parts: by the number of the device in the program, which part it has along each dimension.
+      counts: number of tiles along each dimension.
+      parts: by the number of the device in the program, the position of its tile along each dimension.
     """
 
     counts: tuple[int, ...]
@@ -148,15 +142,15 @@ class TileAssignment:
 
     @property
     def is_whole(self) -> bool:
-        """Whether each device has all of it."""
         return math.prod(self.counts) == 1
 
     def tile(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The shape of the part of one device; of one that is cut unevenly, of the largest."""
+        """The shape of one device's tile; the largest, if the array is cut unevenly."""
         return tuple(-(-size // count) for size, count in zip(shape, self.counts, strict=True))
 
     def holds(self, other: TileAssignment, shape: Sequence[int]) -> bool:
-        """Whether each device has here all that it has in ``other``: then nothing is sent to get there."""
+        """Whether each device holds all that it has in ``other``; then a change to ``other`` sends
+        nothing."""
         pairs = list(zip(self.tile(shape), other.tile(shape), shape, strict=True))
         for own, wanted in zip(self.parts, other.parts, strict=True):
             for at, other_at, (tile, other_tile, size) in zip(own, wanted, pairs, strict=True):
@@ -166,7 +160,7 @@ class TileAssignment:
         return True
 
     def spec(self, names: Sequence[str], sizes: Sequence[int]) -> PartitionSpec | None:
-        """As axes of the mesh of the program; None if the parts do not follow its axes."""
+        """The spec on the program's mesh; None if the tiles do not follow its axes."""
         if len(self.parts) != math.prod(sizes):
             return None
         places = np.indices(tuple(sizes)).reshape(len(sizes), -1)
@@ -181,7 +175,7 @@ class TileAssignment:
 
 
 def _axes_of(column: Any, count: int, places: Any, sizes: Sequence[int]) -> tuple[int, ...] | None:
-    """The axes, the first of them the coarsest, along which the devices lie as ``column`` says."""
+    """The axes, coarsest first, that give the devices the positions in ``column``."""
     several = [axis for axis, size in enumerate(sizes) if size > 1]
     for number in range(len(several) + 1):
         for axes in itertools.permutations(several, number):
@@ -196,14 +190,14 @@ def _axes_of(column: Any, count: int, places: Any, sizes: Sequence[int]) -> tupl
 
 
 def replicated(rank: int, devices: int) -> TileAssignment:
-    """All of an array on each device."""
+    """The whole array on each device."""
     return TileAssignment((1,) * rank, ((0,) * rank,) * devices)
 
 
 def parse_sharding(text: str, rank: int, devices: int) -> TileAssignment | None:
-    """What an annotation of HLO says of one array.
+    """Parses the HLO annotation of one array.
 
-    Returns None for what is manual, on one device alone, or written in a way that is not known.
+    Returns None for a manual sharding, one on a single device, or an unknown format.
 
     Arguments:
       text: with its braces.
@@ -255,13 +249,13 @@ def _tiling(counts: tuple[int, ...], ids: Any, parts: Any, devices: int) -> Tile
 
 
 def tile_assignment_of(sharding: Any, shape: Sequence[int]) -> TileAssignment | None:
-    """What a sharding of JAX's says of an array of a shape; None if it says nothing, or does not fit."""
+    """The tiles of an array of this shape under a JAX sharding; None if it has none, or does not fit."""
     if not isinstance(sharding, jax.sharding.Sharding) or 0 in shape:
         return None
     try:
         tile = sharding.shard_shape(tuple(shape))
         slices = sharding.devices_indices_map(tuple(shape)).values()
-    except ValueError:  # a dimension that its parts do not divide
+    except ValueError:  # a dimension that is not divisible
         return None
     counts = tuple(size // part for size, part in zip(shape, tile, strict=True))
     parts = []
@@ -272,7 +266,7 @@ def tile_assignment_of(sharding: Any, shape: Sequence[int]) -> TileAssignment | 
 
 
 def sharding_annotations(text: str) -> list[str]:
-    """The annotation in an instruction's line, one for each part of a tuple; empty if there is none."""
+    """The annotations in an instruction's line, one for each element of a tuple; empty if there are none."""
     begin = re.search(r"(?<![\w.])sharding=\{", text)
     if begin is None:
         return []
@@ -295,18 +289,18 @@ def _balanced(text: str, begin: int) -> str:
     return text[begin:]
 
 
-# ---- The parts of an array and the devices that have them, as a small drawing and as text -----------------
+# ---- Drawings of tiles, as SVG and as text -----------------------------------------------------------------
 
 MAX_PARTS = 64
-"""Parts of a drawing: smaller ones would not be legible."""
+"""Largest number of tiles in a drawing that is still legible."""
 
-INK = "#1b1f24"  # of the numbers, on every colour of a part
-_GOLDEN_ANGLE = 137.508 / 360  # the golden angle: hues that follow each other are far apart
+INK = "#1b1f24"  # colour of the numbers, on every tile colour
+_GOLDEN_ANGLE = 137.508 / 360  # the golden angle keeps successive hues far apart
 _WIDTH, _ROW, _SMALL = 132, 18, 9  # pixels
 
 
 def device_grid(tiling: TileAssignment) -> list[list[tuple[int, ...]]]:
-    """The devices of each part: rows along the first dimension that is cut, columns along all others."""
+    """The devices of each tile: rows along the first dimension that is cut, columns along all others."""
     cut = [axis for axis, count in enumerate(tiling.counts) if count > 1]
     first = cut[:1] if len(cut) > 1 or cut == [0] else []
     others = [axis for axis in cut if axis not in first]
@@ -322,7 +316,7 @@ def device_grid(tiling: TileAssignment) -> list[list[tuple[int, ...]]]:
 
 
 def coloured_cells(tiling: TileAssignment) -> list[list[tuple[str, str]]]:
-    """The devices of each part as text, with a colour of its own; empty for too many."""
+    """The devices of each tile as text, with its colour; empty for too many tiles."""
     if math.prod(tiling.counts) > MAX_PARTS:
         return []
     return [
@@ -332,19 +326,18 @@ def coloured_cells(tiling: TileAssignment) -> list[list[tuple[str, str]]]:
 
 
 def _colour(row: int, column: int, columns: int) -> str:
-    """A light colour; parts beside each other differ in lightness too, for those who see no hues."""
+    """A light colour. Adjacent tiles also differ in lightness, for colour-blind readers."""
     hue = (row * columns + column) * _GOLDEN_ANGLE % 1
     lightness = 0.88 if (row + column) % 2 else 0.76
     return "#" + "".join(f"{round(255 * one):02x}" for one in colorsys.hls_to_rgb(hue, lightness, 0.65))
 
 
 def text_grid(tiling: TileAssignment) -> list[str]:
-    """A line for each row of parts; no lines for too many."""
+    """The tiles as text lines; empty for too many tiles."""
     return boxed_cells([[text for text, _ in row] for row in coloured_cells(tiling)])
 
 
 def boxed_cells(cells: list[list[str]]) -> list[str]:
-    """The texts in boxes."""
     if not cells:
         return []
     width = max(len(cell) for row in cells for cell in row)
@@ -356,7 +349,7 @@ def boxed_cells(cells: list[list[str]]) -> list[str]:
 
 
 def devices_text(devices: tuple[int, ...]) -> str:
-    """``0-3``, ``0,4``: the numbers of some devices."""
+    """Formats device numbers: ``0-3``, ``0,4``."""
     spans: list[list[int]] = []
     for device in devices:
         if spans and device == spans[-1][1] + 1:
@@ -368,7 +361,7 @@ def devices_text(devices: tuple[int, ...]) -> str:
 
 
 def sharding_svg(tiling: TileAssignment) -> str:
-    """A rectangle for each part, with the devices that have it; empty for too many."""
+    """Draws a rectangle for each tile, with its devices; empty for too many tiles."""
     cells = coloured_cells(tiling)
     if not cells:
         return ""

@@ -1,4 +1,4 @@
-"""How the values of a compilation lie on the devices of its mesh, each with its line."""
+"""The sharding of each value of a compilation on its mesh, with its line of code."""
 
 from __future__ import annotations
 
@@ -29,25 +29,26 @@ from lazynb.xla.sharding.tile_assignment import (
 )
 from lazynb.xla.targets.target_mesh import MeshLayout
 
-# ---- Which operations work element by element, so that their result can lie as what they read does --------
+# ---- Elementwise operations --------------------------------------------------------------------------------
+# Their result can have the sharding of their operands.
 
 FORWARDING_OPCODES = (
     opcodes_of(Trait.SPREADS) | opcodes_of(OpcodeKind.TRANSFER) | opcodes_of(OpcodeKind.COLLECTIVE)
 )
-"""What may have the name of the value that it only passes on: copies, and the ends of a collective."""
+"""Opcodes that may have the name of the value that they pass on: copies, and the ends of a collective."""
 PARTITIONER_OPCODES = (
     FORWARDING_OPCODES | opcodes_of(Trait.ARRANGES) | opcodes_of(Trait.CARRIES) | {"transpose"}
 )
-"""What the partitioner may put around a collective; it computes nothing."""
+"""Opcodes that the partitioner may insert around a collective; they compute nothing."""
 RESHARDING_OPERATIONS = {"with_sharding_constraint", "sharding_constraint", "reshard", "device_put"}
-"""Operations that ask for another sharding of a value."""
+"""Operations that request another sharding of a value."""
 _ELEMENTWISE = opcodes_of(OpcodeKind.ELEMENTWISE)
-_FREE = opcodes_of(OpcodeKind.FREE)  # which device it is, for one: many operations have that of each other
+_FREE = opcodes_of(OpcodeKind.FREE)  # such as the partition id, which many operations share
 _COMPUTING = _ELEMENTWISE - opcodes_of(Trait.CARRIES)  # without copies, which a transposition has too
 
 
 def elementwise_nodes(trace: CompiledProgram) -> set[int]:
-    """The nodes of which the program computes nothing but element by element."""
+    """The nodes for which the program has only elementwise instructions."""
     opcodes: dict[int, set[str]] = {}
     for instruction in trace.module or ():
         for node in trace.nodes_of_instruction(instruction):
@@ -56,7 +57,7 @@ def elementwise_nodes(trace: CompiledProgram) -> set[int]:
     return {node for node, found in opcodes.items() if found & _COMPUTING and found <= allowed}
 
 
-# ---- The mesh of a program: on how many devices it runs, and which axes they make -------------------------
+# ---- Mesh of a program -------------------------------------------------------------------------------------
 
 Mesh = tuple[tuple[str, ...], tuple[int, ...]]
 """Names and sizes of a mesh's axes."""
@@ -65,16 +66,16 @@ _PARTITIONS = re.compile(r"\bnum_partitions=(\d+)")
 
 
 def device_count(trace: CompiledProgram) -> int:
-    """On how many devices a program runs, each with a part of it."""
+    """Number of devices of an SPMD program."""
     count = _PARTITIONS.search(trace.text, 0, max(trace.text.find("\n"), 0))
     return int(count[1]) if count is not None else 1
 
 
 def program_mesh(trace: CompiledProgram, layout: MeshLayout | None) -> Mesh | None:
-    """The mesh of a program; None if its inputs and results lie on none, or on several.
+    """The mesh of a program; None if its inputs and results have none, or several.
 
     Arguments:
-      layout: the mesh that it was compiled for; None if that is the one on which its arrays lie.
+      layout: the mesh that it was compiled for; None for the mesh of its arrays.
     """
     if layout is not None:
         return tuple(name for name, _ in layout.axes), layout.sizes
@@ -87,10 +88,9 @@ def program_mesh(trace: CompiledProgram, layout: MeshLayout | None) -> Mesh | No
     return None
 
 
-# ---- How each value of a program lies on its devices, as far as XLA says it -------------------------------
-# Of arguments and results the compiled program says it. Of what is inside, XLA's module says it between the
-# pass that spreads shardings (Shardy, or GSPMD's propagation) and the one that cuts the program for one
-# device.
+# ---- Shardings of values, as far as XLA gives them ---------------------------------------------------------
+# The compiled program has the shardings of arguments and results. Those of inner values are in the module
+# between the pass that propagates shardings (Shardy, or GSPMD's propagation) and the partitioner.
 
 Value = tuple[int, int]
 """A node of a snapshot, and the number of its result."""
@@ -102,19 +102,18 @@ _AXES = re.compile(r"@(?:\([^)]*\)|[^,]*)")
 
 
 def shape_of(node: Node, result: int) -> tuple[int, ...] | None:
-    """The shape of a result; None if its type is no array's."""
+    """The shape of a result; None if it is not an array."""
     match = _TYPE.match(node.avals[result])
     return tuple(map(int, _SIZE.findall(_AXES.sub("", match[2])))) if match is not None else None
 
 
 def dtype_of(node: Node, result: int) -> str:
-    """The name of a result's dtype, as its type writes it."""
+    """The name of a result's dtype, as in its type."""
     return node.avals[result].partition("[")[0]
 
 
 def known_shardings(trace: CompiledProgram, snapshot: Snapshot) -> dict[Value, TileAssignment]:
-    """How values lie; what is not known is left out. Compiles nothing: without XLA's passes, arguments and
-    results alone are known."""
+    """The known shardings. Compiles nothing: without XLA's passes, only arguments and results are known."""
     module = trace.module
     if module is None or device_count(trace) == 1:
         return {}
@@ -135,7 +134,7 @@ def known_shardings(trace: CompiledProgram, snapshot: Snapshot) -> dict[Value, T
 def _arguments(
     trace: CompiledProgram, module: Module, spread: Module | None, snapshot: Snapshot
 ) -> dict[Value, TileAssignment]:
-    """Of a program for devices that are there JAX says it, of another XLA's module."""
+    """Shardings of arguments: from JAX for present devices, from XLA's module for a target."""
     found = {}
     given = getattr(trace.compiled, "input_shardings", ((), {}))[0]
     written = spread.computations[spread.entry].parameters if spread is not None else []
@@ -176,27 +175,27 @@ def _inner_shardings(
 
 
 def _sharded_module(trace: CompiledProgram) -> Module | None:
-    """The module with the shardings that XLA chose; None if it was not written down."""
+    """The module with the shardings that XLA chose; None if it was not dumped."""
     if not trace.has_dump:
         return None
     text = next((each.after for each in reversed(trace.passes) if each.name in _PROPAGATION_PASSES), "")
     return _parsed(text) if text else None
 
 
-_parsed = functools.lru_cache(maxsize=2)(parse)  # collectives and shardings ask for it
+_parsed = functools.lru_cache(maxsize=2)(parse)  # collectives and shardings both use it
 
 
 def _common_sharding(
     made: Iterable[Instruction], shape: tuple[int, ...], devices: int
 ) -> TileAssignment | None:
-    """How the instructions of this shape lie; None if that differs."""
+    """The sharding of the instructions of this shape; None if they differ."""
     alike = [each for each in made if _dimensions(each) == shape]
     tilings = {_tiling(each, len(shape), devices) for each in alike}
     return tilings.pop() if len(tilings) == 1 else None
 
 
 def _tiling(instruction: Instruction, rank: int, devices: int) -> TileAssignment | None:
-    """XLA's partitioner takes what has no annotation as whole on each device
+    """The sharding of an instruction. XLA's partitioner treats one without annotation as replicated
     (``SpmdPartitioner::PreprocessSharding``)."""
     written = sharding_annotations(instruction.text)
     if not written:
@@ -210,29 +209,27 @@ def _dimensions(instruction: Instruction) -> tuple[int, ...] | None:
 
 
 Known = dict[Value, tuple[TileAssignment, Mesh | None]]
-"""How values lie, with the mesh of their program."""
+"""Shardings of values, with the mesh of their program."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ValueSharding:
-    """How one value lies on the devices of a mesh, as XLA says it.
+    """The sharding of one value on a mesh, according to XLA.
 
     Attributes:
       value: the user's name for it, else that of the operation or input.
-      place: its line; None of an input.
-      node, result: the operation or input, as a node number of the compilation's snapshot, and which of its
-        results.
+      place: its line; None for an input.
+      node, result: node number in the compilation's snapshot, and number of the result.
       dtype, shape: of the whole array.
-      spec: ``P('data', None)``; empty if the parts follow no axes of the mesh, or there are several meshes.
+      spec: ``P('data', None)``; empty if the tiles follow no mesh axes, or there are several meshes.
       mesh: ``data=2, model=4``; empty if there are several.
-      tile: the shape of the part of one device; of an array that is cut unevenly, of the largest.
-      copies: how many devices have the same part.
-      bytes: of the part of one device; None if the dtype has no size.
+      tile: the shape of one device's tile; the largest, if the array is cut unevenly.
+      copies: number of devices with the same tile.
+      bytes: of one device's tile; None if the dtype has no size.
       total: bytes on all devices together.
-      before: the spec of what it was made from element by element, or by asking for a sharding, if that
-        lies otherwise: the sharding changed here; else empty.
-      is_sent: whether devices need more there than they have of that, and so it costs time.
-      parts: by the number of the device in the program, which part it has along each dimension.
+      before: the spec of the operand, if an elementwise operation or a sharding request changed it; else "".
+      is_sent: whether devices need more of the operand than they have, so that the change costs time.
+      parts: by the number of the device in the program, the position of its tile along each dimension.
     """
 
     value: str
@@ -253,7 +250,7 @@ class ValueSharding:
 
     @property
     def tiling(self) -> TileAssignment:
-        """The parts, and into how many each dimension is cut."""
+        """The positions of the tiles, and the number of tiles along each dimension."""
         counts = [max(column) + 1 for column in zip(*self.parts, strict=True)]
         return TileAssignment(tuple(counts), self.parts)
 
@@ -267,13 +264,13 @@ class ValueSharding:
 def value_shardings(
     traces: Sequence[CompiledProgram], snapshot: Snapshot, layout: MeshLayout | None
 ) -> list[ValueSharding]:
-    """Those of the values that are known, in the order of the graph; none of a program on one device.
+    """The known shardings, in the order of the graph; empty for a program on one device.
 
-    What is inside stands in XLA's passes. If those were not written down (the program came from a cache), a
-    small program is compiled once more; of a large one arguments and results alone are known.
+    Those of inner values come from XLA's passes. If these were not dumped (the program came from a cache), a
+    small program is compiled once more. For a large one, only arguments and results are known.
 
     Arguments:
-      layout: the mesh that the programs were compiled for; None if that is the one on which arrays lie.
+      layout: the mesh that the programs were compiled for; None for the mesh of the arrays.
     """
     tilings: Known = {}
     alike = {node.id for node in snapshot.nodes if {node.name, node.primitive} & RESHARDING_OPERATIONS}
@@ -330,8 +327,8 @@ def _changed_from(
     shape: tuple[int, ...],
     tilings: Known,
 ) -> tuple[str, bool]:
-    """The spec of what an operation reads, if all that it reads of its shape lies otherwise; and whether
-    devices need more than they have of it."""
+    """The spec of an operation's operands, if all of its shape have another sharding; and whether devices
+    need more of them than they have."""
     tiling, _ = tilings[node.id, 0]
     read = [
         tilings[operand]
@@ -350,12 +347,12 @@ def _spec(tiling: TileAssignment, mesh: Mesh | None) -> str:
 
 
 def spec_text(spec: PartitionSpec) -> str:
-    """``P('data', None)`` as code."""
+    """Formats a spec as code, ``P('data', None)``."""
     return f"P({', '.join(map(repr, spec))})"
 
 
 def _bytes_per_element(dtype: str) -> int | None:
-    """Bytes of an element; None of what has no size of its own, as a random key."""
+    """Bytes of an element; None for a dtype without a size, such as a random key."""
     try:
         return int(jnp.dtype(dtype).itemsize)
     except TypeError:

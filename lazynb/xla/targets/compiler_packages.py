@@ -1,6 +1,7 @@
-"""The compilers of other chips: packages of their own, in a directory of lazynb's.
+"""The compilers for other chips: pip packages in a directory of lazynb, and the list of targets.
 
-In the environment itself they would change which device JAX chooses. Only the worker process sees them.
+Installed in the environment itself, they would change the device that JAX chooses. Only the compiler process
+can import them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class CompilerMissing(LazynbError):
 
 
 class InstallError(LazynbError):
-    """A compiler could not be installed; the message has pip's words."""
+    """A compiler could not be installed; the message quotes pip."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,9 +37,9 @@ class Compiler:
     """The compiler for the chips of one platform.
 
     Attributes:
-      name: what the user writes, ``tpu`` or ``gpu``.
-      platform: as JAX's lowering names it.
-      size: of the download, for the user to know.
+      name: its name for the user, ``tpu`` or ``gpu``.
+      platform: its name in JAX's lowering.
+      size: of the download, as text for the user.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Compiler:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """What pip is asked for: the versions that fit the installed jaxlib."""
+        """The pip requirements, in the versions that fit the installed jaxlib."""
         if self.platform == "tpu":
             return (f"libtpu{_libtpu_requirement()}",)
         version = jaxlib.__version__
@@ -55,7 +56,6 @@ class Compiler:
 
     @property
     def directory(self) -> Path:
-        """Where it is installed."""
         return (
             _compilers_directory()
             / f"{self.name}-jaxlib-{jaxlib.__version__}-py{sys.version_info[0]}{sys.version_info[1]}"
@@ -63,21 +63,16 @@ class Compiler:
 
     @property
     def is_installed(self) -> bool:
-        """Whether it can be used."""
         return self.directory.is_dir()
 
     @property
     def version(self) -> str:
-        """Of what is installed: ``libtpu 0.0.52``; empty if nothing is."""
+        """The installed versions: ``libtpu 0.0.52``; empty if none."""
         found = importlib.metadata.distributions(path=[str(self.directory)]) if self.is_installed else ()
         return ", ".join(sorted(f"{each.name} {each.version}" for each in found))
 
     def require(self) -> Path:
-        """The directory.
-
-        Raises:
-          CompilerMissing: it is not installed.
-        """
+        """Returns the directory of the installation. Raises CompilerMissing if it is not installed."""
         if not self.is_installed:
             raise CompilerMissing(
                 f"The compiler for {self.name.upper()}s is not installed. Install it ({self.size}) with:  "
@@ -86,11 +81,8 @@ class Compiler:
         return self.directory
 
     def install(self, say: Callable[[str], object] = print) -> None:
-        """Fetches the packages with pip, into a directory of lazynb's own. An older one is replaced.
-
-        Raises:
-          NotInstalled: pip could not.
-        """
+        """Installs the packages with pip into ``directory``, replacing an older installation. Raises
+        InstallError if pip failed."""
         _compilers_directory().mkdir(parents=True, exist_ok=True)
         say(f"installing {', '.join(self.packages)} ({self.size}) into {self.directory}")
         with tempfile.TemporaryDirectory(dir=_compilers_directory()) as place:
@@ -105,20 +97,18 @@ class Compiler:
             inside.rename(self.directory)
 
     def remove(self) -> None:
-        """Deletes it, if it is there."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def _last_error(text: str) -> str:
-    """What pip says at the end; its notices that there is a newer pip are none of it."""
+    """The last error of pip, without its notices about a newer pip."""
     lines = [line for line in text.splitlines() if line.strip() and "notice" not in line]
     errors = [line for line in lines if line.startswith("ERROR")]
     return (errors or lines or ["pip said nothing"])[-1]
 
 
 def _libtpu_requirement() -> str:
-    """The version of libtpu that this JAX asks for (its extra ``tpu``), as pip writes it; empty if it says
-    nothing."""
+    """The version of libtpu that this JAX requires (its extra ``tpu``), in pip's notation; may be empty."""
     for line in importlib.metadata.requires("jax") or ():
         wanted, _, condition = line.partition(";")
         if wanted.startswith("libtpu") and "tpu" in condition and "nightly" not in wanted:
@@ -127,7 +117,7 @@ def _libtpu_requirement() -> str:
 
 
 def _compilers_directory() -> Path:
-    """Where compilers lie: ``LAZYNB_COMPILERS``, or ``lazynb/compilers`` in the user's data directory."""
+    """``LAZYNB_COMPILERS``, or ``lazynb/compilers`` in the user's data directory."""
     if own := os.environ.get("LAZYNB_COMPILERS"):
         return Path(own)
     data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
@@ -138,28 +128,26 @@ COMPILERS = {
     "tpu": Compiler("tpu", "tpu", "137 MB"),
     "gpu": Compiler("gpu", "cuda", "182 MB"),
 }
-"""By what the user writes."""
 
 
 def compiler_of(platform: str) -> Compiler:
-    """The one for a platform."""
     return next(each for each in COMPILERS.values() if each.platform == platform)
 
 
-# ---- The list of targets: what can be compiled for here, and what to install for the others ---------------
+# ---- List of targets ---------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class TargetRow:
-    """A chip, as the list shows it.
+    """A chip in the list of targets.
 
     Attributes:
       name, title: of the chip.
       memory: bytes.
-      bandwidth: bytes a second.
-      peak: operations a second, by type.
-      compiler: what is installed; empty if nothing is.
-      install: what to write to install it.
+      bandwidth: bytes per second.
+      peak: operations per second, by element type.
+      compiler: the installed version; empty if none.
+      install: the command that installs it.
     """
 
     name: str
@@ -172,7 +160,6 @@ class TargetRow:
 
 
 def target_table() -> Records[TargetRow]:
-    """A row for each chip of the table."""
     rows = []
     for chip in chips().values():
         compiler = compiler_of(chip.platform)

@@ -1,4 +1,5 @@
-"""The worker process from outside: started when it is first asked, kept warm, ended by an interrupt."""
+"""The compiler process as seen from the user's process: started by the first request, kept for later ones,
+and killed by an interrupt."""
 
 from __future__ import annotations
 
@@ -24,19 +25,19 @@ from lazynb.xla.targets.compiler_packages import Compiler, compiler_of
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection, Listener
 
-# ---- What the worker is asked, and what it answers --------------------------------------------------------
+# ---- Requests and results ----------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class CompileRequest:
-    """A compilation.
+    """A request to compile a program.
 
     Attributes:
-      topology: JAX's name of the devices, such as ``v5e:4x4``; hosts and devices of GPUs.
+      topology: JAX's name of the devices: ``v5e:4x4``; for GPUs ``1x1x8``: slices, hosts, devices per host.
       platform: ``tpu`` or ``cuda``.
       configuration: XLA's description of a GPU; empty for a TPU.
-      is_single: whether that is one chip; a host has four of them else.
-      mesh: sizes of the axes of the mesh that the program runs on; empty for one device.
+      is_single: whether the target is one chip; otherwise a TPU host has four.
+      mesh: sizes of the axes of the program's mesh; empty for one device.
       lowering: the program.
       options: of the compiler.
     """
@@ -52,12 +53,12 @@ class CompileRequest:
 
 @dataclasses.dataclass(frozen=True)
 class CompileResult:
-    """What a compiler made of a program.
+    """A compiled program.
 
     Attributes:
       text: optimised HLO.
-      memory: XLA's memory analysis by its names, in bytes for each device.
-      cost: XLA's cost analysis by its names; None if the compiler gives none.
+      memory: XLA's memory analysis by XLA's names, in bytes per device.
+      cost: XLA's cost analysis by XLA's names; None if the compiler gives none.
       seconds: of the compilation alone.
     """
 
@@ -69,10 +70,10 @@ class CompileResult:
 
 @dataclasses.dataclass(frozen=True)
 class CostRequest:
-    """A cost analysis: XLA's own may end the process on another chip's HLO.
+    """A request for cost analysis. XLA's analysis of another chip's HLO may crash the process.
 
     Attributes:
-      texts: modules of HLO.
+      texts: HLO modules.
     """
 
     texts: tuple[str, ...]
@@ -80,10 +81,10 @@ class CostRequest:
 
 @dataclasses.dataclass(frozen=True)
 class CostResult:
-    """What XLA says that modules cost.
+    """The cost analysis of modules.
 
     Attributes:
-      figures: of each, by XLA's names; None if there is no such analysis; a sentence if it cannot be read.
+      figures: of each module, by XLA's names; None if there is no analysis; a sentence if it cannot be read.
     """
 
     figures: tuple[dict[str, float] | str | None, ...]
@@ -104,12 +105,12 @@ class CompileFailure:
     at: str
 
 
-_POLL_SECONDS = 0.1  # seconds between looks whether the process lives; an interrupt comes through between two
-_START_SECONDS = 120.0  # seconds that it may take to import JAX
+_POLL_SECONDS = 0.1  # seconds between checks that the process lives; an interrupt is handled between two
+_START_SECONDS = 120.0  # seconds allowed for importing JAX
 
 
 class CompilerCrashed(LazynbError):
-    """The process that compiles for another chip ended. The message has its last words; nothing is lost."""
+    """The compiler process ended. The message quotes its last error; the user's state is intact."""
 
 
 class CompilerProcess:
@@ -121,23 +122,17 @@ class CompilerProcess:
         self._process: subprocess.Popen[str] | None = None
         self._connection: Connection | None = None
         self._log: IO[bytes] | None = None
-        self._log_position = 0  # how much it had written till then
+        self._log_position = 0  # size of the log at the start of the request
 
     def ask(self, question: CompileRequest) -> CompileResult | CompileFailure:
-        """What the compiler answers.
-
-        Raises as :meth:`_asked` does.
-        """
+        """Compiles a program in the process. Raises like :meth:`_request`."""
         answer = self._request(question)
         assert isinstance(answer, (CompileResult, CompileFailure))
         return answer
 
     def costs(self, texts: Sequence[str]) -> list[Figures]:
-        """What XLA says that modules of HLO cost. If it ends the process on one, that one has a sentence in
-        place of figures.
-
-        Raises as :meth:`_asked` does, but CompilerCrashed.
-        """
+        """XLA's cost analysis of HLO modules. A module that crashes the process gets a sentence in place of
+        figures. Otherwise raises like :meth:`_request`."""
         if not texts:
             return []
         try:
@@ -145,13 +140,14 @@ class CompilerProcess:
         except CompilerCrashed:
             half = len(texts) // 2
             if half == 0:
-                return ["it ended the process that worked it out"]
+                return ["its analysis crashed the compiler process"]
             return self.costs(texts[:half]) + self.costs(texts[half:])
         assert isinstance(answer, CostResult)
         return list(answer.figures)
 
     def _request(self, question: CompileRequest | CostRequest) -> object:
-        """What the process answers. An interrupt ends the process; the next question starts another.
+        """Sends a request and waits for the result. An interrupt kills the process; the next request restarts
+        it.
 
         Raises:
           CompilerMissing: it is not installed.
@@ -193,7 +189,7 @@ class CompilerProcess:
         return self._connection
 
     def _start(self) -> None:
-        from multiprocessing.connection import Listener  # loaded by those who compile for another chip
+        from multiprocessing.connection import Listener  # imported only to compile for another chip
 
         directory = self._compiler.require()
         key = secrets.token_bytes(32)
@@ -206,7 +202,7 @@ class CompilerProcess:
                 stderr=self._log,
                 env=_environment(directory),
                 text=True,
-                start_new_session=True,  # a Ctrl-C in the terminal is the user's own process's
+                start_new_session=True,  # Ctrl-C in the terminal goes to the user's process only
             )
             assert self._process.stdin is not None
             self._process.stdin.write(key.hex() + "\n")
@@ -214,26 +210,25 @@ class CompilerProcess:
             self._connection = _accept_connection(listener, self._check)
 
     def _exit_description(self) -> str:
-        """How the process ended, and what it said of that."""
+        """How the process ended, with its last error."""
         status = None
         if self._process is not None:
             with suppress(subprocess.TimeoutExpired):
                 status = self._process.wait(_POLL_SECONDS)
-        if status == -signal.SIGKILL:  # it could say nothing
-            return ": somebody killed it, perhaps the system, which had no more memory"
+        if status == -signal.SIGKILL:  # it left no message
+            return ": it was killed, perhaps by the system for lack of memory"
         how = "" if status is None or status >= 0 else f" ({signal.Signals(-status).name})"
         words = last_error(self._log_since_request())
         return f"{how}: {words}" if words else how
 
     def _log_since_request(self) -> str:
-        """What it wrote since it was asked."""
+        """The log since the start of the request."""
         if self._log is None:
             return ""
         self._log.seek(self._log_position)
         return self._log.read().decode("utf-8", "replace")
 
     def close(self) -> None:
-        """Ends the process, if there is one."""
         if self._connection is not None:
             self._connection.close()
         if self._process is not None:
@@ -244,30 +239,31 @@ class CompilerProcess:
         self._connection = self._process = self._log = None
 
 
-# of Google's log, of Python's and LLVM's: what is no error is chatter, or a stack trace of the compiler
+# Errors in the logs of Google's library, Python and LLVM; other lines are information or stack traces.
 _ERROR = re.compile(r"^(?:F\d{4} [\d:.]+ +\d+ (?:\S+\] )?|(?=[\w.]*(?:Error|Exception|ERROR): ))(.*)")
 
 
 def last_error(text: str) -> str:
-    """The last error among what the compiler wrote; empty if there is none."""
+    """The last error in the compiler's log; empty if there is none."""
     found = [match[1] for line in text.splitlines() if (match := _ERROR.match(line.strip()))]
     return found[-1].strip() if found else ""
 
 
 def _environment(directory: Path) -> dict[str, str]:
-    """The worker's: it alone sees the compiler, and looks for no cloud and no device."""
+    """The environment of the compiler process: it can import the compiler, and looks for no cloud or
+    device."""
     own = {
         "PYTHONPATH": os.pathsep.join([str(directory), *filter(None, sys.path)]),
         "JAX_PLATFORMS": "cpu",
         "TPU_SKIP_MDS_QUERY": "1",
-        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # no chip is used, so several processes may compile at a time
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # no chip is used, so processes may compile in parallel
         "TF_CPP_MIN_LOG_LEVEL": "2",
     }
     return {**os.environ, **own}
 
 
 def _accept_connection(listener: Listener, check: Any) -> Connection:
-    """The worker's end of the pipe. ``accept`` cannot be interrupted everywhere, so a thread waits in it."""
+    """Accepts the connection, in a thread, because ``accept`` is not interruptible on every platform."""
     got: list[Connection] = []
     waiting = threading.Thread(target=lambda: got.append(listener.accept()), daemon=True)
     waiting.start()

@@ -1,8 +1,8 @@
-"""The worker: a process that has the compiler of other chips, and answers questions until its pipe closes.
+"""The compiler process: compiles for other chips, and serves requests until its connection closes.
 
-These compilers take locks, print, and may end the process they run in.
+A process of its own, because these compilers take locks, print, and may crash.
 
-    python -m lazynb.xla.targets.compiler_worker ADDRESS      the pipe's key comes on standard input
+    python -m lazynb.xla.targets.compiler_worker ADDRESS      reads the connection's key from standard input
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from lazynb.xla.targets.compiler_process import (
 
 
 def main(address: str) -> None:
-    """Answers one question after the other."""
+    """Connects to ``address`` and serves requests."""
     key = bytes.fromhex(sys.stdin.readline().strip())
     with Client(address, authkey=key) as connection:
         serve_requests(connection)
 
 
 def serve_requests(connection: Connection) -> None:
-    """Reads questions from ``connection`` until it is closed."""
+    """Serves requests from ``connection`` until it is closed."""
     known: dict[Any, Any] = {}
     while True:
         try:
@@ -47,10 +47,10 @@ def serve_requests(connection: Connection) -> None:
 
 
 def compile_program(question: CompileRequest, known: dict[Any, Any]) -> CompileResult | CompileFailure:
-    """What the compiler makes of the program in ``question``.
+    """Compiles the program in ``question``.
 
     Arguments:
-      known: devices of earlier questions.
+      known: devices of earlier requests.
     """
     key = question.topology, question.configuration, question.mesh
     at = "topology"
@@ -64,12 +64,12 @@ def compile_program(question: CompileRequest, known: dict[Any, Any]) -> CompileR
         executable = jc.compile_for(known[key], question.lowering, question.options)
         seconds = time.perf_counter() - start
         return CompileResult(jc.optimised_text(executable), _memory(executable), _cost(executable), seconds)
-    except Exception as error:  # the compilers have classes of their own
+    except Exception as error:  # each compiler has its own classes
         return CompileFailure(type(error).__name__, str(error), at)
 
 
 def _devices(topology: Any, sizes: tuple[int, ...]) -> list[Any]:
-    """The devices that the program runs on, in the order of its mesh."""
+    """The devices of the program, in the order of its mesh."""
     if not sizes:
         return [topology.devices[0]]
     names = tuple(f"axis_{number}" for number in range(len(sizes)))
@@ -95,7 +95,7 @@ def _memory(executable: Any) -> dict[str, int]:
 def _cost(executable: Any) -> dict[str, float] | None:
     try:
         cost = executable.cost_analysis()
-    except Exception:  # the GPU's has none
+    except Exception:  # the GPU compiler has none
         return None
     return dict(cost) if cost else None
 

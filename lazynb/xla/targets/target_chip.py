@@ -1,4 +1,4 @@
-"""Targets: a chip, and how many of it. ``v5e``, ``v5e:4x4``, ``h100:8``, ``cpu``."""
+"""Chips to compile for, and targets (a chip and how many): ``v5e``, ``v5e:4x4``, ``h100:8``, ``cpu``."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from typing import Any
 from lazynb.errors import LazynbError
 from lazynb.xla.targets.target_mesh import BadMesh, MeshLayout, layout_of_arrays, mesh_layout
 
-# ---- The chips that a program can be compiled for without having one, from the table ``chips.toml`` -------
+# ---- Chips, from the table ``chips.toml`` ------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True, eq=False)  # there is one of each
+@dataclasses.dataclass(frozen=True, eq=False)  # one object per chip
 class Chip:
-    """One row of the table.
+    """One chip of the table.
 
     Attributes:
-      name: what the user writes, such as ``v5e``.
-      title: what the user reads.
-      platform: ``tpu`` or ``cuda``, as JAX's lowering names it.
-      memory: bytes of the device's own memory.
-      bandwidth: bytes a second to that memory.
-      vmem: bytes of the vector memory on the chip, of each core of a TPU; None where none is published.
-      peak: operations a second, by type of element as HLO writes it; ``tf32`` is for f32 at low precision.
+      name: its name for the user, such as ``v5e``.
+      title: its full name.
+      platform: ``tpu`` or ``cuda``, as in JAX's lowering.
+      memory: bytes of device memory.
+      bandwidth: bytes per second to that memory.
+      vmem: bytes of vector memory (VMEM) of each TPU core; None where none is published.
+      peak: operations per second, by element type as in HLO; ``tf32`` is for f32 at low precision.
       dimensions: of a slice of such chips; 0 where chips form no grid.
-      device: what XLA must be told of a GPU, by its field of ``GpuDeviceInfoProto``.
+      device: XLA's description of a GPU, by field of ``GpuDeviceInfoProto``.
     """
 
     name: str
@@ -81,17 +81,17 @@ def chips() -> Mapping[str, Chip]:
 
 
 class UnknownTarget(LazynbError, ValueError):
-    """There is no such chip, or no such number of them; the message says which there are."""
+    """The chip, or this number of chips, does not exist; the message lists those that do."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What a program is compiled for.
+    """The chips that a program is compiled for.
 
     Attributes:
-      name: as the user writes it, in its shortest form: ``v5e:4x4``.
-      chip: its kind.
-      shape: a TPU's slice (``4x4``), or the hosts and the GPUs of each (``1x8``).
+      name: in its shortest form: ``v5e:4x4``.
+      chip: the kind of chip.
+      shape: a TPU slice (``4x4``), or hosts and GPUs per host (``1x8``).
       layout: the mesh of all its devices; None for a program on one of them.
     """
 
@@ -102,24 +102,18 @@ class Target:
 
     def on_mesh(self, mesh: Any = None, shards: Any = None) -> Target:
         """The target with its devices as a mesh, see :func:`lazynb.xla.targets.target_mesh.mesh_layout`.
-
-        Raises:
-          BadMesh: they do not fit each other or the target.
-        """
+        Raises BadMesh if mesh and shardings do not fit each other or the target."""
         made = mesh_layout(mesh, shards)
         if made is not None and made.devices != self.devices:
             raise BadMesh(f"The mesh {made} has {made.devices} devices, and {self.name} has {self.devices}.")
         return dataclasses.replace(self, layout=made)
 
     def for_inputs(self, values: Sequence[Any], names: Mapping[int, tuple[str, ...]]) -> Target:
-        """The target for a program that reads ``values``: without a mesh it takes the one that they lie on,
-        if that has as many devices.
+        """The target for a program that reads ``values``. Without a mesh it takes the mesh of ``values``, if
+        that has as many devices. Raises BadMesh if a sharding is given for an input that does not exist.
 
         Arguments:
           names: the user's names of arrays, by ``id``.
-
-        Raises:
-          BadMesh: the user says how an input lies that there is not.
         """
         if self.layout is None:
             return dataclasses.replace(self, layout=layout_of_arrays(values, self.devices))
@@ -130,7 +124,7 @@ class Target:
         """The target for a program that reads types in the place of arrays.
 
         Arguments:
-          types: pairs of an array and of what stands for it.
+          types: pairs of an array and the type that replaces it.
         """
         if self.layout is None or not self.layout.trees:
             return self
@@ -139,7 +133,6 @@ class Target:
 
     @property
     def devices(self) -> int:
-        """How many there are."""
         return math.prod(self.shape)
 
     @property
@@ -154,11 +147,8 @@ class Target:
 
 
 def parse_targets(text: str) -> list[Target | None]:
-    """The targets that ``text`` names, by commas, each once.
-
-    Raises:
-      UnknownTarget: one of them is none, or it names none.
-    """
+    """Parses the targets in ``text``, separated by commas, without duplicates. Raises UnknownTarget if one of
+    them does not exist, or ``text`` names none."""
     targets = list(dict.fromkeys(parse_target(one) for one in text.split(",") if one.strip()))
     if not targets:
         raise UnknownTarget(f"{text!r} names no chip. Write one or several, by commas: v5e, cpu,v5e,h100.")
@@ -169,11 +159,8 @@ _WRITTEN = re.compile(r"([a-z0-9-]+)(?::(\d+(?:x\d+)*))?")
 
 
 def parse_target(text: str | None) -> Target | None:
-    """The target that ``text`` names; returns None for this machine (``cpu``, None).
-
-    Raises:
-      UnknownTarget: it names none.
-    """
+    """Parses a target; returns None for this machine (``cpu``, None). Raises UnknownTarget if there is
+    none."""
     if text is None or text.strip().lower() == "cpu":
         return None
     written = _WRITTEN.fullmatch(text.strip().lower())

@@ -1,4 +1,4 @@
-"""A program compiled for another chip, in the place of JAX's compiled object."""
+"""Compiles a program for another chip, with a disk cache; ``CrossCompiledProgram`` is the compiled object."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from lazynb.xla.targets.compiler_process import (
 from lazynb.xla.targets.target_chip import Target, UnknownTarget
 from lazynb.xla.targets.target_mesh import BadMesh
 
-# ---- Answers of compilers on disk, with what the compiler dumped: the same program is compiled once for a
-# chip
-# An entry is a zip file of texts. Nothing in it is ever executed.
+# ---- Disk cache of compiler results ------------------------------------------------------------------------
+# Holds each program once per chip, with the compiler's dump. An entry is a zip file of texts; nothing in it
+# is ever executed.
 
-_FORMAT_VERSION = 2  # of what a dump has in it
+_FORMAT_VERSION = 2  # version of the dump's contents
 _MAX_ENTRIES = 200  # entries; one of 100 operations has some 200 KB
 
 
 def key_of(question: CompileRequest, options: Mapping[str, Any]) -> str:
-    """A hash of all that decides the answer.
+    """A hash of everything that determines the result.
 
     Arguments:
-      options: those of the question that change the program; where a dump is written is none of them.
+      options: those that change the program, without the dump directory.
     """
     lowering = question.lowering
     parts = [
@@ -61,10 +61,10 @@ def key_of(question: CompileRequest, options: Mapping[str, Any]) -> str:
 
 
 def load_result(key: str, dump: Path | None) -> CompileResult | None:
-    """The answer kept under ``key``; None if there is none, or none with a dump where one is wanted.
+    """The result stored under ``key``; None if there is none, or none with a dump where one is requested.
 
     Arguments:
-      dump: the directory that gets what the compiler dumped.
+      dump: the directory that receives the compiler's dump.
     """
     if not config.persistent_cache:
         return None
@@ -81,7 +81,7 @@ def load_result(key: str, dump: Path | None) -> CompileResult | None:
         os.utime(path)
         return answer
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
-        return None  # it is compiled again, and the entry written anew
+        return None  # the program is compiled again, and the entry rewritten
 
 
 def _unpack(entry: zipfile.ZipFile, dump: Path) -> None:
@@ -92,13 +92,13 @@ def _unpack(entry: zipfile.ZipFile, dump: Path) -> None:
 
 
 def save_result(key: str, answer: CompileResult, dump: Path | None) -> None:
-    """Keeps ``answer`` with the files of ``dump``. What cannot be written is not kept."""
+    """Stores ``answer`` with the files of ``dump``. A failed write leaves no entry."""
     if not config.persistent_cache:
         return
     place = _directory()
     with contextlib.suppress(OSError):
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.TemporaryDirectory(dir=place) as new:  # nothing stays of what the disk has no room for
+        with tempfile.TemporaryDirectory(dir=place) as new:  # removes a partial file if the disk is full
             with open(Path(new) / "entry", "wb") as file:
                 _write(file, answer, dump)
             os.replace(file.name, place / f"{key}.zip")
@@ -116,7 +116,6 @@ def _write(file: Any, answer: CompileResult, dump: Path | None) -> None:
 
 
 def _evict_oldest(place: Path) -> None:
-    """Removes the entries that were longest not used."""
     entries = sorted(place.glob("*.zip"), key=lambda path: path.stat().st_mtime, reverse=True)
     for old in entries[_MAX_ENTRIES:]:
         old.unlink(missing_ok=True)
@@ -127,17 +126,17 @@ def _directory() -> Path:
 
 
 class TargetError(LazynbError):
-    """The compiler of a target refused the program; the message is its own."""
+    """The compiler of a target refused the program; the message quotes it."""
 
 
 class OutOfMemory(TargetError):
     """The program does not fit into the chip's memory.
 
     Attributes:
-      target: whose.
-      needed, available: bytes, as the compiler says; None if it does not.
-      dump: what the compiler had written down till then; None if it was not asked to.
-      binding: the program, of a recorded trace.
+      target: the target.
+      needed, available: bytes, by the compiler's message; None if it has no figures.
+      dump: the compiler's dump up to the error; None if none was requested.
+      binding: the program, for a recorded trace.
     """
 
     binding: Any = None
@@ -161,9 +160,9 @@ _NEEDED = re.compile(
 
 
 class CrossCompiledProgram:
-    """What the compiler of ``target`` made of a program; it cannot run here.
+    """A program compiled for ``target``, which cannot run here.
 
-    It has what lazynb asks of a ``jax.stages.Compiled``.
+    It has the methods of ``jax.stages.Compiled`` that lazynb uses.
 
     Attributes:
       origin: ``compiled`` or ``disk``.
@@ -176,24 +175,23 @@ class CrossCompiledProgram:
 
     @property
     def seconds(self) -> float:
-        """That the compiler took."""
+        """Seconds of compiling."""
         return self._answer.seconds
 
     def as_text(self) -> str:
-        """Optimised HLO."""
         return self._answer.text
 
     def memory_analysis(self) -> Any:
-        """Bytes on each device, by XLA's names."""
+        """Bytes per device, by XLA's names."""
         return types.SimpleNamespace(**self._answer.memory)
 
     def cost_analysis(self) -> dict[str, float] | None:
-        """By XLA's names; None if the compiler gives none."""
+        """XLA's figures by name; None if the compiler gives none."""
         return self._answer.cost
 
 
 def _bytes(text: str) -> int:
-    """``15.75G`` as the compiler writes it, in bytes."""
+    """Converts ``15.75G``, as in the compiler's message, to bytes."""
     unit = "KMGT".find(text[-1]) + 1
     return round(float(text.rstrip("KMGT")) * 1024**unit)
 
@@ -205,18 +203,18 @@ def compile_for(
     options: Mapping[str, Any] | None = None,
     dump: Dump | None = None,
 ) -> CrossCompiledProgram:
-    """What the compiler of ``target`` makes of ``lowering``, in its process, or made of it before.
+    """Compiles ``lowering`` for ``target`` in the compiler process, or loads the result from disk.
 
     Arguments:
-      mesh: sizes of the axes of the mesh that it runs on, which is all of the target; one device without.
+      mesh: sizes of the axes of the mesh, which covers the whole target; empty for one device.
       options: of the compiler.
-      dump: takes what it writes down.
+      dump: receives the compiler's dump.
 
     Raises:
-      CompilerMissing: it is not installed.
-      CompilerCrashed: it ended.
-      UnknownTarget: there is no such slice.
-      BadMesh: the mesh cannot be laid on it.
+      CompilerMissing: the compiler is not installed.
+      CompilerCrashed: its process ended.
+      UnknownTarget: the slice does not exist.
+      BadMesh: the mesh does not fit on the slice.
       OutOfMemory, TargetError: it refused the program, or the chip's description.
     """
     compiler_of(target.chip.platform).require()
@@ -245,13 +243,13 @@ def _topology(target: Target) -> str:
     written = "x".join(map(str, target.shape))
     if target.chip.platform == "tpu":
         return f"{target.chip.name}:{written}"
-    return f"1x{written}"  # slices, hosts, devices of each
+    return f"1x{written}"  # slices, hosts, devices per host
 
 
 def _compile_error(target: Target, refused: CompileFailure, dump: Dump | None) -> LazynbError:
     words = refused.message.strip()
     if refused.at == "topology" and _NO_SLICE.search(words):
-        return UnknownTarget(f"{target.name} is no slice that there is: {words}")
+        return UnknownTarget(f"{target.name} is no slice that exists: {words}")
     if refused.at == "mesh":
         return BadMesh(f"The mesh {target.layout} cannot be laid on {target.name}: {words}")
     if "No space left on device" in words:
@@ -259,7 +257,7 @@ def _compile_error(target: Target, refused: CompileFailure, dump: Dump | None) -
             f"The disk is full: the compiler for {target.title} cannot write its files: {words}"
         )
     if refused.at == "topology":
-        return TargetError(f"The compiler for {target.title} could not be told of the chip: {words}")
+        return TargetError(f"The compiler for {target.title} rejected the description of the chip: {words}")
     if "RESOURCE_EXHAUSTED" in words or "Oom" in words:
         return OutOfMemory(f"This does not fit into the memory of {target.title}: {words}", target, dump)
     return TargetError(f"The compiler for {target.title} refused the program: {words}")

@@ -1,4 +1,4 @@
-"""A recorded program compiled for another chip: what an executable is to this machine, but for running."""
+"""A recorded program compiled for another chip: an ``Executable`` that cannot run here."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from lazynb.xla.targets.target_compilation import CrossCompiledProgram, OutOfMem
 
 
 class LoweringUnsupported(TargetError):
-    """JAX has no rule for an operation on the chip."""
+    """JAX has no lowering rule for an operation on the chip."""
 
 
 class TargetNotPresent(LazynbError):
-    """A program was to run that was compiled for a chip that is not there."""
+    """A program for a chip that is not present cannot run."""
 
 
 class TargetExecutable(Executable):
-    """A program for ``target``, of some results of a recorded trace without dead operations.
+    """A program for ``target`` that computes some results of a recorded trace without dead operations.
 
-    No input is donated.
+    It donates no input.
 
     Arguments:
       packing: which inputs are constants: at least the numbers in the user's lines, as under ``jax.jit``.
@@ -65,14 +65,13 @@ class TargetExecutable(Executable):
 
     @property
     def platform(self) -> str:
-        """``tpu`` or ``cuda``."""
         return self.target.chip.platform
 
     def compile(self, inputs: Sequence[Any] = ()) -> None:
-        """Compiles it in the worker process.
+        """Compiles it in the compiler process.
 
-        Raises as :func:`lazynb.xla.targets.target_compilation.compile_for` does; NotLowered if JAX cannot
-        lower an operation for the chip.
+        Raises like :func:`lazynb.xla.targets.target_compilation.compile_for`; LoweringUnsupported if JAX
+        cannot lower an operation for the chip.
         """
         start, dump = time.perf_counter(), new_dump(self.elsewhere)
         with notify_compiling(self.operations):
@@ -102,15 +101,15 @@ class TargetExecutable(Executable):
         return compile_for(self.target, jc.lowering_of(lowered), self._mesh, options)
 
     def compile_hlo(self, text: str) -> str:
-        """The optimised HLO of a module of HLO, compiled for the target; empty if that is a mesh."""
+        """Compiles an HLO module for the target; returns the optimised HLO, empty for a mesh."""
         if self.target.layout is not None:
             return ""
         return compile_for(self.target, jc.lowering_of_hlo(text)).as_text()
 
     def cost_figures(self, texts: Sequence[str]) -> list[jc.Figures]:
-        """Asks the worker process, which XLA's analysis may end.
+        """XLA's cost analysis, in the compiler process, because it may crash.
 
-        Without it, there are no figures, but a sentence.
+        Each figure is a sentence if that process fails.
         """
         try:
             return compiler_process(self.target.chip.platform).costs(texts)
@@ -118,10 +117,7 @@ class TargetExecutable(Executable):
             return [str(error)] * len(texts)
 
     def start(self, *arguments: Any) -> None:
-        """
-        Raises:
-          NotHere: always.
-        """
+        """Raises TargetNotPresent."""
         raise TargetNotPresent(
             f"This was compiled for {self.target.title}, which is not here; it cannot run."
         )
@@ -134,13 +130,12 @@ def _array_type(aval: Any, sharding: Any) -> jax.ShapeDtypeStruct:
 def prepare_for_target(
     pending: PendingTrace, target: Target, names: Mapping[int, tuple[str, ...]]
 ) -> tuple[Binding, bool] | None:
-    """What ``pending`` needs as a program for ``target``, which is made now; returns None if no tensor waits.
-    Runs nothing.
+    """Makes a program of ``pending`` for ``target``; returns None if no tensor is live. Runs nothing.
 
     Arguments:
       names: the user's names of arrays, by ``id``.
 
-    Raises as :meth:`TargetExecutable.compile` does; the pending trace stays as it was.
+    Raises like :meth:`TargetExecutable.compile`; the pending trace is then unchanged.
     """
     with pending.trace.lock:
         execution.finish(pending)

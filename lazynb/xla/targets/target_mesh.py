@@ -1,4 +1,4 @@
-"""How inputs lie on a mesh: what the user says of one (``x=data,.``) or of a tree (:func:`shard_like`)."""
+"""Meshes of a target's devices, and shardings of inputs: one (``x=data,.``) or a tree (``shard_like``)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.running.record_table import plural
 
 Axes = tuple[Any, ...]
-"""For each dimension, the axis along which it is split, several of them, or None."""
+"""For each dimension, the mesh axis that splits it, several axes, or None."""
 
 
 class BadMesh(LazynbError, ValueError):
-    """The mesh or a sharding cannot be what the user means; the message says why."""
+    """The mesh or a sharding is invalid; the message says why."""
 
 
 class ShardLike:
-    """How the arrays of a tree lie on the mesh of a target. See :func:`shard_like`."""
+    """Shardings of the arrays of a tree on a target's mesh. See :func:`shard_like`."""
 
     def __init__(self, leaves: Sequence[tuple[str, Any, Axes]]):
         self._leaves = tuple(leaves)
@@ -35,21 +35,21 @@ class ShardLike:
         return "\n".join([f"lazynb.shard_like, {plural(len(lines), 'array')}:", *lines])
 
     def said(self) -> list[tuple[str, Axes]]:
-        """What each array is called, and how it lies."""
+        """The name and the axes of each array."""
         return [(path or "an array", axes) for path, _, axes in self._leaves]
 
     def of(self, value: Any) -> Axes | None:
-        """Of ``value``, an array of the tree; None if it is none of them."""
+        """The axes of ``value``; None if it is not an array of the tree."""
         for _, leaf, axes in self._leaves:
             if leaf is value or (isinstance(leaf, LazyTensor) and leaf._value is value):
                 return axes
         return None
 
     def with_types(self, types: Sequence[tuple[Any, Any]]) -> ShardLike:
-        """The same, also of the types that stand for arrays of the tree.
+        """The same, with entries for the types that replace arrays of the tree.
 
         Arguments:
-          types: pairs of an array and of what stands for it.
+          types: pairs of an array and the type that replaces it.
         """
         found = [
             (path, type_, axes)
@@ -61,19 +61,19 @@ class ShardLike:
 
 
 def shard_like(arrays: Any, like: Any) -> ShardLike:
-    """How a whole tree of inputs lies on the mesh of a target, for ``lazynb.compile(..., shard=)``.
+    """Describes how to shard a tree of inputs on a target's mesh, for ``lazynb.compile(..., shard=)``.
 
     Arguments:
       arrays: a pytree of arrays, or of types (``jax.ShapeDtypeStruct``): the objects that the function is
         called with, or that the pending operations read.
-      like: for all of them, an array that lies on a mesh (a ``NamedSharding``) or a ``PartitionSpec``; or a
-        tree of these, of the same structure or a prefix of it, where None is whole on each device; or a
-        function ``(path, array)`` that returns one. ``path`` is written ``layers/0/w``.
+      like: one example for all of them: an array with a ``NamedSharding``, or a ``PartitionSpec``; or a tree
+        of these, of the same structure or a prefix of it, where None means replicated; or a function of path
+        and array that returns one. ``path`` looks like ``layers/0/w``.
 
-    Returns: what ``shard=`` takes, alone or in a list with others.
+    Returns: a value for ``shard=``, alone or in a list with others.
 
     Raises:
-      ValueError: ``like`` says nothing of where an array lies, or is a tree of another structure.
+      ValueError: ``like`` gives an array no sharding, or is a tree of another structure.
 
     Example:
       ``shard_like(params, lambda path, leaf: P(None, "model") if path.endswith("w") else P())``
@@ -92,7 +92,7 @@ def _axes_of_leaves(leaves: Sequence[tuple[str, Any]], arrays: Any, like: Any) -
         return iter([axes_from_spec(like(path, leaf), path) for path, leaf in leaves])
     if _is_spec(like):
         if like is None or (hasattr(like, "shape") and sharding_of(like) is None):
-            raise BadMesh("shard_like: the example lies on no mesh, so it says nothing of one")
+            raise BadMesh("shard_like: the example lies on no mesh")
         return iter([axes_from_spec(like, "the example")] * len(leaves))
     try:
         spread = jax.tree.broadcast(like, arrays, is_leaf=_is_spec)
@@ -103,16 +103,13 @@ def _axes_of_leaves(leaves: Sequence[tuple[str, Any]], arrays: Any, like: Any) -
 
 
 def _is_spec(like: Any) -> bool:
-    """Whether ``like`` stands for one array."""
+    """Whether ``like`` is an example for one array."""
     return like is None or isinstance(like, PartitionSpec | NamedSharding) or hasattr(like, "shape")
 
 
 def axes_from_spec(said: Any, name: str) -> Axes:
-    """What ``said`` of ``name`` means: None, a specification, a sharding, or an array that has one.
-
-    Raises:
-      BadMesh: it means nothing.
-    """
+    """Converts a sharding of ``name`` (None, a specification, a sharding, or an array that has one) to axes.
+    Raises BadMesh if it is none of these."""
     if said is None:
         return ()
     if isinstance(said, str):
@@ -127,13 +124,13 @@ def axes_from_spec(said: Any, name: str) -> Axes:
     if isinstance(said, tuple | list):
         return tuple(said)
     raise BadMesh(
-        f"{type(said).__name__} says not how {name} lies on the mesh: give a PartitionSpec, a NamedSharding "
-        "or an array that has one"
+        f"{type(said).__name__} does not say how {name} lies on the mesh: give a PartitionSpec, a "
+        "NamedSharding or an array that has one"
     )
 
 
 def sharding_of(value: Any) -> NamedSharding | None:
-    """How ``value`` lies on a mesh, if that is known without running anything."""
+    """The sharding of ``value`` on a mesh, if that is known without running anything."""
     if isinstance(value, LazyTensor) and value._pending is not None:
         known = value._known_sharding()
     else:
@@ -142,11 +139,7 @@ def sharding_of(value: Any) -> NamedSharding | None:
 
 
 def parse_shard(text: str) -> tuple[str, Axes]:
-    """``x=data,.``: a name, and the axis of each dimension.
-
-    Raises:
-      BadMesh: it is none.
-    """
+    """Parses ``x=data,.``: a name, and the axis of each dimension. Raises BadMesh if that fails."""
     name, equals, axes = text.partition("=")
     if not equals or not name.strip():
         raise _not_a_sharding(text)
@@ -154,7 +147,6 @@ def parse_shard(text: str) -> tuple[str, Axes]:
 
 
 def parse_axes(axes: str, text: str) -> Axes:
-    """``data,.``"""
     parts = [part.strip() for part in axes.split(",")]
     if not all(part == "." or part.isidentifier() for part in parts):
         raise _not_a_sharding(text)
@@ -166,7 +158,7 @@ def _not_a_sharding(text: str) -> BadMesh:
 
 
 def axis_names(axes: Sequence[Any]) -> list[str]:
-    """The names in a specification; a dimension may be split along several."""
+    """The axis names in a specification; a dimension may have several."""
     found: list[str] = []
     for part in axes:
         if isinstance(part, str):
@@ -177,19 +169,16 @@ def axis_names(axes: Sequence[Any]) -> list[str]:
 
 
 def format_axes(axes: Sequence[Any]) -> str:
-    """As the user writes it: ``data,.``; several axes of a dimension are written ``data+model``."""
+    """Formats axes as the user writes them: ``data,.``; several axes of a dimension as ``data+model``."""
     parts = ["+".join(axis_names([part])) or "." for part in axes]
     return ",".join(parts) or "whole on each device"
 
 
 def parse_shardings(shards: Any) -> tuple[dict[str, Axes], tuple[ShardLike, ...]]:
-    """What ``shard=`` says: by names, and of trees.
+    """Parses ``shard=``: axes by name, and trees. Raises BadMesh if it is none of these.
 
     Arguments:
       shards: ``x=data,.``, a dictionary by name, a :class:`ShardLike`, or a list of these.
-
-    Raises:
-      BadMesh: it says nothing.
     """
     named: dict[str, Axes] = {}
     trees: list[ShardLike] = []
@@ -205,7 +194,7 @@ def parse_shardings(shards: Any) -> tuple[dict[str, Axes], tuple[ShardLike, ...]
     return named, tuple(trees)
 
 
-# ---- Meshes of a target's devices, and how inputs lie on them. ``data=4,model=4`` and ``x=data,.`` --------
+# ---- Meshes, and shardings of inputs on them ---------------------------------------------------------------
 
 _SHOWN = 12  # names in a message
 
@@ -216,9 +205,9 @@ class MeshLayout:
 
     Attributes:
       axes: names and sizes of the mesh's axes.
-      shards: by the user's name of an input, the axis (or None) along which each dimension is split. A name
-        of a container is that of all arrays in it.
-      trees: how all arrays of a tree lie.
+      shards: by the user's name of an input, the axis (or None) that splits each dimension. The name of a
+        container applies to all arrays in it.
+      trees: shardings of trees of inputs.
     """
 
     axes: tuple[tuple[str, int], ...]
@@ -227,12 +216,10 @@ class MeshLayout:
 
     @property
     def devices(self) -> int:
-        """How many devices the mesh has."""
         return math.prod(size for _, size in self.axes)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Of the axes."""
         return tuple(size for _, size in self.axes)
 
     def __str__(self) -> str:
@@ -240,17 +227,14 @@ class MeshLayout:
 
     @property
     def mesh(self) -> AbstractMesh:
-        """JAX's mesh of devices that are not there."""
+        """JAX's mesh without devices."""
         names = tuple(name for name, _ in self.axes)
         return AbstractMesh(self.sizes, names, axis_types=(AxisType.Auto,) * len(names))
 
     def sharding(self, value: Any, names: Sequence[str]) -> NamedSharding:
-        """Where an input lies: as the user says by one of its ``names`` or of a tree that it is in, else as
-        the array itself is sharded on axes of the same names, else whole on each device.
-
-        Raises:
-          BadMesh: the sharding does not fit the array.
-        """
+        """The sharding of an input: the user's, by one of its ``names`` or a tree with it; else that of the
+        array itself, if the mesh has its axes; else replicated. Raises BadMesh if the sharding does not fit
+        the array."""
         spec = self._axes_by_name(names)
         if spec is None:
             spec = self.axes_in_tree(value)
@@ -260,7 +244,7 @@ class MeshLayout:
         return NamedSharding(self.mesh, PartitionSpec(*spec))
 
     def axes_in_tree(self, value: Any) -> Axes | None:
-        """What the user says of a tree that ``value`` is in; None if there is none."""
+        """The axes of ``value`` by a tree that contains it; None if none does."""
         return next((axes for tree in self.trees if (axes := tree.of(value)) is not None), None)
 
     def _axes_by_name(self, names: Sequence[str]) -> Axes | None:
@@ -272,13 +256,12 @@ class MeshLayout:
         return None
 
     def check_inputs(self, values: Sequence[Any], names: Iterable[Sequence[str]]) -> None:
-        """
+        """Checks that the user's shardings are all for existing inputs. Raises BadMesh if a sharding is given
+        for an input that does not exist.
+
         Arguments:
           values: the inputs.
           names: of each.
-
-        Raises:
-          BadMesh: the user says how an input lies that there is not.
         """
         known = {asked for each in names for name in each for asked in _names_of_array(name)}
         for name, _ in self.shards:
@@ -322,15 +305,13 @@ class MeshLayout:
 
 
 def mesh_layout(mesh: Any = None, shards: Any = None) -> MeshLayout | None:
-    """The layout that the user asks for; None for a program on one device.
+    """Parses the user's mesh and shardings; None for one device. Raises BadMesh if they do not fit each
+    other.
 
     Arguments:
       mesh: ``data=4,model=4``, or a dictionary of the sizes.
-      shards: ``x=data,.``, a dictionary of axes or of ``PartitionSpec``, what :func:`shard_like` gives, or a
+      shards: ``x=data,.``, a dictionary of axes or of ``PartitionSpec``, a result of :func:`shard_like`, or a
         list of these.
-
-    Raises:
-      BadMesh: they do not fit each other.
     """
     axes = _parse_axes(mesh)
     if not axes:
@@ -347,7 +328,7 @@ def mesh_layout(mesh: Any = None, shards: Any = None) -> MeshLayout | None:
 
 
 def layout_of_arrays(values: Iterable[Any], devices: int) -> MeshLayout | None:
-    """The mesh that ``values`` lie on already, if it has that many devices; None without one."""
+    """The existing mesh of ``values``, if it has that many devices; else None."""
     for value in values:
         sharding = sharding_of(value)
         if sharding is not None and sharding.mesh.size == devices:
@@ -356,7 +337,7 @@ def layout_of_arrays(values: Iterable[Any], devices: int) -> MeshLayout | None:
 
 
 def _names_of_array(name: str) -> tuple[str, str]:
-    """What the user may call an array: ``params['w']``, ``params``."""
+    """The names under which the user may shard an array: ``params['w']``, ``params``."""
     return name, re.split(r"[.\[]", name, maxsplit=1)[0]
 
 

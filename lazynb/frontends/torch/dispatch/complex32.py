@@ -1,8 +1,8 @@
-"""Complex numbers of two float16 (``torch.complex32``), which JAX does not have.
+"""Complex numbers of two float16 (``torch.complex32``), which JAX lacks, and the class :class:`ViewStep`.
 
-An array of such numbers holds their bits, as uint32: the real part in the lower half. So memory, views of it
-and copies are exact, and are what they are for any other dtype. Conversions are recorded. What else there
-is PyTorch computes on the CPU, which has few operations for such numbers.
+The array holds the bits as uint32, with the real part in the lower half. So memory, views and copies are
+exact and work as for any other dtype. Conversions are recorded. PyTorch computes all other operations on the
+CPU, which supports few of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from lazynb.frontends.torch.dispatch.replay_context import record_or_replay
 from lazynb.frontends.torch.torch_requirements import import_torchax
 
-# ---- One step from an array to a view of it ---------------------------------------------------------------
+# ---- View steps --------------------------------------------------------------------------------------------
 
 
 class ViewStep(NamedTuple):
@@ -26,7 +26,7 @@ class ViewStep(NamedTuple):
 
     Attributes:
       read: takes the array and returns the values of the view.
-      write: takes the array and new values of the view, and returns the array with these.
+      write: takes the array and new values of the view, and returns the updated array.
     """
 
     read: Callable[[Any], Any]
@@ -40,7 +40,7 @@ _dtypes: dict[torch.dtype, np.dtype[Any]] = {COMPLEX32: BITS}
 
 
 def jax_dtype(dtype: torch.dtype) -> Any:
-    """The dtype of the array in a tensor of ``dtype``."""
+    """The dtype of the array behind a tensor of ``dtype``."""
     found = _dtypes.get(dtype)
     if found is None:
         found = _dtypes[dtype] = np.dtype(import_torchax().ops.mappings.t2j_dtype(dtype))
@@ -53,14 +53,14 @@ def _to_complex64(bits: Any) -> Any:
 
 
 def _from_complex(numbers: Any) -> Any:
-    # First float32: PyTorch rounds twice, too.
+    # Via float32: PyTorch rounds twice, too.
     parts = [jnp.real(numbers), jnp.imag(numbers)]
     halves = [part.astype(np.float32).astype(np.float16) for part in parts]
     return lax.bitcast_convert_type(jnp.stack(halves, axis=-1), BITS)
 
 
 def to_complex64(bits: Any) -> Any:
-    """The numbers whose ``bits`` an array holds, as complex64."""
+    """The complex64 numbers with these ``bits``."""
     return record_or_replay("numbers of bits", _to_complex64, (bits,))
 
 
@@ -70,10 +70,7 @@ def from_complex(numbers: Any) -> Any:
 
 
 def convert_complex32(array: Any, source: torch.dtype, wanted: torch.dtype) -> Any:
-    """The array of a tensor of dtype ``source`` for one of dtype ``wanted``.
-
-    It is ``array`` itself where neither holds bits.
-    """
+    """Converts the array of a tensor of dtype ``source`` for dtype ``wanted``, if either is ``complex32``."""
     if source is wanted:
         return array
     if source is COMPLEX32:
@@ -82,7 +79,7 @@ def convert_complex32(array: Any, source: torch.dtype, wanted: torch.dtype) -> A
 
 
 def has_complex32(x: Any) -> bool:
-    """Whether there are such numbers among arguments or results: tensors, layouts, and what holds them."""
+    """Whether ``x`` (a tensor, a layout, or a list of these) has dtype ``complex32``."""
     if isinstance(x, (list, tuple)):
         return any(map(has_complex32, x))
     return getattr(x, "dtype", None) is COMPLEX32

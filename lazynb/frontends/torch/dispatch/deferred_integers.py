@@ -1,9 +1,9 @@
-"""Whole numbers that grow, such as the tokens generated so far: worked out on the host when asked for.
+"""Deferred operations on growing integer tensors, such as the generated tokens: they run on the host.
 
-Each new token gives them another shape, so in a program they would make each program another one. An
-operation on them waits outside of the trace. When a value is asked for, what it takes from the trace is run,
-a break of the kind that was asked for, and PyTorch does the rest on the CPU. If an operation that is recorded
-takes them after all, what waited is recorded first.
+Each new token changes the shape, so in a program it would force a new compilation. Such an operation is
+deferred outside the trace. When its value is read, the trace computes the pending inputs (a trace break of
+the reader's kind) and PyTorch does the rest on the CPU. If a recorded operation takes the result, the
+deferred operations are recorded first.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from lazynb.recording.lazy_tensor import LazyTensor
 
 
 class ArgumentView(NamedTuple):
-    """An argument as it was when the operation was called.
+    """An argument as it was at the call of the operation.
 
     Attributes:
-      source: an array, a :class:`Known` or a :class:`Later`.
+      source: an array, a :class:`KnownIntegers` or a :class:`DeferredIntegers`.
       whole: layout of the source.
-      layout, steps: of the argument, which looks into the source.
-      bounds: of the numbers of an array, if they were known, see :class:`.storage.Storage`.
+      layout, steps: layout and view steps of the argument, which is a view of the source.
+      bounds: bounds of the numbers of an array, if known, see :class:`.view_steps.Storage`.
     """
 
     source: Any
@@ -54,11 +54,15 @@ class ArgumentView(NamedTuple):
         return Tensor(storage, self.layout, self.steps)
 
     def part(self, index: list[slice], along: list[int | None], wanted: Layout) -> ArgumentView | None:
-        """The slices ``index`` of this, of the shape of ``wanted``, whose axes go ``along`` axes of this."""
+        """The slices ``index`` of this argument, with the shape of ``wanted``.
+
+        Arguments:
+          along: for each axis of ``wanted``, the axis of this argument, or None.
+        """
         whole, seen = self.whole, self.layout
         if not isinstance(
             self.source, (KnownIntegers, DeferredIntegers)
-        ):  # an array, which lies in memory as it is told to
+        ):  # an array, which may have any memory layout
             whole = seen = contiguous(seen.shape, seen.dtype)
         offset = seen.offset + sum(part.start * step for part, step in zip(index, seen.stride, strict=True))
         stride = [0 if axis is None else index[axis].step * seen.stride[axis] for axis in along]
@@ -69,7 +73,7 @@ class ArgumentView(NamedTuple):
     def plain(self, kind: str, detail: str) -> Any:
         """The values on the CPU: a trace break if they are pending."""
         if isinstance(self.source, (KnownIntegers, DeferredIntegers)):
-            assert self.source.plain is not None  # it was worked out before
+            assert self.source.plain is not None  # computed before
             is_all = self.layout is self.whole
             return self.source.plain if is_all else view_of(self.tensor(), self.source.plain)
         return array_to_torch(force_value(self.source, kind, detail), self.layout.dtype).reshape(
@@ -78,7 +82,7 @@ class ArgumentView(NamedTuple):
 
 
 def view_argument(tensor: Tensor) -> ArgumentView:
-    """A tensor as an argument."""
+    """The :class:`ArgumentView` of a tensor."""
     storage = tensor._storage
     if storage.host is not None:
         return ArgumentView(storage.host, storage.layout, tensor._layout, tensor._steps)
@@ -86,7 +90,7 @@ def view_argument(tensor: Tensor) -> ArgumentView:
 
 
 def known_bounds(tensor: Tensor) -> tuple[int, int] | None:
-    """Bounds of the numbers of a tensor that were noted when it was made or that the host knows, or None."""
+    """Bounds of a tensor's numbers that were stored with it or that the host knows, or None."""
     if not has_storage_numbers(tensor):
         return None
     storage = tensor._storage
@@ -99,32 +103,37 @@ def known_bounds(tensor: Tensor) -> tuple[int, int] | None:
 
 
 class DeferredIntegers:
-    """The result of an operation that waits.
+    """The result of a deferred operation.
 
     Attributes:
-      plain: the values on the CPU; None until they are asked for.
+      plain: the values on the CPU; None until they are read.
     """
 
     __slots__ = ("_array", "_call", "_layout", "_narrow", "_taken", "plain")
 
     def __init__(self, func: Any, handler: Callable[..., Any], args: Any, kwargs: Any, layout: Any) -> None:
-        """Arguments: the operation; how it is recorded; its arguments, :class:`Seen` in place of tensors;
-        the layout of the result."""
+        """
+        Arguments:
+          func: the operation.
+          handler: records it.
+          args, kwargs: its arguments, with :class:`ArgumentView` in place of tensors.
+          layout: layout of the result.
+        """
         self._call: Any = func, handler, args, kwargs
         self._taken = [*_views_in(args), *_views_in(kwargs)]
         self._layout = layout
         self._array: Any = None
         self._narrow: tuple[ArgumentView, ArgumentView] | None = (
-            None  # the last view that was narrowed, and to what
+            None  # the last narrowed view, and its result
         )
         self.plain: torch.Tensor | None = None
 
     def array(self) -> Any:
-        """The values as an array of JAX's. What is not known is recorded."""
+        """The values as a JAX array. Records the deferred operations if needed."""
         if self._array is None and self.plain is not None:
             self._array = new_array(self.plain.numpy())
         if self._array is None:
-            with in_64_bit():  # who asks may be outside of an operation, as ``Tensor.jax()`` is
+            with in_64_bit():  # the caller may be outside an operation, as ``Tensor.jax()`` is
                 self._record()
         return self._array
 
@@ -135,7 +144,8 @@ class DeferredIntegers:
             one._array = result._elem
 
     def view_at(self, wanted: Layout, steps: tuple[Any, ...]) -> ArgumentView:
-        """What a view of layout ``wanted`` sees, without what it does not see if that can be told."""
+        """The elements that a view of layout ``wanted`` covers, narrowed to one input of ``cat`` if
+        possible."""
         kept = self._narrow
         if kept is None or kept[0].layout is not wanted or kept[0].steps != steps:
             view = ArgumentView(self, self._layout, wanted, steps)
@@ -143,13 +153,13 @@ class DeferredIntegers:
         return kept[1]
 
     def array_at(self, wanted: Layout, steps: tuple[Any, ...]) -> Any:
-        """The values that a view of layout ``wanted`` sees as an array, without what it does not see; None if
-        it sees of all that are put together here."""
+        """The elements of a view of layout ``wanted`` as an array, or None if they span several ``cat``
+        inputs."""
         piece = self.view_at(wanted, steps)
         return None if piece.source is self else piece.tensor()._elem
 
     def piece(self, wanted: Any) -> ArgumentView | None:
-        """The one tensor among those that ``cat`` puts together in which all of a view lies."""
+        """The one input of ``cat`` that contains a whole view, or None."""
         if self.plain is not None:
             return None
         func, _, args, kwargs = self._call
@@ -168,9 +178,9 @@ class DeferredIntegers:
         return None
 
     def values(self, kind: str, detail: str = "") -> torch.Tensor:
-        """The values on the CPU. A trace break of ``kind`` where they depend on what is pending."""
+        """The values on the CPU. A trace break of ``kind`` if they depend on pending values."""
         waiting = list(self._waiting(lambda later: later.plain is None))
-        for source in reversed(_pending_inputs(waiting)):  # the last one's run has those before it
+        for source in reversed(_pending_inputs(waiting)):  # the last flush also computes the earlier ones
             force_value(source, kind, detail)
         for one in waiting:
             if one._array is not None:
@@ -184,7 +194,7 @@ class DeferredIntegers:
         return self.plain
 
     def pending(self) -> tuple[int, list[LazyTensor]]:
-        """How many operations wait, and the pending arrays that they take."""
+        """The number of deferred operations, and their pending input arrays."""
         waiting = list(self._waiting(lambda later: later.plain is None))
         return len(waiting), _pending_inputs(waiting)
 
@@ -193,10 +203,10 @@ class DeferredIntegers:
         is_open: Callable[[DeferredIntegers], bool],
         seen_as: Callable[[ArgumentView], ArgumentView] = lambda x: x,
     ) -> Iterator[DeferredIntegers]:
-        """What is open of this and of what it takes, each after what it takes itself.
+        """The open operations among this one and its inputs, inputs first.
 
         Arguments:
-          seen_as: what is taken in place of an argument.
+          seen_as: replaces each input.
         """
         stack = [(self, False)]
         done: set[int] = set()
@@ -214,7 +224,6 @@ class DeferredIntegers:
 
 
 def _pending_inputs(waiting: list[DeferredIntegers]) -> list[LazyTensor]:
-    """The pending arrays that operations which wait take, in their order."""
     taken: list[Any] = []
     for one in waiting:
         given = [x.source for x in one._taken] if one._array is None else [one._array]
@@ -223,10 +232,8 @@ def _pending_inputs(waiting: list[DeferredIntegers]) -> list[LazyTensor]:
 
 
 def _narrow(view: ArgumentView) -> ArgumentView:
-    """A view into what ``cat`` puts together as one into the only tensor that it sees of, if there is one.
-
-    What was appended last has one shape in each turn of a loop, the whole has not.
-    """
+    """Narrows a view of a ``cat`` result to the only input that it covers, if there is one. The last appended
+    piece has the same shape in each iteration of a loop; the whole has not."""
     while isinstance(view.source, DeferredIntegers) and view.layout is not view.whole:
         piece = view.source.piece(view.layout)
         if piece is None:
@@ -246,14 +253,13 @@ def _on_host(kind: str, detail: str, x: Any) -> Any:
 
 
 def map_arguments(x: Any, get: Callable[[Any], Any]) -> Any:
-    """``x`` with what ``get`` returns in place of each argument in its lists and dictionaries."""
+    """``x`` with ``get`` applied to each leaf of its lists and dictionaries."""
     if isinstance(x, (list, tuple)) and not isinstance(x, ArgumentView):
         return type(x)([map_arguments(item, get) for item in x])
     return {name: map_arguments(item, get) for name, item in x.items()} if isinstance(x, dict) else get(x)
 
 
 def _views_in(x: Any) -> list[ArgumentView]:
-    """The arguments that are tensors, in lists and dictionaries too."""
     if isinstance(x, ArgumentView):
         return [x]
     items: Any = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else ()

@@ -1,8 +1,8 @@
-"""Carries out PyTorch's operations on device ``jax``: below autograd, one ``aten`` operation at a time.
+"""Executes PyTorch operations on device ``jax``, below autograd, one ``aten`` operation at a time.
 
-For each operation, once: is it a view (a tensor that shares memory), does it write to an argument, or does it
-compute? What computes is looked up among our own lowerings (:mod:`.registry`), then torchax's, then PyTorch's
-decompositions. What none of them has is done by PyTorch on the CPU, a trace break that says so.
+The strategy is chosen once per operation: it is a view (shares memory), writes to an argument, or computes.
+For a computation, the lowering comes from our own tables (:mod:`.op_rules`), then torchax, then PyTorch's
+decompositions. If none covers the call, PyTorch runs it on the CPU, which is a trace break.
 """
 
 from __future__ import annotations
@@ -35,42 +35,41 @@ from lazynb.recording.lazy_tensor import LazyTensor
 aten = torch.ops.aten
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _handlers: dict[Any, Handler] = {}
-_plain_handlers: dict[int, Handler] = {}  # by the ids of operations, without what comes before them
-# The operations whose calls may take the short way, by their ids (a hash would be a call): whether their
-# numbers make no difference, whether they demand something of values, and whether they may be for the host.
+_plain_handlers: dict[int, Handler] = {}  # by operation id, without the handlers in ``befores``
+# Operations whose calls may be replayed, by id (hashing an operation is a Python call): whether their numbers
+# are operands, whether they check values, and whether the host may run them.
 recallable: dict[int, tuple[bool, bool, bool]] = {}
 
-# The operations that write what a twin returns, by their ids: see :func:`_write_again`.
+# Ids of in-place operations with a functional variant, see :func:`_replay_write`.
 _with_twins: set[int] = set()
 
-# What an operation is asked first of all, by its id: it gives the results, or None where it is not for that.
-# Filled by :mod:`lazynb.frontends.torch.dispatch.host_operations`.
+# First handler tried, by operation id; it returns the results, or None to continue. Filled by
+# :mod:`lazynb.frontends.torch.dispatch.host_operations`.
 at_once: dict[int, Callable[[Any, Any], Any]] = {}
-# What comes before the handler of an operation, by overload. Filled by
+# Wrappers around the handler of an operation, by overload. Filled by
 # :mod:`lazynb.frontends.torch.ops.tensor_factories`.
 befores: dict[Any, Callable[[Any, Handler], Handler]] = {}
-# What puts other arguments in place of those of an operation before PyTorch is asked for its results, by
-# overload.
+# Functions that replace the arguments of an operation before its results are inferred, by overload.
 rewrites: dict[Any, Callable[[Any, tuple[Any, ...]], tuple[Any, ...]]] = {}
-# Operations on whole tensors: func -> handler. Filled by :mod:`lazynb.frontends.torch.tensor_copies` and
+# Handlers on whole tensors: func -> handler. Filled by :mod:`lazynb.frontends.torch.tensor_copies` and
 # others.
 special: dict[Any, Handler] = {}
-# Operations as functions of arrays, by overload or by packet. Filled by
+# Lowerings as functions of arrays, by overload or packet. Filled by
 # :mod:`lazynb.frontends.torch.dispatch.op_rules`.
 own: dict[Any, Callable[..., Any]] = {}
-# The same, for those that overwrite their first argument: they get its layout in place of it.
+# Lowerings that overwrite their first argument; they take its layout instead of its array.
 fills: dict[Any, Callable[..., Any]] = {}
 
-# What makes a tensor on device ``jax`` of one on the CPU, by its layout if that is sparse. Filled by
+# Functions that copy a sparse CPU tensor to device ``jax``, by ``torch.layout``. Filled by
 # :mod:`lazynb.frontends.torch.dispatch.sparse_operations`.
 sparse_up: dict[torch.layout, Callable[[torch.Tensor], Tensor]] = {}
-# Operations as functions of tensors, in place of PyTorch's decompositions.
+# Operations as functions of tensors, used in place of PyTorch's decompositions.
 parts: dict[Any, Callable[..., Any]] = {}
 
-# Operations whose tensors are brought to one dtype first, by PyTorch's rule.
+# Operations whose tensors are first promoted to one dtype, by PyTorch's rule.
 promotes_inputs: set[Any] = set()
 
-# What a lowering that does not cover the call raises. PyTorch has accepted the call before.
+# Errors of a lowering that does not cover the call. PyTorch has accepted the call before.
 UNSUPPORTED_ERRORS = (
     NotImplementedError,
     TypeError,
@@ -83,7 +82,7 @@ UNSUPPORTED_ERRORS = (
 
 
 def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Carries out ``func``, an overload of PyTorch's, on tensors of device ``jax``."""
+    """Executes ``func``, an overload of a PyTorch operation, on tensors of device ``jax``."""
     if (first := at_once.get(id(func))) is not None:
         results = first(args, kwargs)
         if results is not None:
@@ -94,7 +93,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             key, row = key_and_operands(func, args, kwargs, numbers)
             known = layouts.results_of.get(key)
-        except TypeError:  # something that cannot be a key
+        except TypeError:  # an argument is not hashable
             known = None
         if known is not None:
             if known.steps:
@@ -136,21 +135,21 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _replay_checked(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: OpResults, numbers: bool
 ) -> Any:
-    """The results of a call of which the layouts are known, and which demands something of values."""
+    """Replays a call with known layouts that checks values."""
     with in_64_bit():
         args, kwargs = value_checks.check_arguments(func, args, kwargs)
     row = key_and_operands(func, args, kwargs, numbers)[1]
     results = None
     if row is not None:
         results = torch_replay.replay(known, row, numbers, False, sys._getframe(2))
-    if results is None:  # what was checked is carried out here, as it is checked once
+    if results is None:  # executed here, because the checks must not run twice
         with in_64_bit():
             results = run_lowering(func, args, kwargs, known)
     return results
 
 
 def strategy_for(func: Any) -> Handler:
-    """What carries out ``func``, inside of 64-bit mode, where nothing comes before it."""
+    """The handler for ``func`` in 64-bit mode, without the wrappers in :data:`befores`."""
     handler = _plain_handlers.get(id(func))
     if handler is None:
         handler = _plain_handlers[id(func)] = _handler(func)
@@ -172,13 +171,13 @@ def _handler(func: Any) -> Handler:
     if func.namespace != "aten":
         return _decomposed
     if any(result.alias_info is not None for result in func._schema.returns):
-        # ``to``, ``reshape``: a view or not, PyTorch's parts tell
+        # ``to``, ``reshape``: PyTorch's decomposition decides whether it is a view
         return _run_composite if func._can_decompose() else _view
     return _compute
 
 
 def _is_for_any_device(func: Any) -> bool:
-    """Whether ``func`` is somebody's own (``torch.library.custom_op``), for tensors of any device."""
+    """Whether ``func`` is a user operation (``torch.library.custom_op``) for tensors of any device."""
     if func.namespace in ("aten", "prims"):
         return False
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), _ANY_DEVICE))
@@ -196,7 +195,6 @@ def _is_written(argument: Any) -> bool:
 
 
 def _writing_handler(func: Any, writes: list[Any]) -> Handler:
-    """The handler of an operation that writes to its arguments ``writes``."""
     first = writes[0].name
     if func.namespace != "aten":
         return _write_some
@@ -212,11 +210,11 @@ def _run_composite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     return _view(func, args, kwargs) if result is NotImplemented else result
 
 
-# ---- arguments ---------------------------------------------------------------------------------------------
+# ---- Arguments ---------------------------------------------------------------------------------------------
 
 
 def to_meta(x: Any, fresh: bool) -> Any:
-    """``x`` on PyTorch's device ``meta``."""
+    """``x`` with tensors and devices replaced by device ``meta``."""
     kind = x.__class__
     if isinstance(x, Tensor):
         return x._layout.meta(fresh)
@@ -236,7 +234,7 @@ _META = torch.device("meta")
 
 
 def to_cpu_placeholder(x: Any, small: bool = False) -> Any:
-    """``x`` on the CPU, with values that are ones and zeros; if ``small``, of one element that is a one."""
+    """``x`` with CPU tensors of ones or zeros; if ``small``, each has one element, a one."""
     if isinstance(x, torch.Tensor):
         return layouts.layout_of(x).cpu_one_element() if small else layouts.layout_of(x).plain()
     if isinstance(x, torch.device):
@@ -251,7 +249,7 @@ def to_cpu_placeholder(x: Any, small: bool = False) -> Any:
 
 
 def to_arrays(x: Any) -> Any:
-    """``x`` with arrays in place of tensors, of numbers in any case."""
+    """``x`` with tensors replaced by arrays, and ``complex32`` arrays by complex64 arrays."""
     if isinstance(x, torch.Tensor):
         array = x._elem if isinstance(x, Tensor) else torch_to_array(x)
         return complex32.to_complex64(array) if x.dtype is complex32.COMPLEX32 else array
@@ -263,7 +261,7 @@ def to_arrays(x: Any) -> Any:
 
 
 def _check_devices(func: Any, args: Any) -> None:
-    """A tensor of another device may only be a number, as in PyTorch (or an index)."""
+    """Raises unless each tensor of another device is a scalar (or an index), as in PyTorch."""
     for x in args:
         if isinstance(x, (list, tuple)):
             if func not in _INDEXING:
@@ -290,13 +288,12 @@ _INDEXING = {
 def expected_results(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], writes: bool = False
 ) -> OpResults:
-    """What PyTorch says the results are. See
-    :func:`lazynb.frontends.torch.dispatch.tensor_layout.infer_results`."""
+    """The results' layouts, see :func:`lazynb.frontends.torch.dispatch.tensor_layout.infer_results`."""
     return layouts.infer_results(func, args, kwargs, _asker, writes, func not in _numbered)
 
 
 class _MemoPredicate:
-    """The operations of which something is true, which is asked once."""
+    """A memoised predicate on operations, used as a container."""
 
     def __init__(self, ask: Callable[[Any], bool]) -> None:
         self._ask = ask
@@ -310,7 +307,7 @@ class _MemoPredicate:
 
 
 _pointwise = _MemoPredicate(lambda func: torch.Tag.pointwise in func.tags)
-_numbered = _MemoPredicate(torch_replay.has_numeric_operands)  # no float changes the layout of the results
+_numbered = _MemoPredicate(torch_replay.has_numeric_operands)  # floats do not change the result layouts
 
 
 def _fills(func: Any) -> bool:
@@ -334,7 +331,7 @@ _asker = layouts.Asker(
 )
 
 
-# ---- computing ---------------------------------------------------------------------------------------------
+# ---- Computations ------------------------------------------------------------------------------------------
 
 
 def _compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -369,7 +366,7 @@ def run_lowering(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known
 
 
 def allow_copy_replay(func: Any, key: Any, tree: Layout) -> None:
-    """Has the calls that ``key`` identifies go the short way: they copy their first argument.
+    """Allows replay for the calls with ``key``, which copy their first argument.
 
     Arguments:
       tree: layout of the copy.
@@ -382,11 +379,11 @@ def allow_copy_replay(func: Any, key: Any, tree: Layout) -> None:
 
 
 def allow_replay(func: Any, key: Any, tree: Any, name: object, has_before: bool = False) -> OpResults:
-    """Has the calls that ``key`` identifies go the short way, as those of a handler of its own do not yet.
+    """Allows replay for the calls with ``key``, for an operation with a special handler.
 
     Arguments:
-      tree, name: see :class:`Results`.
-      has_before: whether such a call may be for the host.
+      tree, name: see :class:`OpResults`.
+      has_before: whether the host may run such a call.
     """
     found = layouts.results_of.get(key)
     if found is None or not found.is_replayed:
@@ -397,7 +394,7 @@ def allow_replay(func: Any, key: Any, tree: Any, name: object, has_before: bool 
 
 
 def cast_results(result: Any, wanted: Any) -> Any:
-    """``result`` in the dtypes of ``wanted``: a decomposition promotes what PyTorch's operation may not."""
+    """``result`` cast to the dtypes of ``wanted``: a decomposition may promote where PyTorch does not."""
     if isinstance(result, torch.Tensor) and isinstance(wanted, Layout):
         return result if result.dtype == wanted.dtype else result.to(wanted.dtype)
     if isinstance(result, (tuple, list)) and isinstance(wanted, list):
@@ -407,11 +404,11 @@ def cast_results(result: Any, wanted: Any) -> Any:
 
 
 class _NoLowering:
-    """No lowering covers the call."""
+    """Sentinel: no lowering covers the call."""
 
     @staticmethod
     def decompose_or_run_on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """PyTorch's decomposition, else the CPU."""
+        """Calls PyTorch's decomposition, or the operation on the CPU if there is none."""
         decomposition = parts.get(func) or _decompositions().get(func)
         if decomposition is not None:
             try:
@@ -438,7 +435,7 @@ def _decompositions() -> dict[Any, Any]:
 
 
 def evaluate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: OpResults) -> Any:
-    """The results of ``func`` as arrays of the dtypes and shapes in ``known``, or :data:`FAILED`."""
+    """The results of ``func`` as arrays with the layouts in ``known``, or :data:`NO_LOWERING`."""
     lowering = _lowering(func)
     if lowering is None:
         return NO_LOWERING
@@ -468,8 +465,11 @@ def evaluate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Op
 
 
 def promote_inputs(func: Any, args: tuple[Any, ...], values: list[Any], results: Any) -> list[Any]:
-    """The ``values`` of ``args`` in the dtype to which PyTorch brings them: whole ones in that of the
-    ``results`` where these are floats, else of some operations the first two. Numbers stay numbers."""
+    """Casts the ``values`` of ``args`` by PyTorch's promotion.
+
+    If the result is floating point, integer operands of elementwise operations are cast to its dtype. For the
+    operations in :data:`promotes_inputs`, the first two tensors are promoted. Numbers are not cast.
+    """
     if isinstance(results, Layout) and results.dtype.is_floating_point and _are_whole(func, args):
         floats = jax_dtype(results.dtype)
         pairs = zip(args, values, strict=True)
@@ -486,17 +486,21 @@ def promote_inputs(func: Any, args: tuple[Any, ...], values: list[Any], results:
 
 
 def _are_whole(func: Any, args: tuple[Any, ...]) -> bool:
-    """Whether ``func`` works on elements, all of them whole numbers or truth values."""
+    """Whether ``func`` is elementwise and all of its tensors are integer or bool."""
     dtypes = [x.dtype for x in args if isinstance(x, torch.Tensor)]
     return func in _pointwise and not any(one.is_floating_point or one.is_complex for one in dtypes)
 
 
 class ShapeMismatch(ValueError):
-    """A lowering gave another shape than PyTorch says."""
+    """A lowering returned another shape than PyTorch infers."""
 
 
 def fit_results(values: Any, wanted: Any) -> Any:
-    """``values`` in the dtypes and shapes of ``wanted``, without those that are no tensors there."""
+    """``values`` cast to the dtypes in ``wanted``; drops results that are no tensors there.
+
+    Raises:
+      ShapeMismatch: a shape differs from ``wanted``.
+    """
     if isinstance(wanted, Layout):
         if isinstance(values, (list, tuple)) and len(values) == 1:
             values = values[0]
@@ -545,20 +549,20 @@ def _lowering(func: Any) -> Callable[..., Any] | None:
     return found
 
 
-# Packets whose lowering in torchax is wrong. Filled by :mod:`lazynb.frontends.torch.dispatch.op_rules`, with
+# Packets with a wrong lowering in torchax. Filled by :mod:`lazynb.frontends.torch.dispatch.op_rules`, with
 # the reasons.
 avoided_in_torchax: set[Any] = set()
 
 
 def _decomposed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An operation that is not ``aten``'s: by its lowering or decomposition, else on the CPU."""
+    """Executes an operation outside ``aten`` by its lowering or decomposition, else on the CPU."""
     if func in own:
         return _compute(func, args, kwargs)
     return NO_LOWERING.decompose_or_run_on_cpu(func, args, kwargs)
 
 
 def on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The operation carried out by PyTorch on the CPU: a trace break where a value is pending."""
+    """Runs the operation with PyTorch on the CPU: a trace break if a value is pending."""
 
     def down(x: Any) -> Any:
         if isinstance(x, torch.device):
@@ -574,13 +578,13 @@ def on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _pack(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``pack_padded_sequence``, whose lengths, and sizes of batches, are on the CPU on every device."""
+    """``pack_padded_sequence``, whose lengths and batch sizes are on the CPU on every device."""
     data, sizes = func(*[cpu_copy(x, func) for x in args], **kwargs)
     return on_device(data), sizes
 
 
 def on_device(x: torch.Tensor) -> Tensor:
-    """A tensor on device ``jax`` with the values of one on the CPU."""
+    """Copies a CPU tensor to device ``jax``."""
     if x.layout in sparse_up:
         return sparse_up[x.layout](x)
     layout = layouts.contiguous(tuple(x.shape), x.dtype)
@@ -589,7 +593,7 @@ def on_device(x: torch.Tensor) -> Tensor:
     return wrap(torch_to_array(x), layout)
 
 
-# ---- views -------------------------------------------------------------------------------------------------
+# ---- Views -------------------------------------------------------------------------------------------------
 
 
 def _view(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -605,7 +609,7 @@ def _view(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _steps(
     func: Any, source: Layout, tree: Any, args: Any, kwargs: dict[str, Any]
 ) -> list[view_steps.ViewStep]:
-    """The step of each of a view's results; none if it is no view."""
+    """The view step of each result; an empty list if the operation is not a view."""
     wanted = tree if isinstance(tree, list) else [tree]
     if not all(isinstance(layout, Layout) for layout in wanted):
         return []
@@ -630,7 +634,7 @@ def _as_strided(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 
 def _steps_from_memory(memory: view_steps.Storage, wanted: Layout) -> tuple[view_steps.ViewStep, ...] | None:
-    """The steps from a storage's array to a view of layout ``wanted``; None if they are not known."""
+    """The steps from the array of a storage to a view of layout ``wanted``, or None if they are not known."""
     if tuple(memory.read().shape) != memory.layout.shape:
         return None
     return view_steps.strided_steps(memory.layout, wanted)
@@ -639,28 +643,25 @@ def _steps_from_memory(memory: view_steps.Storage, wanted: Layout) -> tuple[view
 special[aten.as_strided.default] = _as_strided
 special[aten._pack_padded_sequence.default] = _pack
 special[aten._linalg_check_errors.default] = value_checks.check_linalg_info
-# A conjugate and a negative share their memory, too. PyTorch marks them in C++, which a tensor of ours cannot
-# show: ``is_conj()`` and ``is_neg()`` are false.
+# A conjugate or negative view shares memory, too. PyTorch marks it in C++, which our tensors cannot do, so
+# ``is_conj()`` and ``is_neg()`` are false.
 for _overload in (
     aten._conj.default,
     aten._neg_view.default,
     aten.view_as_real.default,
     aten.view_as_complex.default,
     aten.view.dtype,
-    aten._unsafe_view.default,  # PyTorch's schema does not say so, but its own code writes through it
+    aten._unsafe_view.default,  # PyTorch's schema declares no alias, but its own code writes through it
 ):
     special[_overload] = _view
 
 
-# ---- writing -----------------------------------------------------------------------------------------------
+# ---- Writes ------------------------------------------------------------------------------------------------
 
 
 @functools.cache
 def functional_variant(func: Any) -> Any:
-    """The operation that returns what ``func`` writes, or None if there is none.
-
-    It is ``add.Tensor`` for ``add_.Tensor`` and for ``add.out``.
-    """
+    """The functional variant of ``func`` (``add.Tensor`` for ``add_.Tensor`` and ``add.out``), or None."""
     name = func._schema.name.partition("::")[2]
     if name.startswith("__i"):
         name = "__" + name.removeprefix("__i")
@@ -678,7 +679,7 @@ def functional_variant(func: Any) -> Any:
 
 
 def _takes(arguments: list[Any], wanted: list[tuple[str, str]]) -> bool:
-    """Whether an operation with these arguments can be called with ``wanted`` alone, and writes to none."""
+    """Whether the operation writes to no argument and can be called with only the ``wanted`` arguments."""
     if any(map(_is_written, arguments)):
         return False
     if [_typed(argument) for argument in arguments[: len(wanted)]] != wanted:
@@ -695,7 +696,7 @@ def _is_out(argument: Any) -> bool:
 
 
 def _write_some(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Arguments other than the first are written to: PyTorch does it on copies on the CPU."""
+    """Runs an operation that writes to other arguments on CPU copies, then stores the copies."""
     bound = arguments_by_name(func, args, kwargs)
     copies: dict[str, Any] = {}
     for name, x in bound.items():
@@ -721,10 +722,7 @@ def _store_copy(target: Any, copy: Any) -> None:
 
 
 def cpu_copy(x: Any, func: Any) -> Any:
-    """A tensor's copy on the CPU: a trace break if the tensor is pending.
-
-    What is no tensor of device ``jax`` is left as it is.
-    """
+    """Copies a tensor of device ``jax`` to the CPU (a trace break if it is pending); returns others as is."""
     return to_cpu(x, "unrecordable", _short(func)) if isinstance(x, Tensor) else x
 
 
@@ -754,7 +752,7 @@ def _write(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     _check_devices(func, args)
     if func in rewrites:
         args = rewrites[func](func, args)
-    if torch.Tag.inplace_view in func.tags:  # ``t_``, ``squeeze_``: the same memory, looked at in another way
+    if torch.Tag.inplace_view in func.tags:  # ``t_``, ``squeeze_``: same memory, another view
         set_storage(target, _view(_required_functional(func), args, kwargs))
         return target
     if _shares_elements(target._layout):
@@ -769,7 +767,7 @@ def _write(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         new = _filled(fill, target._layout, to_arrays(args[1:]), plain)
     else:
         try:
-            expected_results(func, args, kwargs, writes=True)  # raises what PyTorch raises
+            expected_results(func, args, kwargs, writes=True)  # raises PyTorch's error
         except LayoutUnknown:
             pass
         new = _functional_result(func, target, args, plain)
@@ -781,17 +779,16 @@ def _write(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _filled(fill: Any, layout: Layout, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """The array that ``fill`` gives for a tensor of ``layout``."""
     if layout.dtype is not complex32.COMPLEX32:
         return fill(layout, *args, **kwargs)
     numbers = layouts.layout(layout.shape, layout.stride, layout.offset, torch.complex64)
     return complex32.from_complex(fill(numbers, *args, **kwargs))
 
 
-# What identifies the calls of twins that return just what is to be written.
+# Keys of calls of functional variants whose result can be stored as it is.
 replayable_writes: set[Any] = set()
-# For operations that write what their twins return, by their ids: the id of the twin, whether its numbers
-# make no difference, whether it demands something of values, and whether the call may be for the host.
+# By id of an in-place operation: the id of its functional variant, whether numbers are operands, whether
+# values are checked, and whether the host may run the call.
 writers: dict[int, tuple[int, bool, bool, bool]] = {}
 
 
@@ -801,7 +798,7 @@ def _allow_write_replay(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
         return
     if len(replayable_writes) > layouts.MAX_CACHED_RESULTS:
         replayable_writes.clear()
-    with contextlib.suppress(TypeError):  # something that cannot be a key
+    with contextlib.suppress(TypeError):  # an argument is not hashable
         replayable_writes.add(key_and_operands(twin, args, kwargs, twin in _numbered)[0])
     flags = recallable.get(id(twin))
     if flags is not None:
@@ -810,7 +807,7 @@ def _allow_write_replay(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def _replay_write(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Writes as the same call did before; None if there was none."""
+    """Writes by replaying an earlier call; returns None if there was none."""
     twin = functional_variant(func)
     try:
         key, row = key_and_operands(twin, args, kwargs, twin in _numbered)
@@ -824,7 +821,7 @@ def _replay_write(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _shares_elements(layout: Layout) -> bool:
-    """Whether several elements lie at one place in memory, as those of ``expand`` do."""
+    """Whether several elements share one memory location, as after ``expand``."""
     if 0 not in layout.stride:
         return False
     return any(n > 1 and not step for n, step in zip(layout.shape, layout.stride, strict=True))
@@ -845,12 +842,11 @@ def _functional_result(func: Any, target: Tensor, args: tuple[Any, ...], kwargs:
 
 
 def _array_for(target: Tensor, new: Tensor) -> Any:
-    """The array in ``new``, which is to be written to ``target``."""
     return complex32.convert_complex32(new._elem, new.dtype, target.dtype)
 
 
 def _fitted(target: Tensor, new: Any) -> Any:
-    """``new`` in the dtype and shape of ``target``: itself where it has them."""
+    """``new`` cast to the dtype and broadcast to the shape of ``target``."""
     dtype, shape = jax_dtype(target._layout.dtype), target._layout.shape
     if new.dtype != dtype or new.aval.weak_type:
         new = torchax.tensor.jax.lax.convert_element_type(new, dtype)
@@ -865,7 +861,6 @@ def store(target: Tensor, new: Any) -> None:
 
 
 def _write_to_cpu_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Something on the CPU is written to, from device ``jax``."""
     if func is aten.copy_.default:
         with torch.no_grad():
             args[0].copy_(to_cpu(args[1], "asarray", "Tensor.copy_"))
@@ -884,18 +879,18 @@ def _write_to_cpu_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _write_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Results written to tensors of the caller's."""
+    """Writes the results to the ``out`` tensors of the caller."""
     targets_at = [argument.name for argument in func._schema.arguments if _is_out(argument)]
     bound = arguments_by_name(func, args, kwargs)
     targets = [bound[name] for name in targets_at]
-    is_list = isinstance(targets[0], (list, tuple))  # ``unbind_copy``: one argument, and nothing is returned
+    is_list = isinstance(targets[0], (list, tuple))  # ``unbind_copy``: one list argument, and no result
     if is_list:
         targets = list(targets[0])
     count = len(args) - sum(name not in kwargs for name in targets_at)
     plain_args = args[:count]
     plain_kwargs = {name: value for name, value in kwargs.items() if name not in targets_at}
     with contextlib.suppress(LayoutUnknown):
-        expected_results(func, args, kwargs, writes=True)  # raises what PyTorch raises
+        expected_results(func, args, kwargs, writes=True)  # raises PyTorch's error
     twin = functional_variant(func)
     if twin is not None:
         result = dispatch(
@@ -919,22 +914,24 @@ def _write_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _with_required_arguments(
     twin: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any
 ) -> dict[str, Any]:
-    """``kwargs`` with what ``twin`` asks for and an operation with ``out`` does not."""
+    """``kwargs`` with the arguments that ``twin`` requires and the ``out`` variant lacks."""
     kwargs = dict(kwargs)
     arguments = twin._schema.arguments
     if "device" not in kwargs and any(argument.name == "device" for argument in arguments):
         kwargs |= {"device": DEVICE, "dtype": target.dtype}
     for argument in arguments[len(args) :]:
-        # PyTorch leaves out what is None, even where it has to be given
+        # PyTorch omits None even for required arguments
         if argument.name not in kwargs and not argument.has_default_value():
             kwargs[argument.name] = None
     return kwargs
 
 
 def resize_in_place(target: Tensor, shape: tuple[int, ...]) -> bool:
-    """Gives a tensor another shape, in place. Returns whether it still is where it was, in the same memory.
+    """Changes the shape of a tensor in place.
 
-    It is if the memory suffices. Otherwise what was in it is of no use.
+    Returns:
+      Whether the memory was large enough to be kept. Otherwise the tensor gets new memory and its values are
+      lost.
     """
     dense = layouts.contiguous(tuple(shape), target.dtype)
     wanted = layouts.layout(dense.shape, dense.stride, target._layout.offset, target.dtype)
@@ -951,9 +948,9 @@ def resize_in_place(target: Tensor, shape: tuple[int, ...]) -> bool:
 
 
 def set_storage(target: Tensor, new: Tensor) -> None:
-    """Makes ``target`` look into the memory of ``new``, with its shape."""
+    """Makes ``target`` a view of the memory of ``new``, with its shape."""
     with torch.no_grad():
-        _set_data(target, new)  # shape and strides as C++ knows them
+        _set_data(target, new)  # the shape and strides stored in C++
     target._storage, target._layout, target._steps, target._value_version = (
         new._storage,
         new._layout,
@@ -965,11 +962,10 @@ def set_storage(target: Tensor, new: Tensor) -> None:
 _set_data = torch.Tensor.data.__set__  # type: ignore[attr-defined]
 
 
-# ---- lists of tensors --------------------------------------------------------------------------------------
+# ---- Lists of tensors --------------------------------------------------------------------------------------
 
 
 def _for_each(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``_foreach_add_`` and its kind: one after the other."""
     name = func._schema.name.partition("::")[2].removeprefix("_foreach_")
     if name.rstrip("_") in _LIMITS and not isinstance(args[1], (list, tuple)):
         name = name.replace(name.rstrip("_"), _LIMITS[name.rstrip("_")])
@@ -985,16 +981,16 @@ def _for_each(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return None if name.endswith("_") else results
 
 
-_LIMITS = {"maximum": "clamp_min", "minimum": "clamp_max"}  # with a number
+_LIMITS = {"maximum": "clamp_min", "minimum": "clamp_max"}  # replacement if the operand is a number
 
 
 def _item_for(x: Any, at: int, count: int) -> Any:
-    """The item ``at`` of a list with one for each of ``count`` tensors; another argument as it is."""
+    """Item ``at`` of a list with ``count`` items; any other argument unchanged."""
     if isinstance(x, (list, tuple)) and len(x) == count:
         return x[at]
     return x
 
 
 def is_pending(x: Any) -> bool:
-    """Whether a tensor's value has still to be computed."""
+    """Whether a tensor's value is still pending."""
     return isinstance(x, Tensor) and isinstance(x._elem, LazyTensor) and x._elem.is_pending

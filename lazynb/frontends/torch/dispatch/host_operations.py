@@ -1,10 +1,10 @@
-"""Operations on small whole numbers that are known: PyTorch does them on the CPU, at once.
+"""Operations on small known integer tensors, which PyTorch executes immediately on the CPU.
 
-What masks, positions and token numbers come to needs no device. In a program it would cost more than it is:
-each new shape of it is another program, each look at it (``mask.all()``) a run.
+Masks, positions and token ids need no device. In a program they would cost more: each new shape requires a
+compilation, and each read (``mask.all()``) a flush.
 
-What ``cat`` makes of known numbers and a pending one grows with each turn of a loop, so it waits outside of
-the trace (:mod:`.later`), and so does what is computed of it.
+``cat`` of known integers and a pending tensor grows in each iteration of a loop. It is deferred outside the
+trace (:mod:`.deferred_integers`), with the computations that use it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ AtOnce = Callable[[Any, Any], Any]
 
 
 class NotOnHost(Exception):
-    """An operation is not for the host."""
+    """The host cannot execute the operation."""
 
 
 def _packets(*names: str) -> list[Any]:
-    """The overloads of operations that write to nothing."""
+    """The overloads of these operations that write to no argument."""
     found = []
     for name in names:
         packet = getattr(aten, name)
@@ -55,21 +55,21 @@ def _packets(*names: str) -> list[Any]:
     return found
 
 
-# Their results are whole numbers if their arguments are, and as many as their shapes broadcast to.
+# Elementwise: integer arguments give integer results of the broadcast shape.
 _ELEMENTWISE = _packets(
     *("add", "sub", "rsub", "mul", "eq", "ne", "lt", "le", "gt", "ge", "neg", "abs", "sign", "where"),
     *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "logical_and", "logical_or", "logical_xor"),
     *("logical_not", "minimum", "maximum", "clamp", "clamp_min", "clamp_max", "isin"),
     *("floor_divide", "remainder", "__and__", "__or__", "__xor__"),
 )
-# The same, and no more than there are in their arguments.
+# Integer arguments give integer results with no more elements than the arguments.
 _OTHERS = [
     *_packets("any", "all", "max", "min", "amax", "amin", "argmax", "argmin", "sum", "cumsum", "prod"),
     *_packets("count_nonzero", "cat", "stack", "flip", "roll", "tril", "triu", "gather", "sort", "argsort"),
     *_packets("nonzero", "masked_select", "diff", "clone", "_to_copy", "equal"),
     *_packets("_unique2", "unique_consecutive", "bincount", "select_backward", "slice_backward"),
 ]
-_SHAPED = _packets("repeat", "index", "index_select", "repeat_interleave")  # as many as their arguments say
+_SHAPED = _packets("repeat", "index", "index_select", "repeat_interleave")  # sized by their arguments
 _IN_PLACE = (
     *("add_", "sub_", "mul_", "fill_", "zero_", "copy_", "eq_", "ne_", "masked_fill_", "index_put_"),
     *("bitwise_and_", "bitwise_or_", "logical_and_", "logical_or_", "logical_not_", "clamp_", "scatter_"),
@@ -78,17 +78,17 @@ _IN_PLACE = (
 _CPU = torch.device("cpu")
 
 
-# ---- arguments ---------------------------------------------------------------------------------------------
+# ---- Arguments ---------------------------------------------------------------------------------------------
 
 
 def to_host(x: Any, floats: bool = False) -> Any:
-    """``x`` with tensors on the CPU in place of those on device ``jax``.
+    """``x`` with CPU tensors in place of tensors on device ``jax``.
 
     Arguments:
-      floats: whether ``x`` may hold floats, as what the result is made of is known.
+      floats: whether ``x`` may contain floats, because the dtype of the result does not depend on them.
 
     Raises:
-      Elsewhere: the values of one are not known, or the result would be no whole numbers.
+      NotOnHost: values are unknown, or the result would not be integer.
     """
     kind = x.__class__
     if kind is Tensor:
@@ -118,7 +118,7 @@ def options_to_host(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _broadcast_is_small(args: Any) -> bool:
-    """Whether what tensors of such shapes come to element by element has few elements."""
+    """Whether the broadcast result of the tensors has few elements."""
     shapes = [x.shape for x in args if isinstance(x, torch.Tensor) and x.dim()]
     if len(shapes) < 2 or all(shape == shapes[0] for shape in shapes):
         return True
@@ -126,14 +126,14 @@ def _broadcast_is_small(args: Any) -> bool:
     return math.prod(max(s[-at] for s in shapes if len(s) >= at) for at in range(1, rank + 1)) <= MAX_ELEMENTS
 
 
-# ---- results -----------------------------------------------------------------------------------------------
+# ---- Results -----------------------------------------------------------------------------------------------
 
 
 def known_tensor(plain: torch.Tensor) -> Tensor:
     """A tensor on device ``jax`` with known values.
 
     Arguments:
-      plain: small whole numbers on the CPU, which nobody writes to.
+      plain: small integers on the CPU, which must not be written to.
     """
     layout = layouts.layout(tuple(plain.shape), plain.stride(), 0, plain.dtype)
     new = wrap(None, layout)
@@ -149,11 +149,11 @@ def to_device(x: Any) -> Any:
     return x
 
 
-# ---- computing ---------------------------------------------------------------------------------------------
+# ---- Computations ------------------------------------------------------------------------------------------
 
 
 def _functional_handler(func: Any, is_for_host: Callable[..., bool], floats: bool = False) -> AtOnce:
-    """Carries out an operation that writes to nothing, where all that it takes is known; else gives None."""
+    """A handler that executes ``func`` on the host if its arguments are known, and else returns None."""
 
     def at_once(args: Any, kwargs: Any) -> Any:
         state = _host_state(args)
@@ -172,7 +172,7 @@ DEVICE, KNOWN, DEFERRED = range(3)
 
 
 def _host_state(args: Any) -> int:
-    """Whether the host is to work out one of some tensors; if none, whether it knows the values of one."""
+    """DEFERRED if a tensor is deferred, else KNOWN if the values of one are known, else DEVICE."""
     state = DEVICE
     for x in args:
         if x.__class__ is Tensor:
@@ -197,7 +197,7 @@ def _elementwise(func: Any, args: Any, plain: Any, kwargs: Any) -> bool:
 def _is_small_result(func: Any, args: Any, plain: Any, kwargs: Any) -> bool:
     try:
         tree = d.expected_results(func, args, kwargs).tree
-    except layouts.LayoutUnknown:  # as many as the numbers say, of a small tensor
+    except layouts.LayoutUnknown:  # a small tensor, whose values determine the size
         return True
     return isinstance(tree, layouts.Layout) and tree.count <= MAX_ELEMENTS
 
@@ -207,10 +207,8 @@ def _always(func: Any, args: Any, plain: Any, kwargs: Any) -> bool:
 
 
 def _deferred_result(func: Any, args: Any, kwargs: Any) -> Tensor | None:
-    """The result of an operation that waits, or None if it is not to wait.
-
-    Of its arguments one waits, or something pending is appended (``cat``) to what is known.
-    """
+    """The result of a deferred operation, or None if it must not be deferred. One of the arguments is
+    deferred, or ``cat`` appends a pending tensor to known values."""
     tensors = _tensors_in(args)
     if tensors is None or not is_lazy():
         return None
@@ -219,7 +217,7 @@ def _deferred_result(func: Any, args: Any, kwargs: Any) -> Tensor | None:
         part = source._storage.host.view_at(source._layout, source._steps)
         if not isinstance(
             part.source, (KnownIntegers, DeferredIntegers)
-        ):  # the last token: it has one shape at each turn
+        ):  # the last token, which has the same shape in each iteration
             return _copied(part, d.expected_results(func, args, kwargs).tree)
     try:
         layout = d.expected_results(func, args, kwargs).tree
@@ -240,14 +238,14 @@ def _deferred_result(func: Any, args: Any, kwargs: Any) -> Tensor | None:
 
 
 def _copied(part: ArgumentView, layout: layouts.Layout) -> Tensor:
-    """A copy of what is seen of an array."""
+    """A copy of a view of an array."""
     new = wrap(part.tensor()._elem, layout)
     new._storage.bounds = part.bounds
     return new
 
 
 def _tensors_in(x: Any) -> list[Tensor] | None:
-    """The tensors in a call's arguments, if all of them are small whole numbers on device ``jax``."""
+    """The tensors in the arguments, or None unless all are small integer tensors on device ``jax``."""
     found: list[Tensor] = []
     for item in x:
         if item.__class__ is Tensor:
@@ -266,15 +264,15 @@ def _tensors_in(x: Any) -> list[Tensor] | None:
 
 
 def _view_arguments(x: Any) -> Any:
-    """``x`` with what later work needs in place of tensors."""
+    """``x`` with :class:`ArgumentView` in place of tensors."""
     return map_arguments(x, lambda item: view_argument(item) if isinstance(item, Tensor) else item)
 
 
-# ---- writing -----------------------------------------------------------------------------------------------
+# ---- In-place operations -----------------------------------------------------------------------------------
 
 
 def _in_place_handler(func: Any) -> AtOnce:
-    """Carries out an operation that writes to its first argument, where all that it takes is known."""
+    """A handler that executes an in-place operation on the host if all arguments are known."""
 
     def at_once(args: Any, kwargs: Any) -> Any:
         target = args[0]
@@ -297,13 +295,13 @@ def _in_place_handler(func: Any) -> AtOnce:
 
 
 def _source(func: Any, rest: Any) -> Any:
-    """The further arguments; what is copied may lie on the CPU."""
+    """The further arguments; the source of ``copy_`` may be a CPU tensor."""
     is_plain = func is aten.copy_.default and isinstance(rest[0], torch.Tensor) and rest[0].device == _CPU
     return rest if is_plain else to_host(rest, floats=True)
 
 
 class HostOperation(NamedTuple):
-    """How an operation is carried out on the CPU, for ``lazynb.frontends.torch._short``."""
+    """How the C module ``lazynb.frontends.torch._short`` executes an operation on the CPU."""
 
     operation: Callable[..., Any]
     kind: int
@@ -312,7 +310,7 @@ class HostOperation(NamedTuple):
 
 COMPUTES, IS_ELEMENTWISE, WRITES = range(3)
 host_operations: dict[int, HostOperation] = {}
-"""By the ids of operations, without those whose arguments say how many elements they give."""
+"""Host operations by operation id, without those whose result size depends on argument values."""
 
 
 def _register() -> None:
@@ -320,7 +318,7 @@ def _register() -> None:
         (_ELEMENTWISE, _elementwise, False),
         (_OTHERS, _always, False),
         (_SHAPED, _is_small_result, False),
-        # The numbers that these fill in do not change the dtype.
+        # The fill values do not change the dtype.
         (_packets("masked_fill"), _elementwise, True),
         (_packets("constant_pad_nd"), _is_small_result, True),
     ]

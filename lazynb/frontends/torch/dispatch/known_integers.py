@@ -1,7 +1,7 @@
-"""Small tensors of whole numbers whose values are known: they are kept as PyTorch's own tensors on the CPU.
+"""Small integer tensors with known values, kept as PyTorch tensors on the CPU.
 
-Masks, positions, token numbers and counts are such. An array of JAX's is made of one where a program takes
-it. See :mod:`lazynb.frontends.torch.dispatch.host_operations`.
+Examples are masks, positions, token ids and counts. A JAX array is made from one where a program takes it.
+See :mod:`lazynb.frontends.torch.dispatch.host_operations`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from lazynb.recording.external_arrays import new_array
 
 MAX_ELEMENTS = 1 << 16  # elements
 INTEGER_DTYPES = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
-_PARTS = 8  # arrays that are kept for one storage
+_PARTS = 8  # cached arrays per storage
 
 
 class KnownIntegers:
     """The values of a storage.
 
     Attributes:
-      plain: a tensor on the CPU, laid out in memory as the storage is. It is never written to.
+      plain: a CPU tensor with the layout of the storage. It is never written to.
     """
 
     __slots__ = ("_arrays", "_bounds", "plain")
@@ -33,9 +33,9 @@ class KnownIntegers:
         self._arrays: dict[Any, Any] = {}
 
     def array_of_part(self, layout: Any, values: torch.Tensor) -> Any:
-        """``values``, those of a tensor of ``layout`` that looks into the storage, as an array of JAX's.
+        """A JAX array of ``values``, a view of the storage with ``layout``.
 
-        Models take the same parts of their positions and masks at each call: a few are kept.
+        A few are cached, because models use the same parts of positions and masks at each call.
         """
         array = self._arrays.get(layout)
         if array is None or array.is_deleted():
@@ -45,15 +45,15 @@ class KnownIntegers:
         return array
 
     def array(self) -> Any:
-        """The values as an array of JAX's."""
+        """The values as a JAX array."""
         return new_array(self.plain.numpy())
 
     def values(self, kind: str, detail: str = "") -> torch.Tensor:
-        """The values on the CPU. Nothing has to run for them."""
+        """The values on the CPU."""
         return self.plain
 
     def bounds(self) -> tuple[int, int] | None:
-        """The least and the largest number; None if there is none."""
+        """The least and the largest number; None for an empty tensor."""
         count = self.plain.numel() if self._bounds is None else 0
         if count == 1:
             number = int(self.plain.item())
@@ -65,19 +65,20 @@ class KnownIntegers:
 
 
 def is_small_integer(tensor: Any) -> bool:
-    """Whether a tensor is of whole numbers, and of few."""
+    """Whether a tensor is integer or bool and has at most :data:`MAX_ELEMENTS` elements."""
     return tensor.dtype in INTEGER_DTYPES and tensor.numel() <= MAX_ELEMENTS
 
 
 def with_layout(plain: torch.Tensor, layout: Any) -> torch.Tensor:
-    """``plain``, in memory of its own with the strides of ``layout``."""
+    """``plain`` in its own memory, with the strides of ``layout``."""
     if plain.stride() == layout.stride and not plain.storage_offset() and plain._base is None:
         return plain
     return torch.empty_strided(layout.shape, layout.stride, dtype=plain.dtype).copy_(plain)
 
 
 def host_values_of(storage: Any) -> Any:
-    """What the host knows of a storage: a :class:`Known`, a :class:`.later.Later`, or None."""
+    """The host values of a storage: :class:`KnownIntegers`, :class:`.deferred_integers.DeferredIntegers` or
+    None."""
     host = storage.host
     if host is None and storage.value is None:  # nothing was written yet: zeros
         layout = storage.layout
@@ -88,10 +89,7 @@ def host_values_of(storage: Any) -> Any:
 
 
 def cpu_values(tensor: Any) -> torch.Tensor | None:
-    """The values of a tensor on device ``jax``, on the CPU; None if the host does not know them.
-
-    They must not be written to.
-    """
+    """The CPU values of a tensor on device ``jax``, or None if unknown. They must not be written to."""
     host = host_values_of(tensor._storage)
     if host is None or host.plain is None:
         return None
@@ -99,12 +97,12 @@ def cpu_values(tensor: Any) -> torch.Tensor | None:
 
 
 def has_storage_numbers(tensor: Any) -> bool:
-    """Whether the numbers of a tensor are some of those of its storage, not these as others."""
+    """Whether a tensor's elements are elements of its storage, without reinterpretation or negation."""
     return tensor._layout.dtype is tensor._storage.layout.dtype and NEGATIVE not in tensor._steps
 
 
 def view_of(tensor: Any, whole: torch.Tensor) -> torch.Tensor | None:
-    """A tensor's values, given those of its storage; None where it sees them as other numbers."""
+    """A tensor's values, given those of its storage; None if the tensor reinterprets them."""
     layout, all_of = tensor._layout, tensor._storage.layout
     if layout is all_of:
         return whole
@@ -116,14 +114,14 @@ def view_of(tensor: Any, whole: torch.Tensor) -> torch.Tensor | None:
 
 
 def force_values(tensor: Any, kind: str, detail: str = "") -> torch.Tensor | None:
-    """The same, but what waits is worked out: a trace break of ``kind`` if it depends on what is pending."""
+    """Like :func:`cpu_values`, but computes deferred values: a trace break of ``kind`` if inputs are
+    pending."""
     host = host_values_of(tensor._storage)
     return None if host is None else view_of(tensor, host.values(kind, detail))
 
 
 def array_of_view(tensor: Any) -> Any:
-    """An array with the values of a tensor that looks into a part of a storage of which the host knows, where
-    the whole is not needed for it; else None."""
+    """The array of a view of host values, if the whole storage is not needed for it; else None."""
     plain, host = cpu_values(tensor), tensor._storage.host
     if plain is None:
         waits = host is not None and host.plain is None

@@ -1,8 +1,8 @@
-"""The registration of operations as functions of arrays, taken before torchax's, and what torchax gets wrong.
+"""Registration of lowerings (functions of arrays), and the list of wrong lowerings in torchax.
 
-Each function takes the arguments of PyTorch's operation, with arrays in place of tensors, and returns arrays.
-Their dtypes are put right afterwards (:func:`lazynb.frontends.torch.dispatch.dispatcher.evaluate`), as
-PyTorch says what they are. The modules in :mod:`lazynb.torch.ops` register theirs.
+Our lowerings take precedence over torchax's. Each takes the arguments of the PyTorch operation, with arrays
+in place of tensors, and returns arrays. :func:`lazynb.frontends.torch.dispatch.dispatcher.evaluate` then
+casts them to PyTorch's dtypes. The modules in :mod:`lazynb.frontends.torch.ops` register theirs.
 """
 
 from __future__ import annotations
@@ -26,17 +26,16 @@ def _into(table: dict[Any, Any], operations: tuple[Any, ...]) -> Callable[[Any],
 
 
 def lowering(*operations: Any) -> Callable[[Any], Any]:
-    """Registers a function for these operations, overloads or packets."""
+    """Registers a lowering for these overloads or packets."""
     return _into(d.own, operations)
 
 
 def fill(*operations: Any) -> Callable[[Any], Any]:
-    """Registers a function of layout and arguments for operations that overwrite their first argument."""
+    """Registers a lowering that takes a layout, for operations that overwrite their first argument."""
     return _into(d.fills, operations)
 
 
-# Packet -> what is wrong with torchax 0.0.13's lowering of it. PyTorch's decomposition, or ours, is taken
-# instead.
+# Packet -> defect of its lowering in torchax 0.0.13. PyTorch's decomposition or our lowering replaces it.
 TORCHAX_WRONG: dict[Any, str] = {
     aten.cauchy: "draws the same numbers each time",
     aten.exponential: "draws the same numbers each time",

@@ -1,8 +1,7 @@
-"""JAX's configuration around PyTorch's operations, and calls that are recalled under it.
+"""Replay of PyTorch calls, and JAX's configuration around them.
 
-PyTorch's operations are recorded in 64-bit mode, into which JAX is put for each of them. A call that is
-recalled needs no JAX, so its mode need not change: it is enough that JAX's configuration is as it was around
-an earlier operation.
+PyTorch operations are recorded in 64-bit mode, which is entered for each operation. A replayed call does not
+need the mode switch: JAX's configuration only has to equal that around an earlier operation.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from lazynb.recording.replay.native_replay import repeat_call as in_c
 
 
 class _CallContext(threading.local):
-    """JAX's configuration around an operation that was recorded in this thread.
+    """JAX's configuration around an operation recorded in this thread.
 
     Attributes:
-      context: the configuration in which the operation was called, in 64-bit mode or not.
-      inside: that of the trace in which it was recorded.
-      pending: a trace of that configuration.
-      epoch: ``changes.count`` when the configuration was last found to be ``context``.
-      quick: the same, where the trace was found to be that of PyTorch's device, too.
+      context: the configuration at the call of the operation, in 64-bit mode or not.
+      inside: the configuration of the trace that recorded it.
+      pending: a trace with the configuration ``inside``.
+      epoch: ``changes.count`` when the configuration was last found equal to ``context``.
+      quick: like ``epoch``, with the trace also checked for PyTorch's device.
     """
 
     context: Any = None
@@ -45,14 +44,15 @@ _NONE: dict[str, Any] = {}
 
 
 def in_64_bit() -> Any:
-    """A context in which JAX has 64-bit types: PyTorch's integers are ``int64``."""
+    """Context manager for 64-bit mode: PyTorch's integers are ``int64``."""
     return jax.enable_x64(True)
 
 
 def keep_after_x64(count: int) -> None:
-    """Keeps what is known of JAX's configuration if 64-bit mode came and went since its ``count`` of changes.
+    """Keeps the saved context valid after a switch to 64-bit mode and back, which adds two to ``count``.
 
-    Nothing else may have changed."""
+    If the configuration changed otherwise, the saved context expires.
+    """
     if _changes.count == count + 2:
         if call_context.epoch == count:
             call_context.epoch += 2
@@ -61,15 +61,12 @@ def keep_after_x64(count: int) -> None:
 
 
 def config_change_count() -> int:
-    """The number of changes of JAX's configuration, for :func:`is_back`."""
+    """The number of changes of JAX's configuration, for :func:`keep_after_x64`."""
     return int(_changes.count)
 
 
 def context_to_save() -> Any:
-    """Notes the configuration in which an operation is called, before JAX is put into 64-bit mode.
-
-    Returns what :func:`noted` takes; None if there is nothing to note.
-    """
+    """The configuration before JAX enters 64-bit mode, for :func:`save_context`; None if already saved."""
     trace = _ambient.value
     if trace.__class__ is not LazyTrace or trace.pending is call_context.pending is not None:
         return None
@@ -77,7 +74,7 @@ def context_to_save() -> Any:
 
 
 def save_context(context: Any) -> None:
-    """Keeps what was noted, if the open trace is that of the configuration inside, which is in force."""
+    """Saves ``context`` if the open trace has the configuration now in force."""
     trace = _ambient.value
     pending = trace.pending if trace.__class__ is LazyTrace else None
     if pending is None or pending.open_state is None:
@@ -88,12 +85,12 @@ def save_context(context: Any) -> None:
 
 
 def _current_trace() -> PendingTrace | None:
-    """The trace in which an operation that is called now would be recorded, if that is certain."""
+    """The trace that would record an operation called now, or None if uncertain."""
     trace = _ambient.value
     if trace.__class__ is not LazyTrace:
         return None
     pending: PendingTrace | None = trace.pending
-    if pending is not None and pending.open_state is None:  # sealed: the next operation opens another
+    if pending is not None and pending.open_state is None:  # sealed: the next operation opens another trace
         pending = None
     if pending is not None and pending is call_context.pending and call_context.epoch == _changes.count:
         return pending
@@ -102,9 +99,9 @@ def _current_trace() -> PendingTrace | None:
         return None
     context = jc.raw_context()
     if context != call_context.context:
-        if pending is not None and context == pending.context:  # called by an operation, in 64-bit mode
+        if pending is not None and context == pending.context:  # called inside an operation, in 64-bit mode
             return pending
-        call_context.pending = None  # the next operation notes it anew
+        call_context.pending = None  # the next operation saves it anew
         return None
     if pending is None or pending is not call_context.pending:
         if pending is None or pending.open_state is pending.root:
@@ -119,7 +116,7 @@ def _current_trace() -> PendingTrace | None:
 
 
 def _trace_for(values: Sequence[Any]) -> PendingTrace | None:
-    """The same; None if the trace is not that of the devices of ``values``."""
+    """Like :func:`_current_trace`; None if the trace has other devices than ``values``."""
     pending = _current_trace()
     if pending is None or pending.open_state is None or not jc.has_several_devices():
         return pending
@@ -128,7 +125,7 @@ def _trace_for(values: Sequence[Any]) -> PendingTrace | None:
 
 
 def current_trace() -> PendingTrace | None:
-    """The same, for values of PyTorch's device."""
+    """Like :func:`_current_trace`, for values on PyTorch's device."""
     pending = _trace_for(())
     if pending is not None and pending is call_context.pending:
         call_context.quick = call_context.epoch
@@ -136,11 +133,11 @@ def current_trace() -> PendingTrace | None:
 
 
 def replay_call(name: Hashable, values: Sequence[Any], numbers: bool, frame: FrameType) -> Any:
-    """The results of a call that was recorded before at the end of the open trace, else None.
+    """The results of an earlier recorded call, appended to the open trace, or None.
 
     Arguments:
-      name: the same for all calls that differ in ``values`` alone.
-      values: arrays, and numbers that make no difference beside their types if ``numbers``.
+      name: shared by all calls that differ only in ``values``.
+      values: arrays, and numbers; if ``numbers``, only the type of a number matters.
       frame: a frame in or below the user's.
     """
     pending = _trace_for(values)
@@ -160,18 +157,18 @@ def replay_call(name: Hashable, values: Sequence[Any], numbers: bool, frame: Fra
     return None if edge.end is None else append_replayed(pending, tip, edge, scalars or (), frame)
 
 
-# ---- An operation of PyTorch's recalled as one call, however many operations of JAX's it comes to ---------
-# See :mod:`lazynb.recording.replay.call_replay`.
+# ---- Replay of one PyTorch operation as one call -----------------------------------------------------------
+# It may consist of several JAX operations. See :mod:`lazynb.recording.replay.call_replay`.
 
 
 def record_or_replay(
     name: Hashable, call: Callable[..., Any], args: tuple[Any, ...], numbers_alike: bool = False
 ) -> Any:
-    """``call(*args)`` for arrays and numbers, recalled in lazy code.
+    """Calls ``call(*args)`` on arrays and numbers; replays it in lazy mode.
 
     Arguments:
-      name: the same for all calls that differ in ``args`` alone.
-      numbers_alike: whether the call does the same with all numbers of a type.
+      name: shared by all calls that differ only in ``args``.
+      numbers_alike: whether the call does the same for all numbers of a type.
     """
     trace = jc.trace_state.value
     if trace.__class__ is not LazyTrace:

@@ -1,6 +1,6 @@
-"""Operations on sparse tensors: PyTorch does them on the CPU, a trace break that names the operation.
+"""Operations on sparse tensors. PyTorch executes them on the CPU: a trace break that names the operation.
 
-What only looks at a sparse tensor or puts one together needs no values, and is no break.
+Reading metadata of a sparse tensor and assembling one need no values, so they are no trace breaks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CPU = torch.device("cpu")
 
 
 def _same_memory(x: Any) -> Tensor:
-    """A tensor that looks at what ``x`` looks at, without its gradients."""
+    """A tensor that shares the memory of ``x``, without gradients."""
     return Tensor.__new__(Tensor, x._storage, x._layout, x._steps)
 
 
@@ -30,25 +30,26 @@ def _same_parts(x: Sparse, parts: SparseParts | None = None) -> Sparse:
     return Sparse((parts or x._parts).mapped(_same_memory), x.shape)
 
 
-# ---- on the CPU --------------------------------------------------------------------------------------------
+# ---- Execution on the CPU ----------------------------------------------------------------------------------
 
 
 class CpuCall:
-    """An operation's arguments on the CPU, and what came of them there.
+    """Copies an operation's arguments to the CPU and its results back.
 
-    A sparse tensor's parts that are the same memory on the CPU as those of an argument are so on the device.
+    Parts of sparse results that share memory with a part of an argument on the CPU also share it on the
+    device.
     """
 
     def __init__(self, func: Any, outs: Any = ()) -> None:
-        self.func, self.outs = func, outs  # (those it writes to may have to be resized)
+        self.func, self.outs = func, outs  # written tensors may need a resize
         self.copies: dict[int, tuple[Any, torch.Tensor]] = {}  # by the id of the original
-        self.parts: dict[Any, tuple[Any, torch.Tensor, Any]] = {}  # of sparse ones, by their place in memory
+        self.parts: dict[Any, tuple[Any, torch.Tensor, Any]] = {}  # parts of sparse tensors, by memory key
 
     def down(self, x: Any) -> Any:
-        """``x`` with what is on the CPU in place of what is on device ``jax``."""
+        """``x`` with CPU copies in place of what is on device ``jax``."""
         if isinstance(x, Tensor):
             if id(x) not in self.copies:
-                # What an operation keeps for gradients, it keeps where one is wanted.
+                # Some operations save tensors for the backward pass only if a gradient is required.
                 self.copies[id(x)] = x, self._copy(x).requires_grad_(x.requires_grad)
             return self.copies[id(x)][1]
         if isinstance(x, torch.device):
@@ -71,7 +72,7 @@ class CpuCall:
         return copy
 
     def up(self, x: Any) -> Any:
-        """``x`` with what is on device ``jax`` in place of what is on the CPU."""
+        """``x`` with CPU tensors replaced by tensors on device ``jax``."""
         if isinstance(x, torch.Tensor):
             for original, copy in self.copies.values():
                 if copy is x:
@@ -91,7 +92,7 @@ class CpuCall:
         return dense_of(x) if known is None else _same_memory(known[0])
 
     def wrote(self, x: Any) -> None:
-        """Writes to ``x``, an argument, what was written to its copy."""
+        """Writes the changed CPU copy back to ``x``, an argument."""
         if isinstance(x, (list, tuple)):
             for item in x:
                 self.wrote(item)
@@ -112,7 +113,7 @@ def _memory_key(x: torch.Tensor) -> Any:
 
 
 def _replace(target: Sparse, new: Sparse) -> None:
-    """Makes ``target`` consist of what ``new`` consists of."""
+    """Makes ``target`` share the parts of ``new``."""
     if target.shape != new.shape:
         with torch.no_grad():
             torch.Tensor.data.__set__(target, new)  # type: ignore[attr-defined]
@@ -120,7 +121,7 @@ def _replace(target: Sparse, new: Sparse) -> None:
 
 
 def run_on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The operation carried out by PyTorch on the CPU."""
+    """Executes the operation with PyTorch on the CPU."""
     if func is not aten.copy_.default:
         d._check_devices(func, args)
     bound = arguments_by_name(func, args, kwargs)
@@ -136,11 +137,11 @@ def run_on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return result if is_elsewhere else call.up(result)
 
 
-# ---- what needs no values ----------------------------------------------------------------------------------
+# ---- Operations that need no values ------------------------------------------------------------------------
 
 
 def _part_getter(name: str) -> Callable[..., Any]:
-    """What gives one of the parts: the memory itself, not a copy."""
+    """A handler that returns one of the parts; it shares the memory."""
 
     def part(func: Any, args: Any, kwargs: Any) -> Any:
         x = args[0]
@@ -156,7 +157,7 @@ def _part_getter(name: str) -> Callable[..., Any]:
             found = parts.places[names.index(wanted)] if wanted in names else None
             if name == "indices" and not parts.is_coalesced:
                 found = None
-        return run_on_cpu(func, args, kwargs) if found is None else _same_memory(found)  # it raises
+        return run_on_cpu(func, args, kwargs) if found is None else _same_memory(found)  # raises
 
     return part
 
@@ -192,7 +193,7 @@ def _alias(func: Any, args: Any, kwargs: Any) -> Any:
 
 def _clone(func: Any, args: Any, kwargs: Any) -> Any:
     if kwargs.get("memory_format") not in (None, torch.preserve_format):
-        return run_on_cpu(func, args, kwargs)  # it raises
+        return run_on_cpu(func, args, kwargs)  # raises PyTorch's error
     return _same_parts(args[0], args[0]._parts.mapped(aten.clone.default))
 
 
@@ -235,18 +236,18 @@ for _name in ("crow_indices", "col_indices", "ccol_indices", "row_indices"):
 
 
 def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Carries out ``func`` for arguments some of which are sparse."""
+    """Executes ``func`` with at least one sparse argument."""
     look = _METADATA_HANDLERS.get(func)
     if look is not None and isinstance(args[0], Sparse):
         return look(func, args, kwargs)
     return run_on_cpu(func, args, kwargs)
 
 
-# ---- new ones ----------------------------------------------------------------------------------------------
+# ---- Construction ------------------------------------------------------------------------------------------
 
 
 def _make_sparse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A sparse tensor of tensors that lie on device ``jax``, in the same memory."""
+    """A sparse tensor made of tensors on device ``jax``, which shares their memory."""
     bound = arguments_by_name(func, args, kwargs)
     layout = bound.get("layout") or torch.sparse_coo
     names = [("indices",), ("compressed_indices", "plain_indices")][layout is not torch.sparse_coo]
@@ -254,7 +255,7 @@ def _make_sparse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     dtype = bound.get("dtype")
     if not all(x.__class__ is Tensor for x in tensors) or dtype not in (None, tensors[-1].dtype):
         return run_on_cpu(func, args, kwargs)
-    # It raises what PyTorch does.
+    # Raises PyTorch's error.
     func(*d.to_meta(args, False), **d.to_meta({**kwargs, "device": d._META}, False))
     parts = SparseParts(layout, tensors[:-1], tensors[-1], bool(bound.get("is_coalesced"))).mapped(
         _same_memory
@@ -283,7 +284,7 @@ def _made(func: Any) -> Callable[..., Any]:
 
 
 def install(library: Any) -> None:
-    """Registers what PyTorch calls for sparse tensors when none is among the arguments."""
+    """Registers the kernels that PyTorch calls for sparse tensors without a sparse argument."""
     sparse_tensor.set_dispatch(dispatch)
     for key in ("SparsePrivateUse1", "SparseCsrPrivateUse1"):
         library.impl("empty.memory_format", _made(aten.empty.memory_format), key)

@@ -1,12 +1,11 @@
-"""The shapes, strides and dtypes of an operation's results, and its errors, before anything is computed.
+"""Tensor layouts, and the inference of an operation's results and errors before anything is computed.
 
-An operation is run once on PyTorch's own ``meta`` tensors, which have no values. So results have PyTorch's
-dtypes, whatever JAX's promotion says, and a wrong call raises what PyTorch raises. The results are kept.
+Each operation runs once on PyTorch's ``meta`` tensors, which have no values. So results have PyTorch's dtypes
+rather than JAX's, and a wrong call raises PyTorch's error. The results are cached by the call's key.
 
-The rules for ``meta`` differ from the operations themselves in two ways: they take tensors of different
-dtypes, and truth values, where the CPU raises (``f32 @ f64``, ``f32 - True``), and their errors have other
-words. So in these cases, which are rare, the CPU is asked too, with ones and zeros for values, and the dtypes
-are those of its results.
+The ``meta`` rules differ from the CPU kernels in two ways. They accept mixed dtypes and booleans where the
+CPU raises (``f32 @ f64``, ``f32 - True``), and their error texts differ. In these rare cases the operation
+also runs on the CPU, on ones and zeros, and the result dtypes come from there.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from torch.utils._pytree import tree_leaves
 
 from lazynb.frontends.torch.dispatch.complex32 import jax_dtype
 
-# ---- What device ``jax`` does not have: quantised and nested tensors, and arrays of sparse ones. One message
+# ---- Tensors that device ``jax`` does not support ----------------------------------------------------------
 
 
 class NotDense(NotImplementedError):
-    """Something asks for a dense tensor of device ``jax``, and there is none."""
+    """A dense tensor of device ``jax`` is needed, but the tensor is sparse, quantised or nested."""
 
 
 _HINTS = {
@@ -37,10 +36,7 @@ _HINTS = {
 
 
 def raise_not_dense(kind: str) -> NoReturn:
-    """
-    Raises:
-      NotDense: always.
-    """
+    """Raises :class:`NotDense` for a tensor of this ``kind``."""
     raise NotDense(f"lazynb.torch: an array of JAX's is dense, and this tensor is {kind}: {_HINTS[kind]}")
 
 
@@ -62,34 +58,34 @@ def _quantised(*args: Any, **kwargs: Any) -> NoReturn:
 
 
 def install(library: Any) -> None:
-    """Registers what PyTorch calls for a quantised tensor that is moved, or made there."""
+    """Registers kernels that raise :class:`NotDense` for quantised tensors that are moved or created."""
     for name in ("empty_quantized", "_empty_affine_quantized", "_empty_per_channel_affine_quantized"):
         library.impl(name, _quantised, "QuantizedPrivateUse1")
 
 
-# ---- The marks of conjugates and negatives, where PyTorch works on the CPU on our behalf ------------------
+# ---- Conjugate and negative bits in CPU calls --------------------------------------------------------------
 # PyTorch keeps ``x.conj()`` as ``x`` with a mark, and resolves the mark in the dispatch keys ``Conjugate``,
-# ``Negative`` and ``ZeroTensor``. An operation that has come to Python has passed these keys, so PyTorch
-# excludes them while our code runs. An operation on the CPU that makes a marked tensor inside, as
-# ``linalg.pinv`` does, would then compute as if there were no mark.
+# ``Negative`` and ``ZeroTensor``. When an operation reaches Python, it has passed these keys, so PyTorch
+# excludes them while our code runs. A CPU operation that makes a marked tensor internally (``linalg.pinv``)
+# would then ignore the mark.
 
 C: Any = torch._C
 _KEYS = (C.DispatchKey.Conjugate, C.DispatchKey.Negative, C.DispatchKey.ZeroTensor)
 
 
 def conj_neg_dispatch() -> Any:
-    """A context in which operations on the CPU heed the marks of their tensors."""
+    """Context manager in which CPU operations resolve the marks of their tensors."""
     excluded = C._dispatch_tls_local_exclude_set()
     for key in _KEYS:
         excluded = excluded.remove(key)
     return C._ForceDispatchKeyGuard(C._dispatch_tls_local_include_set(), excluded)
 
 
-MAX_CACHED_RESULTS = 20_000  # calls whose results are kept; beyond it, all are forgotten
+MAX_CACHED_RESULTS = 20_000  # cached calls; the cache is cleared beyond this number
 
 
 class Layout:
-    """The shape, strides and offset (in elements) and dtype of a tensor. Equal layouts are one object."""
+    """The shape, strides, offset (in elements) and dtype of a tensor. Layouts are interned."""
 
     __slots__ = ("_dummy", "dtype", "offset", "shape", "stride")
 
@@ -115,26 +111,25 @@ class Layout:
         return flat.as_strided(self.shape, self.stride, offset)
 
     def plain(self) -> torch.Tensor:
-        """A tensor of this layout on the CPU, of ones, or zeros where they are whole numbers: indices."""
+        """A CPU tensor of this layout: ones if inexact, zeros if integer (valid indices)."""
         fill = torch.ones if self.dtype.is_floating_point or self.dtype.is_complex else torch.zeros
         if 0 in self.shape:
             return fill(self.shape, dtype=self.dtype)
         return fill(self.end, dtype=self.dtype).as_strided(self.shape, self.stride, self.offset)
 
     def cpu_one_element(self) -> torch.Tensor:
-        """A tensor on the CPU of as many axes, each of length 1 (or 0), that holds a one."""
+        """A CPU tensor of ones with the same rank, where each axis has length 1 (or 0)."""
         return torch.ones([min(size, 1) for size in self.shape], dtype=self.dtype)
 
     @property
     def end(self) -> int:
-        """The place in memory after the last element, in elements. It needs a shape without 0."""
+        """The memory position after the last element, in elements. The shape must not contain 0."""
         last = self.offset
         for size, stride in zip(self.shape, self.stride, strict=True):
             last += (size - 1) * stride
         return last + 1
 
     def zeros(self) -> Any:
-        """An array of zeros."""
         with jax.enable_x64(True):
             return jnp.zeros(self.shape, jax_dtype(self.dtype))
 
@@ -151,7 +146,7 @@ _layouts: dict[tuple[Any, ...], Layout] = {}
 
 
 def layout(shape: tuple[int, ...], stride: tuple[int, ...], offset: int, dtype: torch.dtype) -> Layout:
-    """The layout with these figures."""
+    """The interned layout with these values."""
     key = (shape, stride, offset, dtype)
     kept = _layouts.get(key)
     if kept is None:
@@ -162,7 +157,7 @@ def layout(shape: tuple[int, ...], stride: tuple[int, ...], offset: int, dtype: 
 
 
 def layout_of(tensor: torch.Tensor) -> Layout:
-    """The layout of any tensor of PyTorch's.
+    """The layout of any PyTorch tensor.
 
     Raises:
       NotDense: the tensor is sparse or nested.
@@ -175,7 +170,7 @@ def layout_of(tensor: torch.Tensor) -> Layout:
 
 
 def contiguous(shape: tuple[int, ...], dtype: torch.dtype) -> Layout:
-    """The layout of a new tensor: row by row."""
+    """The row-major layout of a new tensor."""
     stride: list[int] = []
     step = 1
     for size in reversed(shape):
@@ -185,22 +180,23 @@ def contiguous(shape: tuple[int, ...], dtype: torch.dtype) -> Layout:
 
 
 class LayoutUnknown(Exception):
-    """The shape of the result depends on the values, or PyTorch has no rule for it."""
+    """The shape of the result depends on values, or PyTorch has no rule for it."""
 
 
 class OpResults:
-    """The results of an operation.
+    """The inferred results of an operation.
 
     Attributes:
-      func: the operation, which is kept as its ``id`` stands for it.
-      tree: the :class:`Layout` of a tensor, a list if there are several results, or a plain value.
-      name: what identifies the call where it is recalled, see :mod:`.calls`; None if it is not.
-      steps: of a view, the step of each result; none if it is no view, None if that was not asked.
-      is_replayed: whether a call was carried out by a lowering and is recalled by its name.
-      copies: whether the only result has the values of the first argument, in memory of its own.
-      range: all that is demanded of values, see :func:`.demands.range_of`; None if nothing or more is.
-      bounds: the least and largest number that the only result can have; None if they are not known.
-      whole: whether a result may be of whole numbers: others are never for the host, see :mod:`.on_host`.
+      func: the operation; kept alive because its ``id`` is in cache keys.
+      tree: the :class:`Layout` of a tensor, a list for several results, or a plain value.
+      name: the replay name, see :class:`.torch_replay.ReplayNames`; None if the call is not replayed.
+      steps: the view step of each result; empty if it is not a view, None if not determined yet.
+      is_replayed: whether a lowering executed the call and it can be replayed by its name.
+      copies: whether the only result copies the first argument into new memory.
+      range: the only check of values, see :func:`.value_checks.range_of`; None if there is none or another.
+      bounds: the least and largest possible number of the only result; None if unknown.
+      whole: whether a result may be an integer tensor; only these can run on the host, see
+        :mod:`.host_operations`.
     """
 
     __slots__ = ("bounds", "copies", "func", "is_replayed", "name", "range", "steps", "tree", "whole")
@@ -219,21 +215,21 @@ class OpResults:
 
 
 results_of: dict[Any, OpResults] = {}
-"""By what identifies the call."""
+"""Inferred results, by call key."""
 
 
 class Asker(NamedTuple):
-    """How the arguments of a call are seen here.
+    """Callbacks for :func:`infer_results`.
 
     Attributes:
-      key_of_call: what identifies a call, first, given whether its numbers make no difference.
-      dummy_of: an argument with ``meta`` tensors in place of tensors, given whether they are written to.
-      plain_of: an argument with tensors on the CPU in place of tensors, given whether they are small.
-      is_elementwise: whether an operation does the same to each element, whatever the shape.
-      fills: whether an operation fills its argument with numbers, whatever is in it.
-      check: raises where tensors lie on devices that do not go together.
-      refuse: raises where PyTorch has no such options, which its rule for ``meta`` takes.
-      name: of a call, see :class:`Results`.
+      key_of_call: the key of a call (first result), given whether its numbers are operands.
+      dummy_of: an argument with ``meta`` tensors, given whether they are written to.
+      plain_of: an argument with CPU tensors, given whether they have one element.
+      is_elementwise: whether an operation is elementwise, for any shape.
+      fills: whether an operation overwrites its argument regardless of the old values.
+      check: raises if the tensors are on incompatible devices.
+      refuse: raises for options that PyTorch rejects but its ``meta`` rule accepts.
+      name: the replay name of a call, see :class:`OpResults`.
       is_ours: whether an operation has a lowering of our own.
     """
 
@@ -258,13 +254,13 @@ def infer_results(
       values_matter: whether the shape may depend on the value of a float.
 
     Raises:
-      Unknown: PyTorch cannot tell without values.
-      Exception: what PyTorch raises for such a call.
+      LayoutUnknown: PyTorch cannot infer the results without values.
+      Exception: PyTorch's error for such a call.
     """
     try:
         key = asker.key_of_call(func, args, kwargs, not values_matter)[0]
         kept = results_of.get(key)
-    except TypeError:  # something that cannot be a key
+    except TypeError:  # an argument is not hashable
         key, kept = None, None
     if kept is not None:
         return kept
@@ -283,13 +279,13 @@ def infer_results(
 def _meta_results(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker, writes: bool
 ) -> Any:
-    """The layouts of what ``func`` returns for ``meta`` tensors in place of tensors. See :func:`results`."""
+    """The layouts of the results of ``func`` on ``meta`` tensors. See :func:`infer_results`."""
     try:
         dummies = asker.dummy_of(args, writes)
         named_dummies = asker.dummy_of(kwargs, writes) if kwargs else {}
         outcome = func(*dummies, **named_dummies)
-    except (NotImplementedError, AttributeError) as error:  # AttributeError: the rule does not allow for None
-        if isinstance(error, NotImplementedError) and asker.is_ours(func):  # no rule, but one on the CPU
+    except (NotImplementedError, AttributeError) as error:  # AttributeError: the rule does not accept None
+        if isinstance(error, NotImplementedError) and asker.is_ours(func):  # no meta rule, but a CPU kernel
             return _layouts_in(_cpu_results(func, args, kwargs, asker))
         raise LayoutUnknown(str(func)) from error
     except Exception as error:
@@ -313,7 +309,7 @@ def _meta_results(
 
 
 def _cpu_results(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> Any:
-    """What ``func`` returns, or raises, on the CPU."""
+    """Runs ``func`` on CPU stand-ins; returns its results or raises its error."""
     if func.overloadpacket in _REJECTS_ZEROS:
         raise LayoutUnknown(str(func))
     try:
@@ -326,8 +322,8 @@ def _cpu_results(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker
 
 
 def _cpu_check_small(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> Any:
-    """What the CPU returns, or raises, for such dtypes and numbers; None if it cannot. The shapes are right
-    already."""
+    """Runs ``func`` on one-element CPU stand-ins to get dtypes and errors; None if the CPU has no kernel. The
+    shapes are already checked."""
     try:
         return func(*asker.plain_of(args, True), **asker.plain_of(kwargs, True))
     except NotImplementedError as error:
@@ -337,7 +333,7 @@ def _cpu_check_small(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], a
 
 
 def _check_on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> Any:
-    """What the CPU returns, or raises, for tensors of such dtypes and shapes; None if it cannot."""
+    """Runs ``func`` on CPU stand-ins to get dtypes and errors; None if the CPU gives no answer."""
     if func.overloadpacket in _REJECTS_ZEROS:
         return None
     try:
@@ -353,12 +349,12 @@ def _check_on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], aske
 
 
 _LAYOUT_ERROR = re.compile(r"type|Float|Double|Half|Long|bool|complex|shape|size", re.IGNORECASE)
-# The CPU lacks an operation for these kinds of numbers since it has no meaning. For small floats it may lack
-# one by chance.
+# The CPU has no kernel for these dtypes because the operation is not defined for them. For small float dtypes
+# a kernel may merely be missing.
 _UNSUPPORTED_DTYPE = re.compile(
     r"not implemented for '(Complex|Bool|Long|Int|Short|Char|Byte)|complex|bool tensor is not supported", re.I
 )
-# Operations whose rule for ``meta`` takes shapes and places that the CPU refuses.
+# Operations whose ``meta`` rule accepts shapes and indices that the CPU refuses.
 _UNCHECKED_ON_META = {
     torch.ops.aten.index_add,
     torch.ops.aten.index_reduce,
@@ -369,21 +365,21 @@ _UNCHECKED_ON_META = {
     torch.ops.aten.diagonal_scatter,
     torch.ops.aten.multinomial,
 }
-# Operations that refuse the values which the CPU is asked with: zeros.
+# Operations that refuse zeros, the values of the CPU stand-ins.
 _REJECTS_ZEROS = {torch.ops.aten.lu_unpack, torch.ops.aten.segment_reduce, torch.ops.aten.repeat_interleave}
 
 
 def _is_one_float_dtype(dtypes: set[torch.dtype]) -> bool:
-    """Whether all tensors are of one dtype, of floats."""
+    """Whether all tensors have the same floating-point dtype."""
     return not dtypes or (len(dtypes) == 1 and next(iter(dtypes)).is_floating_point)
 
 
 def _layouts_in(outcome: Any, said: Any = None) -> Any:
-    """``outcome`` with layouts in place of tensors.
+    """``outcome`` with tensors replaced by layouts.
 
     Arguments:
-      said: what the CPU returns. Where it was asked, the dtypes are its own: some of PyTorch's rules for
-        ``meta`` promote what the CPU does not (``huber_loss`` of float32 and float64).
+      said: the results on the CPU, whose dtypes take precedence: some ``meta`` rules promote where the CPU
+        does not (``huber_loss`` of float32 and float64).
     """
     if isinstance(outcome, torch.Tensor):
         found = layout_of(outcome)
@@ -396,11 +392,11 @@ def _layouts_in(outcome: Any, said: Any = None) -> Any:
     return outcome
 
 
-# ---- Whether a view fits into the memory that it looks at -------------------------------------------------
+# ---- Storage bounds of views -------------------------------------------------------------------------------
 
 
 def check_storage_bounds(memory: Layout, wanted: Layout) -> None:
-    """Raises PyTorch's error for a view of layout ``wanted`` that ends after the memory does."""
+    """Raises PyTorch's error if a view of layout ``wanted`` exceeds the memory."""
     if 0 in wanted.shape:
         return
     there = 0 if 0 in memory.shape else memory.end * memory.dtype.itemsize

@@ -1,4 +1,4 @@
-"""The short way of a call that was made before: one pass over its arguments, and one look-up in the trie."""
+"""Replay of repeated PyTorch calls: one pass over the arguments, and one look-up in the trie of calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lazynb.frontends.torch.dispatch.deferred_integers import known_bounds
 from lazynb.frontends.torch.dispatch.tensor_layout import Layout, OpResults, layout_of
 from lazynb.frontends.torch.torch_tensor import Tensor, wrap
 
-# ---- The arguments of a call: what identifies them as far as the layouts of its results go; their tensors
+# ---- Keys and operands of calls ----------------------------------------------------------------------------
 
 NUMBERS = (float, int)
 HASHABLE_TYPES = frozenset(
@@ -25,10 +25,10 @@ HASHABLE_TYPES = frozenset(
 
 
 def argument_key(x: Any, values_matter: bool) -> Any:
-    """What identifies an argument.
+    """The hashable key of an argument.
 
     Arguments:
-      values_matter: whether the value of a float makes a difference.
+      values_matter: whether the key includes the value of a float.
     """
     kind = x.__class__
     if kind is Tensor:
@@ -50,26 +50,28 @@ def argument_key(x: Any, values_matter: bool) -> Any:
 
 @functools.cache
 def argument_names(func: Any) -> tuple[str, ...]:
-    """The names of an operation's arguments."""
+    """The names of an operation's arguments, in order."""
     return tuple([argument.name for argument in func._schema.arguments])
 
 
 def arguments_by_name(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that a call gives, by their names."""
+    """The given arguments by name."""
     return dict(zip(argument_names(func), args, strict=False)) | kwargs
 
 
 def key_and_operands(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], numbers: bool
 ) -> tuple[tuple[Any, ...], list[Any] | None]:
-    """What identifies a call, and its tensors; with ``numbers`` also its numbers, whose values then make no
-    difference. There is no row if a tensor is of another device. An operation's ``id`` stands for it, as its
-    hash is a function in Python."""
+    """The key of a call, and its operands: its tensors, and with ``numbers`` also its numbers.
+
+    Numbers that are operands enter the key with their type only. The operands are None if a tensor is on
+    another device. The key has the operation's ``id``, because its hash is a Python function.
+    """
     key: list[Any] = [id(func)]
     row: list[Any] | None = []
     for x in (*args, *kwargs.values()) if kwargs else args:
         kind = x.__class__
-        if kind is Tensor:  # the most common types cost no call here
+        if kind is Tensor:  # the common types avoid a function call
             key.append(x._layout)
             if row is not None:
                 row.append(x)
@@ -91,7 +93,7 @@ def key_and_operands(
 
 
 def _append_operands(row: list[Any], x: Any, numbers: bool) -> list[Any] | None:
-    """``row`` with what is in ``x``; None if there is a tensor of another device."""
+    """Appends the operands in ``x`` to ``row``; returns None if a tensor is on another device."""
     if x.__class__ is Tensor or (numbers and x.__class__ in NUMBERS):
         row.append(x)
     elif isinstance(x, torch.Tensor):
@@ -104,7 +106,8 @@ def _append_operands(row: list[Any], x: Any, numbers: bool) -> list[Any] | None:
 
 
 def is_host_call(func: Any, row: list[Any]) -> bool:
-    """Whether a call may be for the host (:mod:`.on_host`): its tensors are known, or what it gives grows."""
+    """Whether the host may run a call (:mod:`.host_operations`): its tensors are known, or its result
+    grows."""
     is_known = True
     for x in row:
         if x.__class__ is Tensor:
@@ -117,17 +120,17 @@ def is_host_call(func: Any, row: list[Any]) -> bool:
 
 
 def replay(found: OpResults, row: list[Any], numbers: bool, has_before: bool, frame: FrameType) -> Any:
-    """The results of a call that was recorded before, as tensors; None if it was not, or is not recalled.
+    """The results of an earlier recorded call as tensors; None if there is none or it cannot be replayed.
 
     Arguments:
-      row: the call's tensors and numbers.
-      numbers: whether its numbers make no difference, see :mod:`.calls`.
-      has_before: whether it may be for the host.
+      row: the operands.
+      numbers: whether numbers are operands, see :func:`key_and_operands`.
+      has_before: whether the host may run the call.
       frame: a frame in or below the user's.
     """
     values: list[Any] = []
-    is_open = has_before  # until there is a tensor that the host does not know
-    for x in row:  # a function less is a tenth of the time
+    is_open = has_before  # no tensor unknown to the host found yet
+    for x in row:  # inlined: a function call costs a tenth of the time
         if x.__class__ is Tensor:
             memory = x._storage
             value = memory.value
@@ -153,14 +156,14 @@ def replay(found: OpResults, row: list[Any], numbers: bool, has_before: bool, fr
 
 
 def with_bounds(result: Any, found: OpResults) -> Any:
-    """``result``, with what is known of its numbers."""
+    """``result``, with the known bounds of its numbers attached."""
     if found.bounds is not None and result.__class__ is Tensor:
         result._storage.bounds = found.bounds
     return result
 
 
 def replay_copy(source: Tensor, found: OpResults) -> Tensor | None:
-    """A copy of ``source``, whose array nobody writes to; None if it is for the host."""
+    """A copy of ``source`` that shares its immutable array; None if the host must handle it."""
     memory = source._storage
     if memory.value is None or memory.host is not None:
         return None
@@ -171,7 +174,7 @@ def replay_copy(source: Tensor, found: OpResults) -> Tensor | None:
 
 
 def wrap_results(values: Any, wanted: Any) -> Any:
-    """New tensors for arrays; what is no tensor in ``wanted`` is as it is there."""
+    """New tensors for arrays; entries of ``wanted`` that are not layouts are returned unchanged."""
     if wanted.__class__ is Layout:
         return wrap(values, wanted)
     if wanted.__class__ is not list:
@@ -186,7 +189,7 @@ def wrap_results(values: Any, wanted: Any) -> Any:
 
 
 def make_views(source: Tensor, found: OpResults) -> Any:
-    """The views of ``source`` that an operation gives: tensors that share its memory."""
+    """The views of ``source`` that an operation returns; they share its memory."""
     with inference_mode_of(source):
         steps = found.steps or []
         if found.tree.__class__ is Layout:
@@ -195,14 +198,14 @@ def make_views(source: Tensor, found: OpResults) -> Any:
 
 
 def make_view(source: Tensor, layout: Layout, step: view_steps.ViewStep) -> Tensor:
-    """The view of ``layout`` that ``step`` takes of ``source``."""
+    """A view of ``source`` with ``layout``, one ``step`` further."""
     steps = source._steps
     taken = steps if step is view_steps.IDENTITY else (*steps, step)
     return Tensor.__new__(Tensor, source._storage, layout, taken)
 
 
 def inference_mode_of(source: Tensor) -> contextlib.AbstractContextManager[Any]:
-    """A context in which a view of ``source`` is made: it belongs to inference mode if that does."""
+    """Context manager for making a view: the view is an inference tensor only if ``source`` is one."""
     if torch.is_inference_mode_enabled() and not source.is_inference():
         return torch.inference_mode(False)
     return _HERE
@@ -211,26 +214,25 @@ def inference_mode_of(source: Tensor) -> contextlib.AbstractContextManager[Any]:
 _HERE = contextlib.nullcontext()
 
 
-# ---- The arguments of an operation's call as one row of arrays and numbers, and back; and the name of the
-# call
-# An operation that comes to several of JAX's is recalled as one call (:mod:`.recalled`), which takes this
-# row. Calls have one name if they differ in nothing else. A number stands in the row if the operation does
-# the same to each element whatever the number is, as ``x * 0.1`` does. Otherwise it is a part of the name.
+# ---- Replay names and operands -----------------------------------------------------------------------------
+# An operation that consists of several JAX operations is replayed as one call (:mod:`.replay_context`) on its
+# row of operands. Calls that differ only in the row have one name. A number is in the row if the operation is
+# elementwise and does the same for any number (``x * 0.1``). Otherwise it is part of the name.
 
 aten = torch.ops.aten
-_MOST = 4  # names of calls that differ in a number alone; with further numbers they are recorded anew
-_KEPT = 50_000  # names; beyond it, all are forgotten
-_SPECIALIZED_ON_VALUE = {aten.pow.Tensor_Scalar}  # its lowering does another thing with 2 and with 0.5
-_DETERMINISTIC = {aten.scaled_dot_product_attention.default}  # it comes here without dropout alone
+_MOST = 4  # names of calls that differ only in a number; beyond it, calls are recorded anew
+_KEPT = 50_000  # names; beyond it, all are dropped
+_SPECIALIZED_ON_VALUE = {aten.pow.Tensor_Scalar}  # its lowering treats 2 and 0.5 specially
+_DETERMINISTIC = {aten.scaled_dot_product_attention.default}  # without dropout when it gets here
 
 
 def has_numeric_operands(func: Any) -> bool:
-    """Whether the numbers of a call are in its row."""
+    """Whether the numbers of a call are operands."""
     return torch.Tag.pointwise in func.tags and func not in _SPECIALIZED_ON_VALUE
 
 
 def fill_operands(args: Any, values: Iterator[Any], numbers: bool) -> list[Any]:
-    """``args`` with ``values`` in place of what :func:`.keys.key_and_row` takes of them."""
+    """``args`` with its operands, see :func:`key_and_operands`, replaced by ``values``."""
 
     def put(x: Any) -> Any:
         if isinstance(x, Tensor) or (numbers and x.__class__ in NUMBERS):
@@ -241,10 +243,10 @@ def fill_operands(args: Any, values: Iterator[Any], numbers: bool) -> list[Any]:
 
 
 class ReplayNames:
-    """The names of calls.
+    """The replay names of calls.
 
     Arguments:
-      key_of: what identifies an argument, given whether the value of a float matters.
+      key_of: the key of an argument, given whether the value of a float matters.
     """
 
     def __init__(self, key_of: Callable[[Any, bool], Any]):
@@ -253,7 +255,7 @@ class ReplayNames:
         self._counts: collections.Counter[Hashable] = collections.Counter()
 
     def name(self, func: Any, args: Any, kwargs: dict[str, Any]) -> object | None:
-        """The name of a call; None if it is not recalled: it draws numbers, or its numbers vary."""
+        """The name of a call; None if it cannot be replayed: it draws random numbers, or its numbers vary."""
         if torch.Tag.nondeterministic_seeded in func.tags and func not in _DETERMINISTIC:
             return None
         if len(self._names) > _KEPT:

@@ -1,9 +1,8 @@
-"""What PyTorch demands of values: indices within range, divisors other than zero, probabilities.
+"""PyTorch's checks of values: indices in range, nonzero divisors, valid probabilities.
 
-PyTorch raises at the call. Here, a value that is known already is looked at, and the call raises. A pending
-value is checked by the program itself (:mod:`lazynb.recording.operation_checks`), and the flush raises the
-same error with the line of the call. Arrays are never written to, so the least and largest value of one are
-found once.
+PyTorch raises at the call. Here, known values are checked at the call. For a pending value, the compiled
+program computes the check (:mod:`lazynb.recording.operation_checks`), and the flush raises the same error
+with the line of the call. Arrays are immutable, so the minimum and maximum of an array are computed once.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ MakeError = Callable[[Any], Exception]
 
 
 class OutOfRange(int):
-    """A number out of range; ``place`` is where it is among all numbers of the tensor."""
+    """A number out of range; ``place`` is its flat index in the tensor."""
 
     place: int
 
@@ -46,11 +45,11 @@ class OutOfRange(int):
 
 
 class IndexRange(NamedTuple):
-    """The demand that the numbers of an argument are at least ``low`` and less than ``high``.
+    """The requirement that the numbers of an argument are at least ``low`` and less than ``high``.
 
     Attributes:
-      error: makes PyTorch's error from the first number that is not, an :class:`Offender`.
-      ignored: a number that is allowed all the same, or None.
+      error: makes PyTorch's error from the first :class:`OutOfRange` number.
+      ignored: a number that is allowed nevertheless, or None.
     """
 
     low: int
@@ -60,7 +59,7 @@ class IndexRange(NamedTuple):
 
 
 def checked_index(x: Any, demand: IndexRange) -> Any:
-    """``x``, a tensor of whole numbers, checked. While it is pending, it is one that the program checks."""
+    """Checks the integer tensor ``x``. If it is pending, the result carries a check in the program."""
     if not x.numel() or check_known_range(x, demand):
         return x
     if graph_context.graph is not None and graph_context.graph.assume(x, demand):
@@ -77,10 +76,10 @@ def checked_index(x: Any, demand: IndexRange) -> Any:
 
 
 def check_known_range(x: Any, demand: IndexRange) -> bool:
-    """Whether the numbers of ``x`` are known to be as demanded.
+    """Whether the numbers of ``x`` are known to satisfy ``demand``.
 
     Raises:
-      Exception: ``demand.error``, if they are known not to be.
+      Exception: ``demand.error``, if they are known to violate it.
     """
     if is_within(x, demand):
         return True
@@ -94,14 +93,15 @@ def check_known_range(x: Any, demand: IndexRange) -> bool:
 
 
 def is_within(x: Any, demand: IndexRange) -> bool:
-    """Whether the bounds of the numbers of ``x`` are known, and as demanded."""
+    """Whether known bounds of ``x`` satisfy ``demand``."""
     known = bounds_of(x)
     return known is not None and demand.low <= known[0] and known[1] < demand.high
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
 def check_range(x: Any, low: int, high: int, ignored: int | None) -> tuple[Any, Any]:
-    """``x`` without numbers out of range, and the report: whether there were any, the first, its place."""
+    """``x`` with valid numbers, and the report: whether any was out of range, the first one, its flat
+    index."""
     bad = (x < low) | (x >= high)
     if ignored is not None:
         bad &= x != ignored
@@ -113,18 +113,18 @@ def check_range(x: Any, low: int, high: int, ignored: int | None) -> tuple[Any, 
 
 @jax.jit
 def check_divisor(x: Any) -> tuple[Any, Any]:
-    """``x`` with ones in place of zeros, and the report: whether there were any."""
+    """``x`` with zeros replaced by ones, and whether there were any."""
     bad = x == 0
     return jnp.where(bad, jnp.ones((), x.dtype), x), bad.any()
 
 
 def raise_if_true(bad: Any, error: MakeError) -> None:
-    """Raises ``error(None)`` where ``bad``, an array of one bool, is true; in time, if it is pending."""
+    """Raises ``error(None)`` if ``bad``, a bool array, is true; at the flush if it is pending."""
     add_check(bad, lambda found: error(None) if found.any() else None)
 
 
 def check_probabilities(p: Any) -> None:
-    """Raises PyTorch's error where ``p``, an array, has a number that is no probability."""
+    """Raises PyTorch's error if the array ``p`` has a number that is not a probability."""
     text = (
         "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  "
         "(Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
@@ -142,11 +142,11 @@ def _first_out_of_range(values: np.ndarray, demand: IndexRange) -> OutOfRange | 
     return OutOfRange(int(values.reshape(-1)[places[0]]), int(places[0]))
 
 
-# ---- what is known without a run ---------------------------------------------------------------------------
+# ---- Values known without a flush --------------------------------------------------------------------------
 
 
 def known_values(x: torch.Tensor) -> np.ndarray | None:
-    """The values of a tensor, or None if a run or a wait would be needed for them."""
+    """The values of a tensor, or None if reading them needs a flush or a wait."""
     if not isinstance(x, Tensor):
         return x.detach().numpy()
     plain = cpu_values(x)
@@ -159,7 +159,7 @@ def known_values(x: torch.Tensor) -> np.ndarray | None:
 
 
 def bounds_of(x: torch.Tensor) -> tuple[int, int] | None:
-    """Bounds of the numbers of a tensor, or None if they are not known."""
+    """Bounds of a tensor's numbers, or None if unknown."""
     if not isinstance(x, Tensor):
         return None
     storage = x._storage
@@ -183,7 +183,7 @@ def _known_array(storage: Any) -> Any:
     return value
 
 
-_ranges: dict[int, tuple[Any, tuple[int, int]]] = {}  # with a weak reference, by the id of the array
+_ranges: dict[int, tuple[Any, tuple[int, int]]] = {}  # with a weak reference, by array id
 
 
 def _array_range(array: Any) -> tuple[int, int] | None:
@@ -199,18 +199,18 @@ def _array_range(array: Any) -> tuple[int, int] | None:
     return found
 
 
-# ---- before an operation -----------------------------------------------------------------------------------
+# ---- Checks before an operation ----------------------------------------------------------------------------
 
 checkers: dict[Any, Callable[[dict[str, Any]], None]] = {}
-"""By overload: functions that take the arguments by name and may replace them."""
+"""Functions that check the arguments by name and may replace them, by overload."""
 ranges: dict[Any, Callable[[dict[str, Any]], tuple[str, IndexRange]]] = {}
-"""By overload, where all that is demanded is that one argument lie in a range: its name and the range."""
+"""Functions that return an argument's name and required range, by overload, if this is the only check."""
 option_checks: dict[Any, Callable[[dict[str, Any]], None]] = {}
-"""By overload: functions that take the arguments by name and look at no values."""
+"""Functions that check the options by name and read no values, by overload."""
 
 
 def check_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """The arguments of ``func``, checked. PyTorch has accepted their shapes and dtypes."""
+    """The checked arguments of ``func``. PyTorch has already accepted their shapes and dtypes."""
     checker = checkers.get(func)
     if checker is None:
         return args, kwargs
@@ -221,7 +221,7 @@ def check_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _registering(table: dict[Any, Any]) -> Callable[..., Callable[[Any], Any]]:
-    """What registers a function in ``table`` for overloads."""
+    """A decorator factory that registers a function in ``table`` for overloads."""
 
     def of(*overloads: Any) -> Callable[[Any], Any]:
         def register(function: Any) -> Any:
@@ -234,11 +234,11 @@ def _registering(table: dict[Any, Any]) -> Callable[..., Callable[[Any], Any]]:
 
 
 checker = _registering(checkers)
-"""Registers a function of the arguments by name for these operations."""
+"""Registers a check of the arguments by name for these overloads."""
 
 
 def within_range(*overloads: Any) -> Callable[[Any], Any]:
-    """Registers a function of the arguments by name: it gives the name of one, and its range."""
+    """Registers a function that takes the arguments by name and returns one name and its range."""
 
     def register(function: Callable[[dict[str, Any]], tuple[str, IndexRange]]) -> Any:
         def check(bound: dict[str, Any]) -> None:
@@ -253,9 +253,10 @@ def within_range(*overloads: Any) -> Callable[[Any], Any]:
 
 
 def range_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, int, int] | None:
-    """Which of ``args`` has to be within a range, the least number, and the first that is too large.
+    """The position of the only checked argument, its least number, and the first number that is too large.
 
-    None where more is demanded. It depends on layouts alone."""
+    Depends only on layouts. None if the operation has other checks.
+    """
     if func not in ranges:
         return None
     name, demand = ranges[func](arguments_by_name(func, args, kwargs))
@@ -264,31 +265,31 @@ def range_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
 
 
 result_counts: dict[Any, Callable[[dict[str, Any]], int]] = {}
-"""By overload, for what gives whole numbers from 0: functions of the arguments by name, how many they are."""
+"""Functions of the arguments by name that return an exclusive upper bound of the integers in the result, by
+overload; the lower bound is 0."""
 result_count = _registering(result_counts)
-"""Registers such a function for these operations."""
+"""Registers such a function for these overloads."""
 
 
 def bounds_given(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, int] | None:
-    """The least and largest number that the result of a call can have, if that is known of it."""
+    """The least and largest possible number of the result, or None if unknown."""
     count = result_counts.get(func)
     return None if count is None else (0, count(arguments_by_name(func, args, kwargs)) - 1)
 
 
 option_check = _registering(option_checks)
-"""The same, for one that raises for options and looks at no values: it is asked where the layouts of the
-results are."""
+"""Registers an option check, which runs when the result layouts are inferred."""
 
 
 def check_options(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raises what PyTorch raises for such options of ``func``."""
+    """Raises PyTorch's error for invalid options of ``func``."""
     refusal = option_checks.get(func)
     if refusal is not None:
         refusal(arguments_by_name(func, args, kwargs))
 
 
 def check_linalg_info(func: Any, args: Any, kwargs: Any) -> None:
-    """``_linalg_check_errors``: the error that the numbers of a factorisation say, if any."""
+    """``_linalg_check_errors``: raises the error that the info codes of a factorisation denote."""
     info, *others = args
 
     def verdict(found: np.ndarray) -> Exception | None:

@@ -1,9 +1,9 @@
-"""Memory as PyTorch has it, on arrays that cannot be written to: tensors share a storage, views look into it.
+"""PyTorch's mutable memory on immutable arrays: storages, and views as steps from the storage's array.
 
 A storage holds one array. A tensor is a storage and the steps from its array to the tensor's values (slice,
 transpose, reshape, ...). A write to a tensor makes a new array for the storage, so every view sees the new
-values. The values of a view are worked out again if they are asked for after a write. LazyTensor (Suhan et
-al. 2021) and PyTorch's functionalization do it in the same way.
+values. A view recomputes its values when it is read after a write. LazyTensor (Suhan et al. 2021) and
+PyTorch's functionalization work in the same way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lazynb.frontends.torch.dispatch import complex32
 from lazynb.frontends.torch.dispatch.complex32 import ViewStep as ViewStep, jax_dtype
 from lazynb.frontends.torch.dispatch.tensor_layout import Layout, layout as layout_with
 
-# ---- Views of the same memory as other numbers: ``view(dtype)``, ``view_as_real``, conjugates -------------
+# ---- Reinterpreting views: ``view(dtype)``, complex, conjugate ---------------------------------------------
 
 aten = torch.ops.aten
 lax = jax.lax
@@ -32,7 +32,7 @@ NEGATIVE = ViewStep(lambda x: -x, lambda x, new: -new)
 
 
 def reinterpret_step(shape: tuple[int, ...], dtype: torch.dtype) -> ViewStep:
-    """The step to the same bytes as an array of ``shape`` and ``dtype``."""
+    """The step that reinterprets the bytes as an array of ``shape`` and ``dtype``."""
     wanted = jax_dtype(dtype)
     return ViewStep(
         lambda x: _reinterpret(x, shape, wanted), lambda x, new: _reinterpret(new, x.shape, x.dtype)
@@ -40,7 +40,7 @@ def reinterpret_step(shape: tuple[int, ...], dtype: torch.dtype) -> ViewStep:
 
 
 def _reinterpret(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """The bytes of ``x``, row by row, as an array of ``shape`` and ``dtype``."""
+    """The bytes of ``x`` in C order, as an array of ``shape`` and ``dtype``."""
     parts, part = _flat_components(x), _component_dtype(dtype)
     ratio = part.itemsize // parts.dtype.itemsize
     if ratio > 1:
@@ -54,7 +54,7 @@ def _reinterpret(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def _flat_components(x: Any) -> Any:
-    """The numbers of ``x`` in a row, in a dtype whose bits JAX can look at."""
+    """The components of ``x`` as a flat array of a dtype that JAX can bitcast."""
     flat = x.reshape(-1)
     if x.dtype.kind == "b":
         return flat.astype(np.uint8)
@@ -64,7 +64,7 @@ def _flat_components(x: Any) -> Any:
 
 
 def _component_dtype(dtype: Any) -> Any:
-    """The dtype of which a number of ``dtype`` consists."""
+    """The dtype of the components of a number of ``dtype``."""
     if dtype.kind == "b":
         return np.dtype(np.uint8)
     if dtype.kind == "c":
@@ -73,7 +73,8 @@ def _component_dtype(dtype: Any) -> Any:
 
 
 def reinterpreted_layout(whole: Layout, dtype: torch.dtype) -> Layout | None:
-    """The layout of a storage's memory as ``dtype``; None for wider numbers, which need not lie together."""
+    """The layout of a storage reinterpreted as ``dtype``; None for a wider ``dtype``, whose bytes may be
+    apart."""
     ratio, rest = divmod(whole.dtype.itemsize, dtype.itemsize)
     if rest or not ratio:
         return None
@@ -84,17 +85,15 @@ def reinterpreted_layout(whole: Layout, dtype: torch.dtype) -> Layout | None:
 
 
 class Storage:
-    """An array that may be replaced.
+    """A replaceable array: the memory of tensors.
 
     Attributes:
-      value: the array, or None if there is none yet: nothing was written, as after ``torch.empty``, or
-        ``host`` has the values.
-      host: what the host knows of small whole numbers (:mod:`.known`, :mod:`.later`), or None.
+      value: the array; None if nothing was written yet (``torch.empty``) or ``host`` has the values.
+      host: small integers on the host (:mod:`.known_integers`, :mod:`.deferred_integers`), or None.
       version: the number of writes.
-      layout: that of the tensor that the storage was made for: how ``value`` would lie in memory.
-      bounds: the least and largest number that ``value``, pending, can have; None if they are not known.
-      address: a number that stands for its place; 0 until one is asked for
-      (:mod:`lazynb.frontends.torch.dispatch.view_steps`).
+      layout: layout of the tensor for which the storage was made; ``value`` has this layout in memory.
+      bounds: the least and largest possible number of a pending ``value``; None if unknown.
+      address: a number that stands for the memory address; 0 until :func:`address` is called.
     """
 
     __slots__ = ("__weakref__", "address", "bounds", "host", "layout", "value", "version")
@@ -108,7 +107,7 @@ class Storage:
         self.address = 0
 
     def read(self) -> Any:
-        """The array: zeros if nothing was written yet."""
+        """The array; zeros if nothing was written yet."""
         if self.value is None:
             self.value = self.layout.zeros() if self.host is None else self.host.array()
         return self.value
@@ -120,19 +119,19 @@ class Storage:
         self.bounds = None
 
     def copied(self) -> Storage:
-        """Other memory with the same array, which nobody writes to."""
+        """A new storage that shares the immutable array."""
         new = Storage(self.value, self.layout)
         new.host, new.bounds = self.host, self.bounds
         return new
 
     def set_host_values(self, host: Any) -> None:
-        """Replaces the array by values that the host has or will work out."""
+        """Replaces the array by values that the host has or will compute."""
         self.write(None)
         self.host = host
 
 
 class NotAView(Exception):
-    """An operation that PyTorch calls a view gives other values than elements of its argument."""
+    """A view operation of PyTorch returned values that are not elements of its argument."""
 
 
 def _reshaped(shape: tuple[int, ...]) -> ViewStep:
@@ -165,7 +164,7 @@ def _slices(index: tuple[slice, ...]) -> ViewStep:
 
 
 def _bounds(index: tuple[slice, ...], shape: tuple[int, ...]) -> list[tuple[int, int, int]]:
-    """The start, end and step along each axis. Axes beyond those of ``index`` are taken whole."""
+    """The start, end and step along each axis. Axes beyond ``index`` are taken whole."""
     bounds = [part.indices(size) for part, size in zip(index, shape, strict=False)]
     return bounds + [(0, size, 1) for size in shape[len(bounds) :]]
 
@@ -183,7 +182,7 @@ def _selected(dim: int, at: int) -> ViewStep:
 
 
 def _gathered(index: np.ndarray) -> ViewStep:
-    """Elements by their numbers in the flat array, for views that nothing simpler describes."""
+    """Elements by flat index, for views without a simpler description."""
     overlaps = np.unique(index).size < index.size
 
     def read(x: Any) -> Any:
@@ -191,7 +190,7 @@ def _gathered(index: np.ndarray) -> ViewStep:
 
     def write(x: Any, new: Any) -> Any:
         at = jnp.asarray(index)
-        if overlaps:  # of the elements at one place, those that a further view has left alone say nothing
+        if overlaps:  # of duplicates, only those that a further view changed count
             at = jnp.where(_is_same(new, read(x)), x.size, at)
         return x.reshape(-1).at[at].set(new, mode="drop").reshape(x.shape)
 
@@ -199,13 +198,13 @@ def _gathered(index: np.ndarray) -> ViewStep:
 
 
 def _is_same(a: Any, b: Any) -> Any:
-    """Where two arrays are equal, or both are no numbers."""
+    """Where two arrays are equal, or both NaN."""
     return (a == b) | ((a != a) & (b != b))
 
 
 def _expanded(shape: tuple[int, ...]) -> ViewStep:
     def write(x: Any, new: Any) -> Any:
-        """PyTorch allows no write where elements coincide, but a further view may be of one of them alone."""
+        """PyTorch forbids writes to overlapping elements, but a further view may select one of them."""
         if new.size == x.size:
             return new.reshape(x.shape)
         added = len(shape) - x.ndim
@@ -229,7 +228,7 @@ def _axis(dim: int, rank: int) -> int:
 def slice_step(
     shape: tuple[int, ...], dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> ViewStep:
-    """The step of ``x[start:end:step]`` along ``dim``."""
+    """The step for ``x[start:end:step]`` along ``dim``."""
     part = slice(_plain(start), _plain(end), step)
     return _slices((*[slice(None)] * _axis(dim, len(shape)), part))
 
@@ -239,7 +238,7 @@ def _plain(bound: Any) -> int | None:
 
 
 def select_step(shape: tuple[int, ...], dim: int, index: int) -> ViewStep:
-    """The step of ``x.select(dim, index)``."""
+    """The step for ``x.select(dim, index)``."""
     dim = _axis(dim, len(shape))
     return _selected(dim, index + shape[dim] if index < 0 else index)
 
@@ -285,8 +284,8 @@ def _unbind_step(shape: tuple[int, ...], dim: int = 0) -> list[ViewStep]:
     return [_selected(dim, at) for at in range(shape[dim])]
 
 
-# Functions that take the shape of a view's first argument and its other arguments. Each returns the view's
-# step, or a list with one for each of several results.
+# Functions of the shape of a view's first argument and its other arguments. Each returns the view's step, or
+# a list with one step per result.
 _STEPS: dict[Any, Callable[..., Any]] = {
     aten.slice.Tensor: slice_step,
     aten.select.int: select_step,
@@ -297,7 +296,7 @@ _STEPS: dict[Any, Callable[..., Any]] = {
     aten.split_with_sizes.default: _split_sizes_step,
     aten.unbind.int: _unbind_step,
 }
-# These keep the order of elements, so the shape that PyTorch gives the result says all.
+# These keep the order of elements, so the shape of the result determines the step.
 _RESHAPES = {
     aten.view.default,
     aten._unsafe_view.default,
@@ -318,11 +317,11 @@ _IDENTITIES = {aten.alias.default, aten.detach.default, aten.lift_fresh.default,
 def view_steps(
     func: Any, source: Any, results: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> list[ViewStep]:
-    """The step of each of a view's results.
+    """The view step of each result.
 
     Arguments:
-      func: the view, an operation of PyTorch's.
-      source: layout of its first argument, which the view looks into.
+      func: the PyTorch view operation.
+      source: layout of its first argument.
       results: layout of each result.
       args, kwargs: the other arguments.
     """
@@ -345,7 +344,7 @@ def view_steps(
 def _steps_by_position(
     func: Any, source: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> list[ViewStep]:
-    """The steps of any view: PyTorch's own function, applied to the numbers of the elements."""
+    """The steps of any view: applies PyTorch's operation to a tensor of element numbers."""
     numbers = torch.arange(source.count).reshape(source.shape)
     result = func(numbers, *args, **kwargs)
     pieces = result if isinstance(result, (tuple, list)) else [result]
@@ -354,11 +353,11 @@ def _steps_by_position(
     return [_gathered(piece.numpy()) for piece in pieces]
 
 
-@functools.lru_cache(1024)  # a view is recalled by its steps, so equal views have the same ones
+@functools.lru_cache(1024)  # equal views must share their steps, because replay compares them
 def strided_steps(base: Any, wanted: Any) -> tuple[ViewStep, ...] | None:
-    """The steps of ``as_strided``: from the array of a storage of layout ``base`` to a view of ``wanted``.
+    """The steps of ``as_strided``, from a storage array of layout ``base`` to a view of layout ``wanted``.
 
-    Returns None for numbers that are wider than those of the storage.
+    Returns None if the elements of ``wanted`` are wider than those of the storage.
     """
     if base.dtype == wanted.dtype:
         return (_strided(base, wanted),)
@@ -379,7 +378,7 @@ def _strided(base: Any, wanted: Any) -> ViewStep:
 
 
 def _as_slices(base: Any, wanted: Any) -> ViewStep | None:
-    """The step as slices, a transpose and a reshape. Returns None if ``wanted`` needs more than these."""
+    """The step as slices, a transpose and a reshape, or None if these do not suffice."""
     found = strided_box(base, wanted)
     if found is None:
         return None
@@ -390,8 +389,12 @@ def _as_slices(base: Any, wanted: Any) -> ViewStep | None:
 
 
 def strided_box(base: Any, wanted: Any) -> tuple[list[slice], list[int | None]] | None:
-    """The slices of ``base`` whose elements ``wanted`` sees, and the axis of ``base`` along which each of its
-    axes goes (None for one of a single element). Returns None if it sees no such box."""
+    """Describes ``wanted`` as a box of slices of ``base``.
+
+    Returns:
+      The slices, and for each axis of ``wanted`` the axis of ``base`` (None for length 1); None if ``wanted``
+      is no such box.
+    """
     if base.offset or 0 in base.shape or 0 in wanted.shape:
         return None
     axes = _long_axes(base)
@@ -413,13 +416,13 @@ def strided_box(base: Any, wanted: Any) -> tuple[list[slice], list[int | None]] 
 
 
 def _long_axes(base: Any) -> list[int]:
-    """The axes of more than one element, the one with the largest stride first."""
+    """The axes with more than one element, by decreasing stride."""
     axes = [axis for axis, size in enumerate(base.shape) if size > 1]
     return sorted(axes, key=lambda axis: -base.stride[axis])
 
 
 def _start_indices(base: Any, offset: int, axes: list[int]) -> list[int] | None:
-    """The index along each axis of the element at ``offset``. Returns None if no element is there.
+    """The index of the element at ``offset``, or None if no element is there.
 
     Arguments:
       axes: the long axes of ``base``.
@@ -432,7 +435,7 @@ def _start_indices(base: Any, offset: int, axes: list[int]) -> list[int] | None:
 
 
 def _axis_along(base: Any, axes: list[int], starts: list[int], size: int, stride: int) -> int | None:
-    """The axis with ``size`` elements, ``stride`` apart in memory, from its start on. Else returns None."""
+    """The axis with ``size`` elements at distance ``stride`` from its start index, or None."""
     for axis in axes:
         step, rest = divmod(stride, base.stride[axis])
         if step >= 1 and rest == 0 and starts[axis] + (size - 1) * step < base.shape[axis]:
@@ -443,7 +446,7 @@ def _axis_along(base: Any, axes: list[int], starts: list[int], size: int, stride
 def _slice_permute_reshape(
     index: tuple[slice, ...], order: tuple[int, ...], shape: tuple[int, ...]
 ) -> ViewStep:
-    """Slices, then a transpose, then a reshape."""
+    """A step of slices, then a transpose, then a reshape."""
     sliced, permuted = _slices(index), _permuted(order)
 
     def read(x: Any) -> Any:
@@ -457,24 +460,24 @@ def _slice_permute_reshape(
     return ViewStep(read, write)
 
 
-# ---- The memory of tensors on device ``jax``, as code that saves asks for it: who shares it, how large it is
-# An array of JAX's has no address that could be read. The numbers that stand for addresses here are there to
-# be compared: equal where two tensors begin at one place, and apart by their distance in bytes where they
-# share memory.
+# ---- Addresses and storage handles -------------------------------------------------------------------------
+# Code that saves tensors reads addresses and sizes of memory, but a JAX array has no readable address. The
+# numbers here only serve comparisons: they are equal for tensors that start at the same element, and differ
+# by the distance in bytes for tensors that share memory.
 
 _bases = itertools.count(1)
-_ADDRESS_GAP = 1 << 44  # bytes between the places of two storages: more than one has
+_ADDRESS_GAP = 1 << 44  # bytes between two storages, larger than any storage
 
 
 def address(storage: Storage) -> int:
-    """A number for the place of ``storage``, that no other has while the process lives."""
+    """A number for the address of ``storage``, unique in the process."""
     if not storage.address:
         storage.address = next(_bases) * _ADDRESS_GAP
     return storage.address
 
 
 class StorageHandle:
-    """What ``tensor.untyped_storage()`` gives: equal for tensors that share memory. It cannot be read."""
+    """The result of ``tensor.untyped_storage()``. Equal for tensors that share memory; it cannot be read."""
 
     device = torch.device("privateuseone:0")
 
@@ -482,13 +485,13 @@ class StorageHandle:
         self._storage = storage
 
     def data_ptr(self) -> int:
-        """A number that stands for the address."""
+        """The number that stands for the address."""
         return address(self._storage)
 
     _cdata = property(data_ptr)
 
     def nbytes(self) -> int:
-        """Bytes."""
+        """The size in bytes."""
         layout = self._storage.layout
         return 0 if 0 in layout.shape else layout.end * layout.dtype.itemsize
 
@@ -505,6 +508,7 @@ class StorageHandle:
 
 
 def has_same_storage_size(func: Any, args: Any, kwargs: Any) -> bool:
-    """``_has_same_storage_numel``, which forward-mode derivatives ask: whether two memories are as large."""
+    """``_has_same_storage_numel``, called by forward-mode differentiation: whether two storages have one
+    size."""
     one, other = [x.untyped_storage().nbytes() // x.element_size() for x in args]
     return bool(one == other)

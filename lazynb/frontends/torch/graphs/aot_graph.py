@@ -1,4 +1,4 @@
-"""A graph of PyTorch's operations that is called: traced once for each layout of its inputs."""
+"""The ``torch.compile`` backend ``lazynb``: callable graphs, traced once per layout of their inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lazynb.frontends.torch.graph_tracing import graph_context, lines_of
 from lazynb.frontends.torch.graphs.traced_graph import TracedProgram, is_token
 from lazynb.frontends.torch.torch_tensor import DEVICE, Tensor
 
-_MAX_PROGRAMS = 64  # programs of one graph; beyond it, all are forgotten
+_MAX_PROGRAMS = 64  # programs per graph; beyond it, all are dropped
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 _ANY_DEVICE: Any = torch._C.DispatchKey.CompositeExplicitAutograd
 
@@ -25,12 +25,12 @@ class _Interpreter(fx.Interpreter):
     """Runs a graph's operations, each below frames at the user's line.
 
     Attributes:
-      constants: the tensors that the graph holds, in place of which others may be put.
+      held: the constant tensors of the graph, by name; :meth:`run_with` can replace them.
     """
 
     def __init__(self, module: fx.GraphModule) -> None:
         super().__init__(module)
-        self.extra_traceback = False  # which changes the text of errors
+        self.extra_traceback = False  # it would change error texts
         self._lines = {node: lines_of(node) for node in module.graph.nodes if node.op == "call_function"}
         self.held = {
             str(node.target): x
@@ -40,9 +40,9 @@ class _Interpreter(fx.Interpreter):
         self._in_place: dict[str, Any] = {}
 
     def run_with(self, given: list[Any]) -> Any:
-        """The graph's outputs for its inputs and what stands in place of :attr:`held`."""
+        """The graph's outputs for its inputs, followed by the replacements for :attr:`held`."""
         count = len(given) - len(self.held)
-        run = copy.copy(self)  # which has the values of this run, beside those of other threads
+        run = copy.copy(self)  # one copy per run, for thread safety
         run._in_place = dict(zip(self.held, given[count:], strict=True))
         return run.run(*given[:count])
 
@@ -51,7 +51,7 @@ class _Interpreter(fx.Interpreter):
         return super().get_attr(target, args, kwargs) if found is None else found
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        if isinstance(target, torch._ops.HigherOrderOperator):  # which knows no tensors of another class
+        if isinstance(target, torch._ops.HigherOrderOperator):  # it rejects tensor subclasses
             target = target.py_kernels.get(_ANY_DEVICE, target)
         return target(*args, **kwargs)
 
@@ -66,12 +66,12 @@ class _Interpreter(fx.Interpreter):
 
 
 class CallableGraph:
-    """A graph of PyTorch's operations that write to none of its inputs.
+    """A graph of PyTorch operations that writes to none of its inputs.
 
-    Each call is one operation of the trace. What cannot be traced is recorded operation by operation.
+    Each call is one operation of the trace. A graph that cannot be traced is recorded operation by operation.
 
     Arguments:
-      visible: how many outputs the user may see, the first ones; None for all.
+      visible: the number of leading outputs that the user may see; None for all.
     """
 
     def __init__(self, module: fx.GraphModule, name: str, visible: int | None) -> None:
@@ -95,7 +95,7 @@ class CallableGraph:
             return self._interpreter.run_with(given)
 
     def _program(self, key: Any, given: Sequence[Any]) -> TracedProgram | None:
-        """The program for such inputs; None if there is none."""
+        """The program for such inputs, or None."""
         program = self._traced(key, given, True)
         if program is None or program.holds(given):
             return program
@@ -109,13 +109,13 @@ class CallableGraph:
             try:
                 run = self._interpreter.run_with
                 self._programs[known] = TracedProgram(run, self._name, given, assumes, self._visible)
-            except Exception:  # recorded as it is, the graph raises what there is to raise
+            except Exception:  # the untraced graph then raises the proper error
                 self._programs[known] = None
         return self._programs[known]
 
 
 def _is_only_moved(node: fx.Node) -> bool:
-    """Whether an input is only copied to device ``jax``: then it may be there before."""
+    """Whether the graph only copies the input to device ``jax``, so that it can be copied before the call."""
     copies = [user.target is torch.ops.aten._to_copy.default for user in node.users]
     devices = [user.kwargs.get("device") for user in node.users]
     return bool(copies) and all(copies) and all(getattr(one, "type", None) == DEVICE.type for one in devices)
@@ -125,13 +125,13 @@ _graphs: weakref.WeakSet[CallableGraph] = weakref.WeakSet()
 
 
 def clear_programs() -> None:
-    """Forgets all programs. Graphs that are still called are traced again."""
+    """Drops all programs. Graphs that are called again are traced again."""
     for graph in list(_graphs):
         graph._programs.clear()
 
 
 def _call_key(given: Sequence[Any]) -> Any:
-    """What identifies a call; None if an input is of another kind than the inputs of a program are."""
+    """The key of a call; None if an input has an unsupported type."""
     parts: list[Any] = [jc.raw_context()]
     for x in given:
         if x.__class__ is Tensor:
@@ -145,14 +145,13 @@ def _call_key(given: Sequence[Any]) -> Any:
     return tuple(parts)
 
 
-# ---- The backend ``lazynb`` of ``torch.compile``: a graph for the forward pass, one for the backward pass
+# ---- The ``torch.compile`` backend ``lazynb`` --------------------------------------------------------------
 
 
 def compile_graph(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-    """What Dynamo calls in place of ``module``.
+    """Compiles ``module`` for Dynamo, with a backward graph if a gradient is needed.
 
-    PyTorch makes graphs of it that write to nothing, with a backward pass if a gradient is wanted. Where it
-    cannot, ``module`` is run as it is.
+    PyTorch (AOTAutograd) makes graphs without writes. If that fails, ``module`` runs unchanged.
     """
     from torch._dynamo.backends.common import aot_autograd
 
@@ -165,26 +164,26 @@ def compile_graph(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[...
     )
     try:
         return backend(module, inputs)
-    except Exception:  # an operation that PyTorch has no rule for, without which it can run
+    except Exception:  # PyTorch lacks a rule for an operation
         return module.forward
 
 
-# Dynamo calls it when it forgets what it has compiled. The user's lines hold its code, and that the graphs.
+# Called by Dynamo's reset. The user's code objects keep the compiled code alive, which keeps the graphs.
 compile_graph.reset = clear_programs  # type: ignore[attr-defined]
 
 
 class _GraphCompiler:
-    """The forward and the backward pass of a graph.
+    """The forward and backward graphs of one compilation.
 
     Attributes:
-      visible: how many outputs of the forward pass are not for the backward pass alone, the first ones.
+      visible: the number of leading forward outputs that are not only for the backward pass.
     """
 
     def __init__(self) -> None:
         self.visible: int | None = None
 
     def alone(self, module: fx.GraphModule, inputs: Any) -> Any:
-        """What is called for a graph without a backward pass."""
+        """Compiles a graph without a backward pass."""
         return _boxed(CallableGraph(module, "forward", None))
 
     def forward(self, module: fx.GraphModule, inputs: Any) -> Any:
@@ -196,10 +195,10 @@ class _GraphCompiler:
     def partition(
         self, joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **options: Any
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        """The forward and the backward pass of ``joint``.
+        """Splits ``joint`` into the forward and the backward pass.
 
-        What the backward pass takes of an input it takes from the input: PyTorch sees then that somebody has
-        written to that in between, and no view of it is a result of the forward pass.
+        The backward pass recomputes views of inputs from the inputs. So PyTorch detects writes to an input
+        between the passes, and the forward pass returns no view of it.
         """
         from torch._functorch.partitioners import default_partition
 
@@ -210,21 +209,20 @@ class _GraphCompiler:
 
 
 def _boxed(graph: CallableGraph) -> Any:
-    """``graph`` as a function of a list."""
     from functorch.compile import make_boxed_func
 
     return make_boxed_func(graph.__call__)
 
 
 def _duplicate_input_views(graph: fx.Graph) -> None:
-    """Puts views of their own in place of the views of inputs that the backward pass takes."""
+    """Gives the backward pass its own copies of the views of inputs that it uses."""
     nodes = list(graph.nodes)
     last = max((at for at, node in enumerate(nodes) if _is_forward(node)), default=len(nodes) - 1)
     later = set(nodes[last + 1 :])
     again: dict[fx.Node, fx.Node] = {}
 
     def looked(node: fx.Node) -> fx.Node:
-        """The backward pass's own ``node``."""
+        """The backward pass's copy of ``node``."""
         if node in later or not _is_view(node):
             return node
         if node not in again:
@@ -245,14 +243,14 @@ def _is_forward(node: fx.Node) -> bool:
 
 
 def _is_view(node: fx.Node) -> bool:
-    """Whether a node is a view of its first argument, or one of several."""
+    """Whether a node is a view of its first argument, or an item of a list of views."""
     if node.target is operator.getitem:
         return _is_view(node.args[0])  # type: ignore[arg-type]
     return isinstance(node.target, torch._ops.OpOverload) and bool(node.target.is_view)
 
 
 def _view_base(node: fx.Node) -> fx.Node:
-    """What ``node`` is a view of."""
+    """The tensor of which ``node`` is a view, through all view nodes."""
     while _is_view(node):
         node = node.args[0]  # type: ignore[assignment]
     return node

@@ -1,7 +1,7 @@
-"""What Dynamo makes of device ``jax`` while it reads the user's code.
+"""Integration with Dynamo: device ``jax`` tensors as plain tensors, ``torch.compile``, FlexAttention.
 
-To Dynamo, a tensor of a class with operations of its own is an object of which it knows nothing, and each
-operation on one ends the graph. Ours is a plain tensor of its device, and Dynamo has a table of such classes.
+Dynamo treats a tensor subclass with its own ``__torch_dispatch__`` as an unknown object, and each operation
+on one breaks the graph. This module enters our class in Dynamo's table of tensor classes.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from lazynb.frontends.torch import module_calls
 from lazynb.frontends.torch.graphs import aot_graph
 from lazynb.frontends.torch.torch_tensor import Tensor
 
-# ---- FlexAttention on device ``jax``: PyTorch's own formula, recorded, with its gradients -----------------
-# PyTorch names the devices that have it, and gives the rest to Dynamo, which makes a kernel. Here XLA does.
+# ---- FlexAttention on device ``jax`` -----------------------------------------------------------------------
+# PyTorch's formula is recorded, with its gradients. PyTorch only accepts listed devices, and Dynamo generates
+# a kernel for them; here XLA does.
 
-_NAME = "_flex_attention_hop_wrapper"  # what PyTorch hands to torch.compile
+_NAME = "_flex_attention_hop_wrapper"  # the function that PyTorch passes to torch.compile
 _original_flex_attention: Any = None
 
 
@@ -37,12 +38,12 @@ def install_flex_attention() -> None:
 
 
 def uninstall_flex_attention() -> None:
-    """Undoes :func:`install`."""
+    """Undoes :func:`install_flex_attention`."""
     flex._validate_device = _original_flex_attention
 
 
 def is_flex_attention(function: Any) -> bool:
-    """Whether ``torch.compile`` was given the inner part of FlexAttention."""
+    """Whether ``function``, given to ``torch.compile``, is the inner part of FlexAttention."""
     return getattr(function, "__name__", None) == _NAME
 
 
@@ -58,26 +59,26 @@ def record_math_attention(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def install(backend: Callable[..., Any]) -> None:
-    """Has Dynamo take tensors on device ``jax`` for plain ones where it makes graphs for ``backend``.
+    """Makes Dynamo treat tensors on device ``jax`` as plain tensors in graphs for ``backend``.
 
-    Other backends have no code for the device: for them all is as it was.
+    Other backends do not support the device; for them nothing changes.
     """
     from torch._dynamo import config
     from torch._dynamo.variables import builder
     from torch._subclasses import fake_tensor
 
-    for is_traced in (True, False):  # there is a table for each value of this setting
+    for is_traced in (True, False):  # Dynamo has a table for each value of this setting
         with config.patch(trace_numpy=is_traced):
             table = builder.VariableBuilder._type_dispatch()
         table[Tensor] = _wrap_for_backend(backend, table)
     builder.infer_subclass_type = _as_plain_tensor(builder.infer_subclass_type)  # type: ignore[assignment]
-    # PyTorch keeps constants (``torch.tensor([1.0], device="jax")``) on the CPU if the device is not there.
-    # On the device it would look for memory of its own kind in them.
+    # PyTorch keeps constants (``torch.tensor([1.0], device="jax")``) on the CPU if the device is unavailable.
+    # If it were available, PyTorch would read their memory with its own allocator.
     fake_tensor._is_privateuse1_backend_available = lambda: False
 
 
 def register_module_call() -> None:
-    """Tells Dynamo which function calls modules: one that it does not know ends the graph at each call."""
+    """Registers ``Module.__call__`` with Dynamo. An unknown function would break the graph at each call."""
     from torch._dynamo.variables import nn_module
 
     call = torch.nn.Module.__call__
@@ -86,12 +87,12 @@ def register_module_call() -> None:
 
 
 def _wrap_for_backend(backend: Callable[..., Any], table: dict[Any, Any]) -> Callable[[Any, Any], Any]:
-    """What the table says of tensors on device ``jax``."""
+    """The table's handler for tensors on device ``jax``."""
     from torch._dynamo.eval_frame import innermost_backend
 
     def take(reader: Any, value: Any) -> Any:
         given = innermost_backend(reader.tx.output.compiler_fn)
-        if getattr(given, "compiler_fn", given) is backend:  # ``torch.compile`` has put it into an object
+        if getattr(given, "compiler_fn", given) is backend:  # ``torch.compile`` has wrapped it
             return reader.wrap_tensor(value)
         del table[Tensor]
         try:
@@ -103,15 +104,15 @@ def _wrap_for_backend(backend: Callable[..., Any], table: dict[Any, Any]) -> Cal
 
 
 def _as_plain_tensor(own: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """``own``, which gives the class of what is no plain tensor."""
+    """``own``, which returns the class of a tensor subclass, but None for our class."""
     return lambda value: None if value.__class__ is Tensor else own(value)
 
 
-# ---- Code under ``torch.compile`` on device ``jax``: XLA compiles it --------------------------------------
-# Dynamo reads the bytecode of all that runs under ``torch.compile``, also of what PyTorch's operations call,
-# and would take lazynb and JAX apart. So their code, with what they import, is marked as code to leave alone.
-# What Dynamo makes a graph of for the backend ``lazynb`` is one recorded call (:mod:`lazynb.torch.graphs`).
-# With another backend the code is recorded as it is.
+# ---- ``torch.compile`` on device ``jax`` -------------------------------------------------------------------
+# Dynamo analyses the bytecode of all code under ``torch.compile``, including code called by PyTorch
+# operations, so lazynb and JAX are registered as packages to skip. A Dynamo graph for the backend ``lazynb``
+# is one recorded call (:mod:`lazynb.frontends.torch.graphs.aot_graph`). With another backend the code is
+# recorded operation by operation.
 
 _SKIPPED_PACKAGES = ("lazynb", "torchax", "jax", "jaxlib", "ml_dtypes", "opt_einsum")
 _original: Any = None
@@ -119,7 +120,7 @@ _is_ready = False
 
 
 def _register_with_dynamo() -> None:
-    """Tells Dynamo about lazynb, once."""
+    """Registers lazynb with Dynamo, once."""
     global _is_ready
     register_module_call()
     if _is_ready:
@@ -134,14 +135,14 @@ def _register_with_dynamo() -> None:
 
 
 def _compile(*args: Any, **kwargs: Any) -> Any:
-    """``torch.compile``, for which Dynamo, which takes a second to import, is told about lazynb first."""
+    """``torch.compile``. Registers lazynb with Dynamo first, whose import takes a second."""
     _register_with_dynamo()
     compiled = _original(*args, **kwargs)
     return record_math_attention(compiled) if args and is_flex_attention(args[0]) else compiled
 
 
 def install_compile_backend() -> None:
-    """Has code that ``torch.compile`` is given recorded on device ``jax``."""
+    """Patches ``torch.compile`` for device ``jax``."""
     global _original
     _original = torch.compile
     _compile.__doc__ = _original.__doc__
@@ -152,7 +153,7 @@ def install_compile_backend() -> None:
 
 
 def uninstall_compile_backend() -> None:
-    """Undoes :func:`install`. What Dynamo was told stays."""
+    """Undoes :func:`install_compile_backend`. The registration with Dynamo stays."""
     torch.compile = _original
     uninstall_flex_attention()
     if _is_ready:

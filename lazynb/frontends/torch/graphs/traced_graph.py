@@ -1,4 +1,4 @@
-"""A graph traced by JAX for inputs of certain layouts: one function of arrays."""
+"""A PyTorch graph traced by JAX, for inputs of given layouts, into one function of arrays."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from lazynb.frontends.torch.torch_tensor import Tensor, wrap
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.operation_checks import ReportReader, add_check, collect_checks
 
-# ---- What a traced graph gives back: tensors of arrays, views, inputs, and what is no tensor --------------
+# ---- Outputs of a traced graph -----------------------------------------------------------------------------
 
 
 class _OutputSource(NamedTuple):
     """An output of a graph.
 
     Attributes:
-      source: the number of the input, or of a tensor of a result's array, which come after the inputs. None
-        if it is no tensor.
-      view: the layout in which the source is seen; None if it is the source itself.
-      value: what it is if it is no tensor.
+      source: the number of the input, or of a result array (numbered after the inputs); None if the output is
+        not a tensor.
+      view: the layout of a view of the source; None for the source itself.
+      value: the output if it is not a tensor.
     """
 
     source: int | None
@@ -47,21 +47,21 @@ class _OutputSource(NamedTuple):
 
 
 class Outputs:
-    """What a graph gives back.
+    """The outputs of a graph.
 
-    Outputs in the same memory are views of one tensor, if the user sees one of them. Nobody writes to what is
-    kept for the backward pass alone, so there each is a tensor of its own.
+    Outputs that share memory become views of one tensor if the user sees one of them. Outputs for the
+    backward pass are never written to, so each becomes a separate tensor.
 
     Arguments:
-      outputs: what the graph gave when it was traced.
+      outputs: the outputs when the graph was traced.
       inputs: its inputs then.
-      visible: how many outputs the user may see, the first ones; None for all.
+      visible: the number of leading outputs that the user may see; None for all.
 
     Attributes:
-      arrays: those that the traced function gives for them.
+      arrays: the arrays that the traced function must return.
 
     Raises:
-      Untraceable: an output is on another device, or sees memory in a way that cannot be repeated.
+      Untraceable: an output is on another device, or is a view that cannot be reconstructed.
     """
 
     def __init__(self, outputs: Sequence[Any], inputs: Sequence[Any], visible: int | None) -> None:
@@ -91,13 +91,13 @@ class Outputs:
         return _OutputSource(source, seen)
 
     def _added(self, array: Any, wanted: Layout) -> int:
-        """The number of a new source: ``array`` as a tensor."""
+        """Adds ``array`` as the source of a tensor; returns its number."""
         self.arrays.append(array)
         self._layouts.append(wanted)
         return self._inputs + len(self.arrays) - 1
 
     def renumber(self, numbers: Sequence[int]) -> None:
-        """Takes another array in place of each: their numbers among those that :meth:`made` is given."""
+        """Sets the number of each array in the ``arrays`` argument of :meth:`made`."""
         self._numbers = [numbers[at] for at in range(len(self._layouts))]
 
     def made(self, given: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
@@ -111,13 +111,13 @@ class Outputs:
 
 
 def is_token(x: Any) -> bool:
-    """Whether ``x`` has no values: PyTorch puts operations with effects in order by such a tensor."""
+    """Whether ``x`` is an effect token: PyTorch orders operations with effects by empty tensors."""
     return isinstance(x, torch.Tensor) and x.device.type == "cpu" and not x.numel()
 
 
 def _shared_storages(outputs: Sequence[Any], visible: int | None) -> dict[int, Tensor | None]:
-    """The memories, by their ids, in which there are several outputs and one that the user may see: of each
-    the output that is no view, if there is one."""
+    """The storages, by id, of several outputs of which the user may see one. Each maps to the output that is
+    the whole storage, or None."""
     tensors = [x for x in outputs if isinstance(x, Tensor)]
     counts = collections.Counter([id(x._storage) for x in tensors])
     seen = {id(x._storage) for x in outputs[:visible] if isinstance(x, Tensor)}
@@ -129,14 +129,14 @@ def _shared_storages(outputs: Sequence[Any], visible: int | None) -> dict[int, T
 
 
 def _view_of(source: torch.Tensor, view: Layout | None) -> torch.Tensor:
-    """``source`` itself, or a view of it, of which PyTorch knows that it is one."""
+    """``source``, or a view of it that PyTorch registers as a view."""
     if view is None:
         return source
     return torch.as_strided(source, view.shape, view.stride, view.offset)
 
 
 Run = Callable[[list[Any]], Sequence[Any]]
-"""Runs the operations of a graph. Returns its outputs."""
+"""Runs the operations of a graph and returns its outputs."""
 
 _WORDS = jax.ShapeDtypeStruct((2,), np.uint32)
 _FIRST = jax.ShapeDtypeStruct((), np.uint32)
@@ -147,16 +147,16 @@ class TracedProgram:
 
     Arguments:
       run: see :data:`Run`.
-      name: what the function is called.
-      given: inputs such as the function is made for.
-      assumes: whether demands of the inputs' numbers are looked at before each call, not by the function.
-      visible: how many outputs the user may see, the first ones; None for all.
+      name: the name of the function.
+      given: example inputs.
+      assumes: whether ranges of the inputs are checked before each call instead of in the function.
+      visible: the number of leading outputs that the user may see; None for all.
 
     Attributes:
-      demanded: those demands.
+      demanded: the ranges to check before each call.
 
     Raises:
-      Exception: the graph cannot be traced: an operation asks for values, or would draw other numbers.
+      Exception: the graph cannot be traced: an operation reads values, or would draw other random numbers.
     """
 
     def __init__(self, run: Run, name: str, given: Sequence[Any], assumes: bool, visible: int | None) -> None:
@@ -165,7 +165,7 @@ class TracedProgram:
         self.demanded: list[AssumedRange] = []
         self._draws = 0
         self._outputs: Outputs
-        self._name = object()  # by which a call is recalled
+        self._name = object()  # replay name
         types = [_type_of(x) for x in given if isinstance(x, Tensor)]
         with replay_context.in_64_bit(), torch.no_grad():
             jaxpr = jax.make_jaxpr(self._trace)(_WORDS, _FIRST, *types)
@@ -173,10 +173,10 @@ class TracedProgram:
         del self._run, self._given
         self._consts, self._call = self._prepared(jaxpr, name)
 
-    # ---- tracing -------------------------------------------------------------------------------------------
+    # ---- Tracing -------------------------------------------------------------------------------------------
 
     def _trace(self, words: Any, first: Any, *arrays: Any) -> list[Any]:
-        """The graph's arrays, and the reports of what it demands of values."""
+        """Runs the graph; returns its arrays and the reports of its value checks."""
         values = iter(arrays)
         self._verdicts = []
         inner = [wrap(next(values), x._layout) if isinstance(x, Tensor) else x for x in self._given]
@@ -200,7 +200,7 @@ class TracedProgram:
         return self._outputs.arrays + reports
 
     def _prepared(self, jaxpr: Any, name: str) -> tuple[list[Any], Callable[..., Any]]:
-        """The arrays that the graph holds, and the function of these and of the inputs' arrays."""
+        """The constants of the jaxpr, and a jitted function of the constants and the inputs' arrays."""
         if jaxpr.effects:
             raise Untraceable(str(jaxpr.effects))
         jaxpr, consts = jc.separate_consts(jaxpr)
@@ -220,10 +220,8 @@ class TracedProgram:
         return list(consts), jax.jit(graph)
 
     def _without_repetitions(self, inputs: Sequence[Any], outvars: Sequence[Any]) -> list[int]:
-        """The numbers of the results that the function has to give: each once, and none that it is given.
-
-        A recorded call that gives back an operand is not recalled.
-        """
+        """The numbers of the results to return: without duplicates and without results that are inputs. A
+        recorded call that returns an operand cannot be replayed."""
         places = {var: number for number, var in enumerate(inputs)}
         kept: list[int] = []
         numbers: list[int] = []
@@ -240,18 +238,17 @@ class TracedProgram:
         self._outputs.renumber(numbers)
         return kept
 
-    # ---- calling -------------------------------------------------------------------------------------------
+    # ---- Calling -------------------------------------------------------------------------------------------
 
     def holds(self, given: Sequence[Any]) -> bool:
         """Whether the inputs' numbers are known to be in range.
 
         Raises:
-          Exception: PyTorch's error, if they are known not to be.
+          Exception: PyTorch's error, if they are known to be out of range.
         """
         return all([_is_in_range(one, given[one.number]) for one in self.demanded])
 
     def __call__(self, given: Sequence[Any]) -> list[Any]:
-        """The outputs of the graph."""
         arrays = [x._elem for x in given if isinstance(x, Tensor)]
         draws = random_generator.default.take(self._draws) if self._draws else ()
         values = (*self._consts, *draws, *arrays)
@@ -274,7 +271,7 @@ def _type_of(x: Tensor) -> Any:
 
 
 def _with_source_line(verdict: ReportReader, lines: SourceLines) -> ReportReader:
-    """``verdict``, whose error has a note of the line of the operation inside of the graph."""
+    """``verdict`` with a note of the operation's source line added to its error."""
 
     def said(found: Any) -> Exception | None:
         error = verdict(found)

@@ -1,4 +1,4 @@
-"""What each operation demands of the values of its arguments, with PyTorch's errors."""
+"""The value checks of each operation, with PyTorch's errors."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from lazynb.frontends.torch.torch_tensor import Tensor, wrap
 from lazynb.recording.operation_checks import add_check
 
 aten = torch.ops.aten
-_LARGEST = 2  # the mode of bags of which the largest elements are wanted
+_LARGEST = 2  # the ``max`` mode of embedding bags
 
 
 def _overloads(*packets: Any) -> list[Any]:
-    """The overloads of ``packets`` that write to nothing."""
+    """The overloads of ``packets`` that write to no argument."""
     found = [getattr(packet, name) for packet in packets for name in packet.overloads()]
     return [one for one in found if not any(argument.alias_info for argument in one._schema.arguments)]
 
@@ -69,7 +69,7 @@ def _embedding(bound: dict[str, Any]) -> tuple[str, IndexRange]:
 
 @checker(aten.embedding_renorm.default)
 def _renormed(bound: dict[str, Any]) -> None:
-    """PyTorch selects each row, for which a number may count from the end."""
+    """PyTorch selects each row, so indices may be negative."""
     shape = list(bound["self"].shape)
     text = f"select(): index {{}} out of range for tensor of size {shape} at dimension 0"
     demand = IndexRange(-shape[0], shape[0], lambda at: IndexError(text.format(at)))
@@ -92,14 +92,14 @@ def _bags(bound: dict[str, Any]) -> None:
 
 
 def _uses_fbgemm(bound: dict[str, Any]) -> bool:
-    """Whether PyTorch's CPU has FBGEMM look the bags up, which has an error of its own."""
+    """Whether PyTorch's CPU uses FBGEMM for the bags, which has a different error."""
     weight, has_padding = bound["weight"], bound.get("padding_idx", -1) >= 0
     is_small = weight.dtype in (torch.float32, torch.float16, torch.bfloat16)
     return is_small and weight.stride(1) == 1 and not has_padding and bound.get("mode", 0) != _LARGEST
 
 
 def _check_bag_offsets(offsets: Any, words: int) -> None:
-    """The first bag begins with the first word, and the last not behind the last word."""
+    """Checks that the first offset is 0 and the last one does not exceed the number of words."""
     if not offsets.numel():
         return
     first = (
@@ -129,7 +129,7 @@ def _index_select(bound: dict[str, Any]) -> tuple[str, IndexRange]:
     size = _size(source, dim)
 
     def error(at: Any) -> Exception:
-        if source.dim() <= 1 or dim != 1:  # PyTorch has a loop of its own for columns
+        if source.dim() <= 1 or dim != 1:  # PyTorch has a separate loop for columns
             return IndexError("index out of range in self")
         return RuntimeError(f"INDICES element is out of DATA bounds, id={at} axis_dim={size}")
 
@@ -202,7 +202,7 @@ def _index(bound: dict[str, Any]) -> None:
             continue
         if index is not None:
             size = shape[dim]
-            error = _out_of_bounds(IndexError, size, place)  # PyTorch counts the dimensions with an index
+            error = _out_of_bounds(IndexError, size, place)  # PyTorch only counts dimensions with an index
             indices[number] = checked_index(index, IndexRange(-size, size, error))
             place += 1
         dim += 1
@@ -253,7 +253,6 @@ def _divisor(bound: dict[str, Any]) -> None:
 
 
 def _nonzero_divisor(y: torch.Tensor) -> torch.Tensor:
-    """A divisor, checked."""
     known = bounds_of(y)
     if not y.numel() or (known is not None and not known[0] <= 0 <= known[1]):
         return y
@@ -269,7 +268,7 @@ def _nonzero_divisor(y: torch.Tensor) -> torch.Tensor:
 
 @checker(aten.masked_fill.Tensor)
 def _filling(bound: dict[str, Any]) -> None:
-    """A value of another kind of numbers has to be one of the tensor's, too."""
+    """Checks that a fill value of another kind of dtype is representable in the tensor's dtype."""
     dtype, value = bound["self"].dtype, bound["value"]
     if torch.can_cast(value.dtype, dtype) or not isinstance(value, Tensor):
         return
@@ -294,7 +293,7 @@ def _strided_bounds(bound: dict[str, Any]) -> None:
 
 @option_check(aten.convolution.default)
 def _convolution_options(bound: dict[str, Any]) -> None:
-    """PyTorch's rule for ``meta`` lets pass what the CPU's refuses."""
+    """Checks options that PyTorch's ``meta`` rule accepts and the CPU refuses."""
     for name, least, text in (
         ("padding", 0, "negative padding is not supported"),
         ("output_padding", 0, "negative output_padding is not supported"),

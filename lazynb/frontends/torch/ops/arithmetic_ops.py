@@ -1,6 +1,6 @@
-"""Elementwise operations, products and reductions.
+"""Elementwise operations, matrix products and reductions, and PyTorch's ``prims``.
 
-Operators are used wherever there is one, as their recording is recalled.
+Python operators are preferred to functions, because their recording is replayed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _BINARY = {
 for _operations, _function in _BINARY.items():
     lowering(*_operations)(_function)
 
-# Tensors of different dtypes are brought to one before these: PyTorch's rule for it differs from JAX's.
+# The tensors of these are promoted first, because PyTorch's promotion differs from JAX's.
 d.promotes_inputs.update(
     {
         aten.add.Tensor,
@@ -122,8 +122,8 @@ lowering(aten.where.self)(jnp.where)
 
 
 def _integer_power(x: Any, y: Any) -> Any:
-    """A power of integers. A negative power of any but 1 and -1 is 0, as in PyTorch."""
-    if hasattr(y, "aval") and not y.ndim:  # of one number JAX asks which it is
+    """An integer power. As in PyTorch, a negative power is 0 unless the base is 1 or -1."""
+    if hasattr(y, "aval") and not y.ndim:  # JAX would read the value of a scalar exponent
         return _integer_power(x, y.reshape(1)).reshape(jnp.shape(x))
     positive_power = jnp.power(x, jnp.maximum(y, 0))
     is_one, is_minus_one = jnp.equal(x, 1), jnp.equal(x, -1)
@@ -133,7 +133,6 @@ def _integer_power(x: Any, y: Any) -> Any:
 
 
 def _is_integer(operand: Any) -> bool:
-    """Whether a number or an array is of integers."""
     if isinstance(operand, int):
         return True
     return hasattr(operand, "dtype") and operand.dtype.kind in "iu"
@@ -141,7 +140,7 @@ def _is_integer(operand: Any) -> bool:
 
 @lowering(aten.nan_to_num.default)
 def nan_to_num(x: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
-    """Of both parts of complex numbers, too, which PyTorch's decomposition refuses."""
+    """Also replaces in both parts of complex numbers, which PyTorch's decomposition refuses."""
     return jnp.nan_to_num(x, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
 
@@ -162,7 +161,7 @@ def power_by_number(x: Any, y: Any) -> Any:
 
 
 def _factor(x: Any, number: Any) -> Any:
-    """A factor in the kind of numbers of ``x``: as in PyTorch, a float factor of integers is cut off."""
+    """``number``, truncated to an integer if ``x`` is integer, as in PyTorch."""
     return int(number) if x.dtype.kind in "iu" else number
 
 
@@ -239,7 +238,7 @@ def log_softmax_backward(grad: Any, result: Any, dim: int, dtype: Any) -> Any:
 
 
 def conjugate(x: Any) -> Any:
-    """``x``, or the conjugates of complex numbers: by these PyTorch multiplies a gradient."""
+    """The conjugate of a complex ``x``, else ``x``: PyTorch multiplies gradients by it."""
     return x.conj() if x.dtype.kind == "c" else x
 
 
@@ -272,7 +271,7 @@ def gelu_backward(grad: Any, x: Any, approximate: str = "none") -> Any:
 
 
 def _axes(x: Any, dim: Any) -> Any:
-    """The axes of a reduction along ``dim``, or None for all of them."""
+    """The axes of a reduction along ``dim``, or None for all axes."""
     if isinstance(dim, (list, tuple)):
         dim = tuple(dim)
     if dim == () or not x.ndim:
@@ -296,15 +295,15 @@ def mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> A
     return jnp.mean(x, axis=_axes(x, dim), keepdims=keepdim and bool(x.ndim), dtype=wanted)
 
 
-# ---- The precision in which sums of small floats are computed ---------------------------------------------
+# ---- Accumulation precision of small floats ----------------------------------------------------------------
 
 
 def at_least_float32(x: Any) -> Any:
-    """``x``, or what small floats are in float32."""
+    """``x``, cast to float32 if it is a smaller float."""
     return x.astype(np.float32) if x.dtype.itemsize < 4 and x.dtype.kind in "fV" else x
 
 
-# ---- The operations that PyTorch's decompositions are written in ------------------------------------------
+# ---- ``prims``, used by PyTorch's decompositions -----------------------------------------------------------
 
 prims = torch.ops.prims
 

@@ -1,8 +1,8 @@
-"""Operations that PyTorch takes apart before a device sees them, carried out whole.
+"""Composite PyTorch operations (``linear``, ``matmul``, attention) executed as single operations.
 
-``linear`` comes to four operations in PyTorch, attention to twenty, and each of them passes through PyTorch's
-C++ and back to Python. PyTorch has a rule for the gradient of ``linear`` as a whole, for devices that carry
-it out. The others are taken apart as ever where a gradient is wanted.
+PyTorch decomposes ``linear`` into four operations and attention into twenty, and each one passes through C++
+and back to Python. If a gradient is required, only ``linear`` stays whole, because PyTorch has a gradient
+rule for it.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from lazynb.frontends.torch.ops.arithmetic_ops import addmm, at_least_float32, c
 from lazynb.frontends.torch.sparse_tensor import Sparse
 from lazynb.frontends.torch.torch_tensor import Tensor
 
-# ---- Products of matrices in groups, as mixtures of experts have them -------------------------------------
+# ---- Grouped matrix products, as in mixtures of experts ----------------------------------------------------
 
 aten = torch.ops.aten
 lax = jax.lax
 
 
 def _groups(ends: Any, length: int) -> Any:
-    """Which of ``length`` rows is in which group, by the ends of the groups: an array of bools."""
+    """A bool array: which of ``length`` rows is in which group, given the end index of each group."""
     at = lax.iota(np.dtype(np.int32), length)[:, None]
     starts = jnp.concatenate([jnp.zeros(1, ends.dtype), ends[:-1]])
     return (at >= starts) & (at < ends)
 
 
 def _by_rows(x: Any, y: Any, ends: Any) -> Any:
-    """Each group of the rows of ``x`` times its own matrix of ``y``; zeros for rows in no group."""
+    """Multiplies each group of rows of ``x`` by its matrix in ``y``; rows in no group give zeros."""
     sizes = jnp.diff(ends, prepend=jnp.zeros(1, ends.dtype)).astype(np.int32)
     return lax.ragged_dot(x, y, sizes)
 
 
 @lowering(aten._grouped_mm.default)
 def grouped_mm(x: Any, y: Any, ends: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
-    """Products of groups: of the rows of ``x``, of the columns of ``y``, or of the axis that is summed over.
+    """Grouped matrix products: groups of rows of ``x``, of columns of ``y``, or of the contracted axis.
 
-    Each of the last is a matrix of the result.
+    For groups of the contracted axis, the result has one matrix per group.
     """
     if bias is not None:
         raise NotImplementedError
@@ -73,7 +73,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
 
 @lowering(aten.linear_backward.default)
 def linear_backward(x: Any, gradient: Any, weight: Any, wanted: Any) -> Any:
-    """The gradients of :func:`linear` by its arguments, of ``x`` if it is ``wanted``."""
+    """The gradients of :func:`linear`; that of ``x`` only if ``wanted``."""
     features = weight.shape[:-1]
     x, weight = conjugate(x), conjugate(weight)
     rows = gradient.reshape((math.prod(gradient.shape[: gradient.ndim - len(features)]), *features))
@@ -91,7 +91,7 @@ def matmul(x: Any, y: Any) -> Any:
 
 @lowering(aten._safe_softmax.default)
 def safe_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
-    """``softmax``, with zeros where all is minus infinity."""
+    """``softmax``, with zeros where all inputs are minus infinity."""
     if dtype is not None:
         x = x.astype(jax_dtype(dtype))
     none = (x == -jnp.inf).all(axis=dim, keepdims=True)
@@ -111,7 +111,7 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """As PyTorch's own parts compute it (``_scaled_dot_product_attention_math``)."""
+    """The same formula as PyTorch's decomposition (``_scaled_dot_product_attention_math``)."""
     kept = q.dtype
     q, k, v = map(at_least_float32, (q, k, v))
     if enable_gqa:
@@ -128,16 +128,16 @@ def attention(
 
 
 _Keys = torch._C.DispatchKey
-# The way to PyTorch's own rule for a gradient, where a kernel of ours is in its place: the rule is the same
-# for each device that carries out the operation, and below it the class of our tensors decides.
+# The dispatch keys of PyTorch's own gradient rule, which our kernel hides: the rule is the same for each
+# device that supports the operation, and the class of our tensors decides below it.
 _AUTOGRAD_KEYS = torch._C.DispatchKeySet(_Keys.AutogradPrivateUse2).add(_Keys.PrivateUse1).add(_Keys.Python)
 
 
 def _composite_kernel(func: Any, can: Callable[..., bool], has_rule: bool) -> Callable[..., Any]:
-    """The kernel of ``func``: whole where it can be, else PyTorch's parts.
+    """The kernel of ``func``: one operation if ``can`` allows it, else PyTorch's decomposition.
 
     Arguments:
-      has_rule: whether PyTorch has a rule for the gradient of the whole.
+      has_rule: whether PyTorch has a gradient rule for the whole operation.
     """
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -152,8 +152,7 @@ def _composite_kernel(func: Any, can: Callable[..., bool], has_rule: bool) -> Ca
 
 
 def _is_ours(args: Any) -> bool:
-    """Whether the tensors are dense ones of device ``jax``, and nobody wants a forward derivative or watches
-    PyTorch's operations."""
+    """Whether all tensors are dense, on device ``jax``, without forward-mode gradients or dispatch modes."""
     if torch._C._len_torch_dispatch_stack() or forward_ad._current_level >= 0:
         return False
     for x in args:
@@ -185,7 +184,7 @@ def _is_deterministic_attention(
 
 @functools.cache
 def _applies_both() -> bool:
-    """Whether the CPU heeds a mask where ``is_causal`` is given, too; since PyTorch 2.14 it refuses both."""
+    """Whether the CPU applies a mask together with ``is_causal``; since PyTorch 2.14 it refuses both."""
     x = torch.zeros(1, 1, 1, 1)
     try:
         torch.nn.functional.scaled_dot_product_attention(x, x, x, x, is_causal=True)
@@ -199,14 +198,16 @@ def _has_elements(x: Any, y: Any) -> bool:
 
 
 def _has_layer_shapes(x: Any, weight: Any, bias: Any = None) -> bool:
-    """Whether ``linear`` has a layer's shapes. Of others PyTorch's rule has no second derivative."""
+    """Whether ``linear`` has the shapes of a layer. For other shapes PyTorch's rule has no second
+    derivative."""
     if 0 in x.shape or x.dim() < 2 or weight.dim() != 2 or x.shape[-1] != weight.shape[1]:
         return False
     return bias is None or bias.shape == weight.shape[:1]
 
 
 def _is_not_of_floats(x: Any, *_: Any, **__: Any) -> bool:
-    """Whether the CPU refuses ``max_pool1d``: it takes it apart for floats alone, in parts that take more."""
+    """Whether the CPU refuses ``max_pool1d``: it supports only floats, but its decomposition supports
+    more."""
     return not x.is_floating_point()
 
 
@@ -214,7 +215,7 @@ def _always(*_: Any, **__: Any) -> bool:
     return True
 
 
-# PyTorch's parts of these write to memory that they look at as another tensor, or not to ``out`` itself.
+# PyTorch's decompositions of these write to a reinterpreted view, or not to ``out`` itself.
 _OUT_OVERLOADS = (
     aten.matmul.out,
     aten.linalg_matrix_rank.out,
@@ -225,12 +226,12 @@ _OUT_OVERLOADS = (
 
 
 def install(library: Any) -> None:
-    """Has the operations carried out whole.
+    """Registers the kernels.
 
     Arguments:
       library: takes the kernels of ``aten``.
     """
-    # A device that carries out ``linear`` gets PyTorch's rule for its gradient. This kernel is never reached.
+    # Makes PyTorch use its gradient rule for ``linear``. This kernel is never called.
     library.impl("linear", lambda *args: dispatch(aten.linear.default, args, {}), "PrivateUse2")
     for func, can, has_rule in (
         (aten.linear.default, _has_layer_shapes, True),

@@ -1,4 +1,4 @@
-"""Embeddings of bags of words, and their gradients; the renormalisation of an embedding."""
+"""Embeddings, embedding bags and renormalisation, and gradients that are separate PyTorch operations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from lazynb.frontends.torch.dispatch.op_rules import lowering
 from lazynb.frontends.torch.ops.arithmetic_ops import at_least_float32
 from lazynb.frontends.torch.torch_requirements import import_torchax
 
-# ---- Gradients that PyTorch has as operations of their own: JAX's gradients of the forward operations -----
+# ---- Gradients that are operations in PyTorch --------------------------------------------------------------
+# They use JAX's gradients of the forward operations.
 
 aten = torch.ops.aten
 lax = jax.lax
@@ -55,13 +56,13 @@ def embedding_backward(grad: Any, indices: Any, rows: int, padding_idx: int, sca
 
 
 def index_counts(indices: Any, rows: int) -> Any:
-    """How often each of ``rows`` words is in ``indices``."""
+    """How often each of ``rows`` words occurs in ``indices``."""
     return jnp.zeros(rows, np.int64).at[indices.reshape(-1)].add(1)
 
 
 @lowering(aten.masked_scatter_backward.default)
 def masked_scatter_backward(grad: Any, mask: Any, sizes: Any) -> Any:
-    """The gradient of the source, from whose front as many numbers were taken as ``mask`` has places."""
+    """The gradient of the source, whose first elements were used, one for each true element of ``mask``."""
     count = int(np.prod(list(sizes), dtype=np.int64))
     flat = jnp.broadcast_to(mask, grad.shape).reshape(-1)
     at = jnp.where(flat, jnp.cumsum(flat) - 1, count)
@@ -69,7 +70,7 @@ def masked_scatter_backward(grad: Any, mask: Any, sizes: Any) -> Any:
 
 
 def _p_norm_gradient(grad: Any, apart: Any, distance: Any, p: float) -> Any:
-    """The gradient of p-norms ``distance`` by the vectors ``apart``. PyTorch takes 0 where there is none."""
+    """The gradient of p-norms ``distance`` with respect to the vectors ``apart``; 0 where it is undefined."""
     if p == 0:
         return jnp.zeros_like(apart)
     if p == 1:
@@ -86,7 +87,7 @@ def _p_norm_gradient(grad: Any, apart: Any, distance: Any, p: float) -> Any:
 def cdist_backward(grad: Any, x: Any, y: Any, p: float, distance: Any) -> Any:
     apart = x[..., :, None, :] - y[..., None, :, :]
     each = _p_norm_gradient(grad[..., None], apart, distance[..., None], p).sum(axis=-2)
-    return each if each.size else jnp.zeros(x.shape, x.dtype)  # a batch of none, to which x was not brought
+    return each if each.size else jnp.zeros(x.shape, x.dtype)  # an empty batch lacks the broadcast shape
 
 
 @lowering(aten._pdist_backward.default)
@@ -102,7 +103,7 @@ def shrink_backward(grad: Any, x: Any, limit: float) -> Any:
 
 
 def _replicate_edges(x: Any, padding: Any) -> Any:
-    """``x`` with its edge elements again, so often as ``padding`` says: of the last axis first."""
+    """``x`` with replicated edges; ``padding`` starts with the last axis."""
     for at in range(len(padding) // 2):
         axis, (front, back) = x.ndim - 1 - at, padding[2 * at : 2 * at + 2]
         size = x.shape[axis]
@@ -123,7 +124,7 @@ _SUM, _MEAN, _MAX = range(3)
 
 
 def _bags(indices: Any, offsets: Any, bags: int) -> Any:
-    """The bag of each word. ``offsets`` are where the bags begin."""
+    """The bag of each word; ``offsets`` are the starts of the bags."""
     words = jnp.arange(indices.shape[0])
     return jnp.clip(jnp.searchsorted(offsets, words, side="right") - 1, 0, max(bags - 1, 0))
 
@@ -144,7 +145,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> Any:
-    """The bags' embeddings, the bag of each word, the size of each bag, and where each largest element is."""
+    """The bags' embeddings, the bag of each word, the bag sizes, and the positions of the maxima."""
     bags = offsets.shape[0] - bool(include_last_offset)
     padding_idx = padding_idx + weight.shape[0] if padding_idx < -1 else padding_idx
     bag, kept = _bags(indices, offsets, bags), _not_padding(indices, padding_idx)
@@ -163,7 +164,7 @@ def embedding_bag(
 
 
 def _max_of_bags(rows: Any, indices: Any, bag: Any, kept: Any, counts: Any) -> tuple[Any, Any]:
-    """The largest elements of each bag, zeros for an empty one, and the word of each."""
+    """The maxima of each bag (zeros for an empty one), and the word of each."""
     bags, words = counts.shape[0], rows.shape[0]
     least = jnp.where(kept[:, None], rows, -jnp.inf)
     result = jax.ops.segment_max(least, bag, bags)
@@ -203,7 +204,7 @@ def embedding_bag_backward(
 
 
 def _bag_backward(grad: Any, indices: Any, offsets: Any, *options: Any) -> Any:
-    """As :func:`embedding_bag_backward` takes it, which knows no ``sparse``."""
+    """Drops the option ``sparse``, which :func:`embedding_bag_backward` lacks."""
     *others, sparse, weights, padding_idx = options if len(options) == 9 else (*options, -1)
     if sparse:
         return NotImplemented
@@ -223,7 +224,7 @@ def weights_backward(
 
 @lowering(aten.embedding_renorm.default)
 def embedding_renorm(weight: Any, indices: Any, max_norm: float, norm_type: float) -> Any:
-    """``weight`` with its rows ``indices`` made shorter where they are longer than ``max_norm``."""
+    """``weight`` with its rows ``indices`` scaled down to norm ``max_norm`` if they are longer."""
     used = jnp.zeros(weight.shape[0], bool).at[indices.reshape(-1)].set(True)
     norms = jnp.linalg.norm(weight, ord=norm_type, axis=1)
     factor = jnp.where(used & (norms > max_norm), max_norm / (norms + 1e-7), 1)

@@ -1,4 +1,4 @@
-"""Histograms, and places in sorted sequences."""
+"""Histograms, ``searchsorted``, ``nonzero_static``, ``nanmedian`` and ``repeat_interleave``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 def _edges(x: Any, bins: int, limits: Any) -> Any:
-    """The edges of ``bins`` bins between ``limits``, or between the least and largest of ``x``."""
+    """The edges of ``bins`` bins between ``limits``, or between the minimum and maximum of ``x``."""
     if limits is None and x.size:
         low, high = x.min(), x.max()
     else:
@@ -33,7 +33,7 @@ def _edges(x: Any, bins: int, limits: Any) -> Any:
 
 
 def _counted(points: Any, edges: Sequence[Any], weight: Any, density: bool) -> Any:
-    """How many of ``points``, of shape (points, axes), are in each bin; the last bin has its right edge."""
+    """Counts ``points``, of shape (points, axes), in each bin; the last bin includes its right edge."""
     shape = tuple([one.shape[0] - 1 for one in edges])
     flat: Any = 0
     inside: Any = True
@@ -59,7 +59,7 @@ def _as_density(counts: Any, edges: Sequence[Any]) -> Any:
 
 @lowering(aten.histc.default)
 def histc(x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
-    """Its bins have no edges: PyTorch works out the number of the bin."""
+    """PyTorch computes the bin number directly, without bin edges."""
     flat = x.reshape(-1)
     low, high = (jnp.asarray(one, x.dtype) for one in (min, max))
     if min == max and flat.size:
@@ -72,7 +72,7 @@ def histc(x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
 
 
 def _of_whole_numbers(func: Any, args: Any, kwargs: Any) -> Any:
-    """``histc`` takes whole numbers on CUDA and not on the CPU: the counts are of the same dtype."""
+    """``histc`` of integers, which CUDA supports and the CPU does not; the counts have the same dtype."""
     x, *rest = args
     if x.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
         return d._compute(func, args, kwargs)
@@ -129,7 +129,7 @@ def searchsorted(
 
 @lowering(aten.nonzero_static.default)
 def nonzero_static(x: Any, size: int, fill_value: int = -1) -> Any:
-    """The places of the first ``size`` elements that are not zero, a row each."""
+    """The indices of the first ``size`` nonzero elements, one per row."""
     flat = (x != 0).reshape(-1)
     at = jnp.where(flat, jnp.cumsum(flat) - 1, size)
     found = jnp.full(size, -1, np.int64).at[at].set(jnp.arange(flat.size), mode="drop")
@@ -148,11 +148,11 @@ def nanmedian(x: Any) -> Any:
 
 @lowering(aten.nanmedian.dim)
 def nanmedian_along(x: Any, dim: int, keepdim: bool = False) -> Any:
-    """The lower of the two in the middle of those that are numbers; of several equal ones the first."""
+    """The lower median of the elements that are not NaN; among equal ones the first."""
     if not x.ndim:
         return x, jnp.zeros((), np.int64)
     is_nan = jnp.isnan(x) if x.dtype.kind in "fV" else jnp.zeros(x.shape, bool)
-    order = jnp.argsort(x, axis=dim, stable=True)  # what is no number comes last
+    order = jnp.argsort(x, axis=dim, stable=True)  # NaN comes last
     middle = jnp.maximum((~is_nan).sum(axis=dim, keepdims=True) - 1, 0) // 2
     places = jnp.take_along_axis(order, middle, axis=dim)
     values = jnp.take_along_axis(x, places, axis=dim)
@@ -162,7 +162,7 @@ def nanmedian_along(x: Any, dim: int, keepdim: bool = False) -> Any:
 
 
 def _repeat_interleave(func: Any, args: Any, kwargs: Any) -> Any:
-    """Each number so often as ``repeats`` says. Only a caller who says how many there are has them lazily."""
+    """Repeats each index ``repeats`` times. Recorded only if ``output_size`` is given."""
     (repeats,), count = args[:1], kwargs.get("output_size")
     if count is None or not isinstance(repeats, Tensor) or repeats.dim() != 1:
         return d.on_cpu(func, args, kwargs)

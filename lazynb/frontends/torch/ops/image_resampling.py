@@ -1,7 +1,7 @@
-"""Images made larger or smaller: nearest, linear, cubic, with and without antialiasing, and their gradients.
+"""Image resampling (nearest, linear, cubic, antialiased), ``grid_sample``, and the gradients.
 
-Each axis by itself: an element of the result is a weighted sum of a few elements of the input, its *taps*,
-which are known from the sizes alone. The gradient is the same with the taps seen from the input.
+Each axis is resampled separately: an element of the result is a weighted sum of a few input elements, its
+*taps*, which depend only on the sizes. The gradient uses the transposed taps.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ KEYS_PARAMETER = -0.75  # the parameter of Keys' kernel for images and grids
 
 
 class Taps(NamedTuple):
-    """Which elements of an axis each element of the result is made of.
+    """The input elements that make up each result element along an axis.
 
     Attributes:
-      places: of shape (results, taps).
+      places: indices, of shape (results, taps).
       weight: the same shape; None for a copy of one element.
     """
 
@@ -38,14 +38,14 @@ class Taps(NamedTuple):
 
 
 def _scale(kept: int, made: int, align: bool, given: float | None) -> np.floating[Any]:
-    """The distance of two results in the input. PyTorch computes it in float32, and so the rounding does."""
+    """The distance of two results in input elements, in float32 as in PyTorch, to get the same rounding."""
     if align:
         return np.float32((kept - 1) / (made - 1)) if made > 1 else np.float32(0)
     return np.float32(1 / given) if given else np.float32(kept) / np.float32(made)
 
 
 def nearest(kept: int, made: int, align: bool, given: float | None, exact: bool = False) -> Taps:
-    """The element whose place is at most that of the result; with ``exact`` that whose middle is nearest."""
+    """The element at or before the result's position; with ``exact`` the element with the nearest centre."""
     at = np.arange(made, dtype=np.float32)
     scale = _scale(kept, made, False, given)
     if not exact and made == kept:
@@ -60,7 +60,7 @@ def _places(kept: int, made: int, align: bool, given: float | None) -> Any:
 
 
 def linear(kept: int, made: int, align: bool, given: float | None) -> Taps:
-    """Two neighbours."""
+    """Two neighbours per result."""
     if kept == made:
         return Taps(np.arange(made)[:, None], None)
     place = np.maximum(_places(kept, made, align, given), 0)
@@ -71,7 +71,7 @@ def linear(kept: int, made: int, align: bool, given: float | None) -> Taps:
 
 
 def cubic(kept: int, made: int, align: bool, given: float | None) -> Taps:
-    """Four neighbours; beyond the edge the last element stands again."""
+    """Four neighbours per result; the edge element is repeated."""
     place = _places(kept, made, align, given)
     first = np.floor(place)
     offsets = np.arange(-1, 3)
@@ -80,12 +80,12 @@ def cubic(kept: int, made: int, align: bool, given: float | None) -> Taps:
 
 
 def keys_inner(x: Any, a: float = KEYS_PARAMETER) -> Any:
-    """Keys' kernel (1981) of parameter ``a`` at distances up to 1."""
+    """Keys' kernel (1981) with parameter ``a``, at distances up to 1."""
     return ((a + 2) * x - (a + 3)) * x * x + 1
 
 
 def keys_outer(x: Any, a: float = KEYS_PARAMETER) -> Any:
-    """Keys' kernel at distances from 1 to 2; beyond them it is 0."""
+    """Keys' kernel at distances from 1 to 2; it is 0 beyond."""
     return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
 
 
@@ -103,7 +103,7 @@ def _lanczos(distance: Any) -> Any:
 
 
 def antialiased(reach: float, kernel: Callable[[Any], Any]) -> Callable[..., Taps]:
-    """Taps within ``reach``, which grows as the result gets smaller than the input, as Pillow's do."""
+    """Taps within ``reach``, which is scaled up when the image shrinks, as in Pillow."""
 
     def taps(kept: int, made: int, align: bool, given: float | None) -> Taps:
         scale = float(_scale(kept, made, align, given))
@@ -121,7 +121,7 @@ def antialiased(reach: float, kernel: Callable[[Any], Any]) -> Callable[..., Tap
 
 
 def _transposed_taps(taps: Taps, kept: int) -> Taps:
-    """The taps of the gradient: of which results each of ``kept`` elements is a part."""
+    """The taps of the gradient: the results to which each of ``kept`` input elements contributes."""
     made, count = taps.places.shape
     weight = np.ones(taps.places.shape) if taps.weight is None else taps.weight
     of, results, weights = taps.places.ravel(), np.repeat(np.arange(made), count), weight.ravel()
@@ -137,7 +137,6 @@ def _transposed_taps(taps: Taps, kept: int) -> Taps:
 
 
 def _resample_axis(x: Any, axis: int, taps: Taps) -> Any:
-    """``x`` with ``axis`` made of its taps."""
     made, count = taps.places.shape
     picked = jnp.take(x, taps.places.ravel(), axis=axis)
     if taps.weight is None:
@@ -148,7 +147,7 @@ def _resample_axis(x: Any, axis: int, taps: Taps) -> Any:
 
 
 def _taps_by_axis(make: Any, kept: Sequence[int], made: Sequence[int], options: Sequence[Any]) -> list[Taps]:
-    """The taps of each axis; ``options`` is ``align_corners``, where the mode has it, and the scales."""
+    """The taps of each axis; ``options`` is ``align_corners`` (if the mode has it) and the scales."""
     align = bool(options[0]) if options and isinstance(options[0], bool) else False
     scales = [one for one in options if not isinstance(one, bool)]
     scales += [None] * (len(made) - len(scales))
@@ -190,12 +189,12 @@ _MODES = {
     "_upsample_lanczos2d_aa": antialiased(3, _lanczos),
 }
 for _name, _make in _MODES.items():
-    if hasattr(aten, _name):  # PyTorch has had Lanczos' since 2.13
+    if hasattr(aten, _name):  # Lanczos since PyTorch 2.13
         lowering(getattr(aten, _name).default)(functools.partial(_resample, _make, "nearest" not in _name))
         lowering(getattr(aten, _name + "_backward").default)(functools.partial(_resample_backward, _make))
 
 
-# ---- ``grid_sample``: images seen at places that are values of a tensor, and its gradient -----------------
+# ---- ``grid_sample``: sampling at computed positions -------------------------------------------------------
 
 lax = jax.lax
 _BILINEAR, _NEAREST, _BICUBIC = range(3)
@@ -203,17 +202,17 @@ _ZEROS, _BORDER, _REFLECTION = range(3)
 
 
 def _to_pixels(place: Any, size: int, align: bool) -> Any:
-    """Places from -1 to 1 as places of elements."""
+    """Converts positions from [-1, 1] to element positions."""
     return (place + 1) / 2 * (size - 1) if align else ((place + 1) * size - 1) / 2
 
 
 def _clipped(place: Any, size: int) -> Any:
-    """Places within the image. At the edge itself PyTorch has no gradient either."""
+    """Clips positions to the image. As in PyTorch, the gradient is 0 at the edge itself."""
     return jnp.where(place > 0, jnp.where(place < size - 1, place, size - 1), 0).astype(place.dtype)
 
 
 def _reflected(place: Any, size: int, align: bool) -> Any:
-    """Places mirrored at the edges until they are within the image."""
+    """Reflects positions at the edges into the image."""
     low, span = (0.0, size - 1.0) if align else (-0.5, float(size))
     if span <= 0:
         return jnp.zeros_like(place)
@@ -231,9 +230,9 @@ def _padded(place: Any, size: int, padding: int, align: bool) -> Any:
 
 
 def _weighted(x: Any, places: Sequence[Any], weights: Any) -> Any:
-    """The sum over neighbours of the elements at whole ``places``, zeros outside, with ``weights``.
+    """The weighted sum of the elements at integer ``places``; elements outside are 0.
 
-    It is one gather of all channels, and so its gradient is one scatter.
+    One gather takes all channels, so the gradient is one scatter.
 
     Arguments:
       x: of shape (N, C, *sizes).
@@ -255,12 +254,12 @@ def _weighted(x: Any, places: Sequence[Any], weights: Any) -> Any:
 
 
 def _stacked(corners: Sequence[Sequence[Any]], weights: Sequence[Any]) -> tuple[list[Any], Any]:
-    """The places and weights of all neighbours, each along a first axis."""
+    """Stacks the positions and weights of all neighbours along a first axis."""
     return [jnp.stack(parts) for parts in zip(*corners, strict=True)], jnp.stack(weights)
 
 
 def _linear(x: Any, places: Sequence[Any]) -> Any:
-    """Of the neighbours of each place a weighted sum."""
+    """Multilinear interpolation at ``places``."""
     floors = [lax.stop_gradient(jnp.floor(place)) for place in places]
     parts = [place - floor for place, floor in zip(places, floors, strict=True)]
     corners, weights = [], []
@@ -272,7 +271,6 @@ def _linear(x: Any, places: Sequence[Any]) -> Any:
 
 
 def _cubic_weights(part: Any) -> list[Any]:
-    """Those of the four neighbours."""
     return [keys_outer(part + 1), keys_inner(part), keys_inner(1 - part), keys_outer(2 - part)]
 
 
@@ -292,7 +290,7 @@ def _cubic(x: Any, places: Sequence[Any], padding: int, align: bool) -> Any:
     aten.grid_sampler_2d.default, aten.grid_sampler_3d.default, aten._grid_sampler_2d_cpu_fallback.default
 )
 def grid_sampler(x: Any, grid: Any, mode: int, padding: int, align: bool) -> Any:
-    """``x`` is (N, C, *sizes), ``grid`` (N, *out, axes) with the last axis of the image first."""
+    """``x`` is (N, C, *sizes), ``grid`` (N, *out, axes), with the last image axis first in ``axes``."""
     sizes = x.shape[2:]
     places = [_to_pixels(grid[..., -1 - axis], size, align) for axis, size in enumerate(sizes)]
     if mode == _BICUBIC:

@@ -1,4 +1,4 @@
-"""Elements added to others, multiplied with them, or compared, at places that are values."""
+"""Indexing with masks and index tensors, scatter, and index reductions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from lazynb.frontends.torch.dispatch.op_rules import lowering
 from lazynb.frontends.torch.dispatch.value_checks import known_values
 from lazynb.frontends.torch.torch_tensor import Tensor, to_cpu
 
-# ---- Masks among indices (``x[mask]``, ``x[mask] = y``): places stand for them, where the values are known
-# How many elements a mask picks is told by its values, and so is the shape of the result. Places have a
-# shape, so what is done with them is recorded. A mask that is pending is asked for, a trace break: the mask
-# alone, as the elements are picked in the graph.
+# ---- Masks as indices (``x[mask]``, ``x[mask] = y``) -------------------------------------------------------
+# The values of a mask determine the shape of the result. So masks are replaced by integer indices, whose
+# shape is known, and the indexing is recorded. Reading a pending mask is a trace break; only the mask is
+# flushed, as the selection stays in the graph.
 
 aten = torch.ops.aten
 _MASKS = torch.bool, torch.uint8
@@ -37,14 +37,14 @@ def _values(func: Any, mask: torch.Tensor) -> np.ndarray:
 
 
 def _integer_indices(func: Any, shape: tuple[int, ...], indices: Any) -> list[Any] | None:
-    """The indices of a tensor of ``shape`` without masks; None where a mask has another shape."""
+    """The indices with masks replaced by integer indices; None if a mask has a wrong shape."""
     found: list[Any] = []
     for index in indices:
         at = len(found)
         if not _is_mask(index):
             found.append(index)
             if index is not None and not index.dim() and index.dtype in _MASKS:
-                return None  # a truth value adds a dimension
+                return None  # a scalar bool index adds a dimension
             continue
         if tuple(index.shape) != shape[at : at + index.dim()]:
             return None
@@ -61,7 +61,8 @@ def _read_with_masks(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _write_with_masks(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same. What is written everywhere alike is written where the mask is true, whatever its values."""
+    """Like :func:`_read_with_masks`, but a value that is uniform along the mask is written without reading
+    it."""
     x, indices, values, *_ = args
     masks = [index for index in indices if index is not None]
     if len(masks) == 1 and _is_mask(masks[0]):
@@ -93,7 +94,7 @@ d.rewrites |= {
 
 
 def _scatter_index(index: Any, dim: int) -> tuple[Any, ...]:
-    """Where the elements of ``index`` point: along ``dim`` what they say, along others where they are."""
+    """The target indices of ``index``: its values along ``dim``, positions along other axes."""
     places = list(jnp.indices(index.shape, sparse=True))
     places[dim] = index
     return tuple(places)
@@ -106,7 +107,7 @@ def scatter_add(x: Any, dim: int, index: Any, source: Any) -> Any:
 
 @lowering(aten.scatter_reduce.two)
 def scatter_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:
-    """A number counts as a tensor of one element."""
+    """A scalar counts as a tensor of one element."""
     if not index.size:
         return x
     if not (x.ndim and index.ndim):
@@ -118,7 +119,7 @@ def scatter_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, inclu
 
 @lowering(aten.index_reduce.default)
 def index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:
-    """``x`` with the rows of ``source`` multiplied into its rows ``index``, or their mean or extreme."""
+    """Combines the rows of ``source`` into the rows ``index`` of ``x`` by product, mean or extreme."""
     if not x.ndim:
         return index_reduce(x[None], 0, index.reshape(-1), source.reshape(-1), reduce, include_self)[0]
     front, rows = jnp.moveaxis(x, dim, 0), jnp.moveaxis(source, dim, 0) if source.ndim else source[None]
@@ -127,7 +128,7 @@ def index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, include
 
 @lowering(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
 def index_fill(x: Any, dim: int, index: Any, value: Any) -> Any:
-    """``x`` with its rows ``index`` overwritten by a number, which may be of another dtype."""
+    """``x`` with its rows ``index`` set to a number, which may have another dtype."""
     if not x.ndim:
         return index_fill(x[None], 0, index, value)[0]
     front = jnp.moveaxis(x, dim, 0)
@@ -147,7 +148,6 @@ def _scatter(x: Any, places: tuple[Any, ...], source: Any, reduce: str, include_
 
 
 def _identity(reduce: str, dtype: Any) -> Any:
-    """What changes nothing."""
     if reduce in ("sum", "mean", "prod"):
         return jnp.asarray(int(reduce == "prod"), dtype)
     is_least = reduce == "amin"

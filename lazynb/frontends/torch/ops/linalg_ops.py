@@ -1,7 +1,7 @@
-"""Factorisations, inverses and solutions, with the numbers that say where they fail.
+"""Factorisations, inverses, solutions and real Fourier transforms, with LAPACK's ``info`` codes.
 
-PyTorch's ``linalg.inv`` is ``linalg.inv_ex`` and a check of these numbers (``info``), which
-:func:`lazynb.frontends.torch.dispatch.value_checks.linalg_errors` makes a part of the program.
+PyTorch's ``linalg.inv`` is ``linalg.inv_ex`` and a check of ``info``, which
+:func:`lazynb.frontends.torch.dispatch.value_checks.check_linalg_info` makes a part of the program.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lazynb.frontends.torch.dispatch.torch_replay import wrap_results
 from lazynb.frontends.torch.dispatch.value_checks import checker
 from lazynb.frontends.torch.torch_tensor import wrap
 
-# ---- Fourier transforms whose result is real --------------------------------------------------------------
+# ---- Fourier transforms with a real result -----------------------------------------------------------------
 
 aten = torch.ops.aten
 _NORMS = "forward", "ortho", "backward"  # of an inverse: no factor, 1 / sqrt(n), 1 / n
@@ -30,7 +30,7 @@ _NORMS = "forward", "ortho", "backward"  # of an inverse: no factor, 1 / sqrt(n)
 
 @lowering(aten._fft_c2r.default)
 def fft_c2r(x: Any, dim: Sequence[int], normalization: int, last_dim_size: int) -> Any:
-    """The inverse transform of what is half of a Hermitian array along the last of ``dim``."""
+    """The inverse transform of half of a Hermitian array along the last of ``dim``."""
     sizes = [x.shape[axis] for axis in dim[:-1]] + [last_dim_size]
     return jnp.fft.irfftn(x, s=sizes, axes=tuple(dim), norm=_NORMS[normalization])
 
@@ -39,7 +39,7 @@ lax = jax.lax
 
 
 def _zero_pivot(lu: Any) -> Any:
-    """The number, from 1, of the first zero on the diagonal of U, or 0. As LAPACK's ``getrf``."""
+    """The 1-based index of the first zero on U's diagonal, or 0, as in LAPACK's ``getrf``."""
     zero = jnp.diagonal(lu, axis1=-2, axis2=-1) == 0
     if not zero.shape[-1]:
         return jnp.zeros(zero.shape[:-1], np.int32)
@@ -47,10 +47,7 @@ def _zero_pivot(lu: Any) -> Any:
 
 
 def _failing_minor(x: Any) -> Any:
-    """The order of the first leading minor that is not positive; 0 if there is none.
-
-    As LAPACK's ``potrf``.
-    """
+    """The order of the first leading minor that is not positive, or 0, as in LAPACK's ``potrf``."""
     size = x.shape[-1]
 
     def step(at: int, state: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -77,7 +74,7 @@ def cholesky_ex(x: Any, upper: bool = False, check_errors: bool = False) -> Any:
 
 
 def _mirrored(x: Any, upper: bool) -> Any:
-    """The whole Hermitian matrix of which one triangle is given."""
+    """The whole Hermitian matrix, given one triangle."""
     if upper:
         x = jnp.conj(jnp.swapaxes(x, -1, -2))
     strict = jnp.tril(x, -1)
@@ -87,7 +84,7 @@ def _mirrored(x: Any, upper: bool) -> Any:
 
 
 def _cholesky(func: Any, args: Any, kwargs: Any) -> Any:
-    """``torch.cholesky``, which checks by itself."""
+    """``torch.cholesky``, which checks ``info`` itself."""
     factor, info = aten.linalg_cholesky_ex.default(args[0], upper=(*args[1:], kwargs.get("upper", False))[0])
     aten._linalg_check_errors.default(info, "cholesky", is_matrix=args[0].dim() == 2)
     return factor
@@ -107,7 +104,7 @@ def lu_factor_ex(x: Any, pivot: bool = True, check_errors: bool = False) -> Any:
 
 @lowering(aten.lu_unpack.default)
 def lu_unpack(lu: Any, pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
-    """The permutation and both factors; one that is not asked for has no elements."""
+    """The permutation and both factors; a factor that is not requested is empty."""
     rows, columns = lu.shape[-2:]
     least = min(rows, columns)
     nothing = jnp.zeros((0,), lu.dtype)
@@ -176,20 +173,20 @@ def cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
 
 @checker(aten.cholesky_inverse.default)
 def _invertible(bound: dict[str, Any]) -> None:
-    """A factor with a zero on its diagonal is of a singular matrix."""
+    """Checks that the factor has no zero on its diagonal, which would mean a singular matrix."""
     factor = bound["self"]
     info = wrap(_zero_pivot(factor._elem), contiguous(tuple(factor.shape[:-2]), torch.int32))
     aten._linalg_check_errors.default(info, "cholesky_inverse", is_matrix=factor.dim() == 2)
 
 
 def _sign_of_order(pivots: Any) -> Any:
-    """1 or -1: whether an even number of rows was exchanged. ``pivots`` count from 0."""
+    """The sign of the permutation given by 0-based ``pivots``."""
     moved = pivots != jnp.arange(pivots.shape[-1])
     return 1 - 2 * (moved.sum(axis=-1) % 2)
 
 
 def det(x: Any) -> Any:
-    """The determinant, the factors and their pivots, which the gradient takes."""
+    """The determinant, the factors and the pivots, which the gradient uses."""
     lu, pivots, _ = lax.linalg.lu(x)
     diagonal = jnp.diagonal(lu, axis1=-2, axis2=-1)
     return diagonal.prod(axis=-1) * _sign_of_order(pivots).astype(x.dtype), lu, pivots + 1
@@ -203,8 +200,8 @@ def slogdet(x: Any) -> Any:
 
 
 def _with_lapack_layout(function: Any) -> Any:
-    """``function`` of a matrix, or of its transpose where PyTorch takes that, as its gradients know: of one
-    that is real and lies in memory row by row."""
+    """A handler that factorises the transpose of a real row-major matrix, as PyTorch does. PyTorch's
+    gradients rely on this layout."""
 
     def handler(func: Any, args: Any, kwargs: Any) -> Any:
         x, known = args[0], d.expected_results(func, args, kwargs)
@@ -213,7 +210,7 @@ def _with_lapack_layout(function: Any) -> Any:
             value = jnp.swapaxes(value, -1, -2)
         try:
             values = function(value)
-        except NotImplementedError:  # small floats, which LAPACK has not and PyTorch's CPU refuses
+        except NotImplementedError:  # small floats: LAPACK lacks them, PyTorch's CPU refuses
             return d.NO_LOWERING.decompose_or_run_on_cpu(func, args, kwargs)
         return wrap_results(d.fit_results(values, known.tree), known.tree)
 
@@ -226,7 +223,7 @@ d.special[aten._linalg_slogdet.default] = _with_lapack_layout(slogdet)
 
 @lowering(aten.geqrf.default)
 def geqrf(x: Any) -> Any:
-    """Householder's vectors below the diagonal of R, and their factors."""
+    """Householder vectors below the diagonal of R, and their factors."""
     raw, factors = jnp.linalg.qr(x, mode="raw")
     return jnp.swapaxes(raw, -1, -2), factors
 
@@ -237,7 +234,7 @@ def ormqr(x: Any, factors: Any, other: Any, left: bool = True, transpose: bool =
 
 
 def _pinv(x: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
-    """PyTorch's own way, by its factorisations. What is no larger than the tolerance counts as 0."""
+    """PyTorch's formula, by its factorisations. Values up to the tolerance count as 0."""
     if not x.numel():
         return x.new_empty((*x.shape[:-2], x.shape[-1], x.shape[-2]))
     if atol is None:

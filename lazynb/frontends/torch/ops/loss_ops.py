@@ -1,4 +1,4 @@
-"""The CTC loss (Graves et al. 2006) and its gradient, with lengths on either device."""
+"""The CTC loss (Graves et al. 2006) with lengths on either device, and margin losses, with gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lazynb.frontends.torch.torch_tensor import wrap
 
 aten = torch.ops.aten
 lax = jax.lax
-# The logarithm of 0. With -inf the derivative of ``logaddexp(-inf, -inf)`` is -inf - -inf.
+# Stands for log(0). With -inf the derivative of ``logaddexp(-inf, -inf)`` is -inf - -inf.
 _LOG_ZERO = -1e30
 _PLACE = "(while checking arguments for ctc_loss_allocate_outputs)"
 
@@ -29,7 +29,7 @@ def _lengths(x: Any) -> torch.Tensor:
 
 
 def _check(bound: dict[str, Any]) -> None:
-    """Raises what PyTorch raises on the CPU. Its own check is asked if something may be wrong."""
+    """Raises PyTorch's CPU error. Calls PyTorch's own check if something may be wrong."""
     scores, targets = bound["log_probs"], bound["targets"]
     given, wanted = (known_values(bound[name]) for name in ("input_lengths", "target_lengths"))
     is_sound = (
@@ -61,7 +61,6 @@ def _of_zeros(x: torch.Tensor) -> torch.Tensor:
 
 
 def _check_pending(bound: dict[str, Any]) -> None:
-    """Lengths that are pending are checked by the program."""
     steps, targets = bound["log_probs"].shape[0], bound["targets"]
     text = "Expected input_lengths to have value at most {}, but got value {} " + _PLACE
     demand = IndexRange(0, steps + 1, lambda at: RuntimeError(text.format(steps, at)))
@@ -77,7 +76,7 @@ def _check_pending(bound: dict[str, Any]) -> None:
 
 
 def _max_target_length(bound: dict[str, Any]) -> int:
-    """The length of the longest target, or a bound of it."""
+    """The length of the longest target, or an upper bound."""
     targets, known = bound["targets"], known_values(bound["target_lengths"])
     if known is not None and known.size:
         return int(known.max())
@@ -86,14 +85,13 @@ def _max_target_length(bound: dict[str, Any]) -> int:
 
 @functools.partial(jax.jit, static_argnums=(1,))
 def padded(targets: Any, most: int, lengths: Any) -> Any:
-    """The targets as rows of ``most`` labels, from targets one after the other."""
+    """Splits concatenated targets into rows of ``most`` labels."""
     starts = jnp.cumsum(lengths) - lengths
     places = starts[:, None] + jnp.arange(most)
     return jnp.take(targets, places, mode="clip")
 
 
 def _labels(targets: Any, blank: int) -> Any:
-    """The targets with a blank before, between and after the labels."""
     batch, most = targets.shape
     blanks = jnp.full((batch, most + 1), blank, targets.dtype)
     between = jnp.stack([blanks[:, :-1], targets], axis=2).reshape((batch, 2 * most))
@@ -145,7 +143,7 @@ def _with_infinities(x: Any) -> Any:
 def ctc_gradient(
     grad: Any, scores: Any, targets: Any, given: Any, wanted: Any, blank: int, zero_infinity: bool
 ) -> Any:
-    """PyTorch's gradient: as if ``scores`` came from ``log_softmax``, whose part it holds already."""
+    """PyTorch's gradient: it includes the derivative of ``log_softmax``, as if ``scores`` were its output."""
     losses, pull = jax.vjp(lambda x: ctc_loss(x, targets, given, wanted, blank)[0], scores)
     each = jnp.exp(scores) + pull(jnp.ones_like(losses))[0]
     lost = jnp.isinf(losses)[None, :, None]
@@ -182,7 +180,7 @@ def _loss_backward(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def install(library: Any) -> None:
-    """Lets the lengths be on the CPU, as on every device of PyTorch's."""
+    """Allows the lengths on the CPU, as on every PyTorch device."""
     composite = aten.ctc_loss.Tensor
 
     def on_one_device(scores: Any, targets: Any, given: Any, wanted: Any, *options: Any) -> Any:
@@ -202,11 +200,11 @@ d.special.update(
 )
 
 
-# ---- Losses by margins between classes, and their gradients -----------------------------------------------
+# ---- Margin losses and their gradients ---------------------------------------------------------------------
 
 
 def _positive(x: Any) -> Any:
-    """``x`` where it is positive, else 0; without a gradient at 0, as PyTorch says."""
+    """``x`` where positive, else 0; as in PyTorch, the gradient at 0 is 0."""
     return jnp.where(x > 0, x, 0)
 
 
@@ -242,7 +240,7 @@ def _of_first(function: Any, options: Any, x: Any) -> Any:
 
 @lowering(aten.multilabel_margin_loss_forward.default)
 def multilabel_margin_loss(x: Any, target: Any, reduction: int) -> Any:
-    """PyTorch 2.13's decomposition counts the places after a row's last label, too."""
+    """Replaces PyTorch 2.13's decomposition, which also counts positions after a row's last label."""
     losses, is_target = _of_labels(target, x)
     return _reduced(losses, x.shape[:-1], reduction), is_target.astype(x.dtype).reshape(target.shape)
 

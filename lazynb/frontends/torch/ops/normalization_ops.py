@@ -1,4 +1,4 @@
-"""Norms and losses with their gradients, and writes to a part of an array."""
+"""Layer, batch and group normalisation, losses with gradients, and writes to a part of an array."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def layer_norm_backward(
 
 
 def _channels(x: Any, per_channel: Any) -> Any:
-    """A figure for each channel of ``x``, in a shape that broadcasts with ``x``."""
+    """``per_channel`` reshaped to broadcast with ``x``."""
     return per_channel.reshape((1, -1) + (1,) * (x.ndim - 2))
 
 
@@ -78,7 +78,7 @@ def _normalised(x: Any, weight: Any, bias: Any, mean: Any, scale: Any) -> Any:
 
 
 def batch_norm(arrays: list[Any], training: bool, momentum: float, eps: float) -> tuple[Any, ...]:
-    """The result, mean, 1/deviation, and the new running mean and variance, each None if there is none.
+    """The result, mean, 1/deviation, and the new running mean and variance (None where not given).
 
     Arguments:
       arrays: input, weight, bias, running mean and running variance; all but the input may be None.
@@ -142,7 +142,7 @@ def weight_norm_backward(grad: Any, v: Any, g: Any, norms: Any, dim: int) -> Any
 
 
 def _picked(x: Any, target: Any, weight: Any, ignore: int) -> tuple[Any, Any, Any]:
-    """``x`` at the target class, the weight of each target, and the targets with ignored ones as 0."""
+    """``x`` at the target class, the weight of each target, and the targets with ignored ones set to 0."""
     kept = target != ignore
     safe = jnp.where(kept, target, 0)
     axis = _class_axis(x)
@@ -153,7 +153,7 @@ def _picked(x: Any, target: Any, weight: Any, ignore: int) -> tuple[Any, Any, An
 
 
 def _class_axis(x: Any) -> int:
-    """The axis of the classes: the second, after that of the batch if there is one."""
+    """The class axis: the first axis, or the second if there is a batch axis."""
     return 1 if x.ndim > 1 else 0
 
 
@@ -226,35 +226,36 @@ def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     return flat.reshape(x.shape)
 
 
-# ---- Batch normalisation. PyTorch does not say in its schema that the running statistics are written to
+# ---- Batch normalisation -----------------------------------------------------------------------------------
+# PyTorch's schema does not declare that the running statistics are written to.
 
 _NO_RESERVE = layouts.contiguous((0,), torch.uint8)
 _ARRAYS = ("input", "weight", "bias", "running_mean", "running_var")
 
 
 class BatchNormPlan:
-    """What calls with equal layouts and options have in common.
+    """The part of a batch normalisation that calls with equal layouts and options share.
 
     Attributes:
       result: layout of the result.
-      training: whether the statistics are those of the batch.
+      training: whether the statistics of the batch are used.
     """
 
     def __init__(self, func: Any, args: Any, kwargs: Any) -> None:
         with contextlib.suppress(layouts.LayoutUnknown):
-            d.expected_results(func, args, kwargs, writes=True)  # raises what PyTorch raises
-        self.func = func  # its id is a part of the key
+            d.expected_results(func, args, kwargs, writes=True)  # raises PyTorch's error
+        self.func = func  # keeps the id in the key valid
         bound = arguments_by_name(func, args, kwargs)
         self.result = layouts.layout_of(torch.empty_like(bound["input"]._layout.meta()))
         self.training = bool(bound.get("training", not re.search("no_training|no_update", str(func))))
         self._options = bound["momentum"], bound["eps"]
         self._given = [bound.get(name) is not None for name in _ARRAYS]
         self._statistics: list[Layout] | None = None
-        # what a backend keeps for its gradient; this one keeps nothing
+        # other backends return a workspace for the gradient; here it is empty
         self.keeps = len(func._schema.returns) == 4
 
     def compute(self, *given: Any) -> list[Any]:
-        """The result, the batch's statistics, and in training the new running ones that there are.
+        """The result, the batch's statistics, and in training the new running statistics.
 
         Arguments:
           given: the arrays that are not None.
@@ -263,12 +264,12 @@ class BatchNormPlan:
         arrays = [next(values) if is_given else None for is_given in self._given]
         result, *others = batch_norm(arrays, self.training, *self._options)
         result = result.astype(d.jax_dtype(self.result.dtype))
-        if not self.training:  # the statistics of the batch have no elements
+        if not self.training:  # these statistics have no elements
             return [result, *others[:2]]
         return [result, *[x for x in others if x is not None]]
 
     def tensors(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """What the call gives, of what :meth:`compute` gave."""
+        """The tensors that the call returns, from the results of :meth:`compute`."""
         result, *statistics = arrays[:3]
         if self._statistics is None:
             self._statistics = [self._layout_of(x) for x in statistics]
@@ -278,11 +279,11 @@ class BatchNormPlan:
         return tuple(tensors)
 
     def layouts(self) -> list[Layout]:
-        """Those of what :meth:`tensors` gave, before what a backend keeps."""
+        """The layouts of the results of :meth:`tensors`, without the workspace."""
         return [self.result, *(self._statistics or ())]
 
     def _layout_of(self, statistic: Any) -> Layout:
-        """That of float32, or of the result's dtype, as ``statistic`` is."""
+        """The layout of ``statistic``, in float32 or the dtype of the result."""
         kind = torch.float32 if statistic.dtype == jnp.float32 else self.result.dtype
         return layouts.contiguous(statistic.shape, kind)
 
@@ -298,7 +299,7 @@ def _normalise(func: Any, args: Any, kwargs: Any) -> Any:
             _known.clear()
         known = _known[key] = BatchNormPlan(func, args, kwargs)
     bound = arguments_by_name(func, args, kwargs)
-    if row is None:  # a tensor on the CPU among them
+    if row is None:  # a tensor is on the CPU
         row = [bound[name] for name in _ARRAYS if bound.get(name) is not None]
     arrays = record_or_replay(known, known.compute, tuple(d.to_arrays(row)))
     if known.training:

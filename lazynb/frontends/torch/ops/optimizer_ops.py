@@ -1,6 +1,6 @@
-"""A step of an optimizer as one operation (``fused=True``), which the ``Trainer`` of Transformers asks for.
+"""Fused optimizer steps (``fused=True``), which the ``Trainer`` of Transformers uses.
 
-It writes to lists of tensors, so it is written in PyTorch's own operations.
+They write to lists of tensors, so they consist of PyTorch operations.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ aten = torch.ops.aten
 
 
 def _gradient(g: Any, maximize: bool, grad_scale: Any) -> Any:
-    """A gradient as the step takes it. One that was scaled is written back without the scale."""
+    """The gradient for the step. A scaled gradient is unscaled in place."""
     if grad_scale is not None:
         g.div_(grad_scale)
     return -g if maximize else g
 
 
 def _write_unless_inf(pairs: list[tuple[Any, Any]], found_inf: Any) -> None:
-    """Writes new values, unless a gradient was infinite."""
     for old, new in pairs:
         old.copy_(new if found_inf is None else torch.where(found_inf > 0, old, new))
 
@@ -111,7 +110,7 @@ for _packet, _step in (
 
 
 def _unscale(func: Any, args: Any, kwargs: Any) -> None:
-    """What ``GradScaler`` does to gradients: divides them by the scale, and notes what is not finite."""
+    """``GradScaler``'s unscaling: divides gradients by the scale and records non-finite ones."""
     gradients, found_inf, inverse_scale = args
     for gradient in gradients:
         found_inf.copy_(torch.maximum(found_inf, (~gradient.isfinite()).any().to(found_inf.dtype)))

@@ -1,4 +1,4 @@
-"""Random numbers."""
+"""Random draws, their value checks, dropout, and ``rrelu``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lazynb.frontends.torch.torch_requirements import import_torchax
 from lazynb.frontends.torch.torch_tensor import wrap
 from lazynb.recording.operation_checks import add_check
 
-# ---- What drawing demands of values: probabilities, weights, deviations, rates ----------------------------
+# ---- Value checks: probabilities, weights, deviations, rates -----------------------------------------------
 
 aten = torch.ops.aten
 
@@ -37,7 +37,6 @@ def _weights(bound: dict[str, Any]) -> None:
 
 
 def _first_improper(weights: Any) -> Any:
-    """The first number that is no weight, or 0."""
     flat = weights.reshape(-1)
     bad = ~(jnp.isfinite(flat) & (flat >= 0))
     return jnp.where(bad.any(), flat[jnp.argmax(bad)], 0) if flat.size else jnp.zeros((), flat.dtype)
@@ -73,7 +72,7 @@ _env = import_torchax().default_env()
 
 
 def _floats(layout: Any) -> Any:
-    """The dtype to draw in: JAX draws neither complex numbers nor small floats as PyTorch does."""
+    """The dtype to draw in: JAX draws complex numbers and small floats differently from PyTorch."""
     wanted = d.jax_dtype(layout.dtype)
     if wanted.kind == "f" and wanted.itemsize >= 4:
         return wanted
@@ -104,12 +103,12 @@ def random(layout: Any, *bounds: Any, generator: Any = None) -> Any:
 
 
 def _random_end(dtype: Any) -> int:
-    """The end of the whole numbers that ``random_`` draws for ``dtype`` if it is given none."""
+    """The default end of the integers that ``random_`` draws for ``dtype``."""
     if dtype.kind == "b":
         return 2
     if dtype.kind in "fV":
         return (1 << (jnp.finfo(dtype).nmant + 1)) + 1
-    return min(np.iinfo(dtype).max + 1, np.iinfo(np.int64).max)  # in int64, the largest is not drawn
+    return min(np.iinfo(dtype).max + 1, np.iinfo(np.int64).max)  # the largest int64 is not drawn
 
 
 @fill(aten.bernoulli_.float)
@@ -201,7 +200,7 @@ def multinomial(weights: Any, count: int, replacement: bool = False, generator: 
 
 
 def _rrelu(func: Any, args: Any, kwargs: Any) -> Any:
-    """``rrelu_with_noise`` and its kind: the slopes that were drawn are left in ``noise``, or returned."""
+    """``rrelu_with_noise`` and variants: the drawn slopes are written to ``noise``, or returned."""
     bound: dict[str, Any] = {"lower": 1 / 8, "upper": 1 / 3, "training": False, "generator": None}
     bound |= arguments_by_name(func, args, kwargs)
     x, noise, lower, upper = (bound[name] for name in ("self", "noise", "lower", "upper"))
@@ -232,7 +231,7 @@ for _overload in (
 
 
 def _functional_draw(func: Any, args: Any, kwargs: Any) -> Any:
-    """The numbers that an operation in place would leave: ``bernoulli.p`` draws as ``bernoulli_.float``."""
+    """Draws like the in-place operation: ``bernoulli.p`` draws as ``bernoulli_.float``."""
     layout = d.expected_results(func, args, kwargs).tree
     filled = _fills[func](layout, *d.to_arrays(args[1:]), **kwargs)
     return wrap(d.fit_results(filled, layout), layout)
@@ -251,7 +250,7 @@ _fills: dict[Any, Any] = {
     aten.log_normal.default: log_normal,
     aten.geometric.default: geometric,
 }
-"""What fills a tensor as the operation in place does, by the operation that returns another tensor."""
+"""The fill function of the in-place operation, by functional variant."""
 d.special.update(dict.fromkeys(_fills, _functional_draw))
 
 

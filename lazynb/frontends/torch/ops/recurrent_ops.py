@@ -1,4 +1,4 @@
-"""One step of an LSTM and of a GRU, with gradients. PyTorch has each as one operation, except on the CPU."""
+"""One step of an LSTM and of a GRU, with gradients. PyTorch has these operations, except on the CPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ def _new(value: Any, like: Tensor) -> Tensor | None:
 
 
 def _handler(function: Any, like: int) -> Any:
-    """Carries out a function of arrays; its results have the dtype of argument ``like``."""
 
     def handler(func: Any, args: Any, kwargs: Any) -> Any:
         others = [kwargs.get(argument.name) for argument in func._schema.arguments[len(args) :]]
@@ -43,7 +42,7 @@ def _gates(gates: Any, bias: Any) -> Any:
 def lstm(
     given: Any, hidden: Any, cell: Any, given_bias: Any = None, hidden_bias: Any = None
 ) -> tuple[Any, ...]:
-    """New hidden state and cell, and the four gates."""
+    """The new hidden state and cell, and the four gates."""
     i, f, g, o = jnp.split(_gates(given, given_bias) + _gates(hidden, hidden_bias), 4, axis=1)
     i, f, g, o = sigmoid(i), sigmoid(f), jnp.tanh(g), sigmoid(o)
     new = f * cell + i * g
@@ -53,7 +52,7 @@ def lstm(
 def lstm_backward(
     grad_hidden: Any, grad_cell: Any, cell: Any, new: Any, gates: Any, has_bias: bool
 ) -> tuple[Any, ...]:
-    """Gradients of the gates (before their functions), of the cell, and of a bias."""
+    """The gradients of the gates (before activation), of the cell, and of a bias."""
     i, f, g, o = jnp.split(gates, 4, axis=1)
     squashed = jnp.tanh(new)
     inner: Any = 0
@@ -77,7 +76,7 @@ def lstm_backward(
 def gru(
     given: Any, hidden: Any, state: Any, given_bias: Any = None, hidden_bias: Any = None
 ) -> tuple[Any, ...]:
-    """New state, and what the gradient needs."""
+    """The new state, and the workspace for the gradient."""
     given_r, given_z, given_n = jnp.split(_gates(given, given_bias), 3, axis=1)
     hidden_r, hidden_z, hidden_n = jnp.split(_gates(hidden, hidden_bias), 3, axis=1)
     r, z = sigmoid(given_r + hidden_r), sigmoid(given_z + hidden_z)
@@ -86,7 +85,7 @@ def gru(
 
 
 def gru_backward(grad: Any, kept: Any, has_bias: bool) -> tuple[Any, ...]:
-    """Gradients of the two kinds of gates, of the state, and of the two biases."""
+    """The gradients of both kinds of gates, of the state, and of the two biases."""
     r, z, n, state, hidden_n = jnp.split(kept, 5, axis=1)
     new = grad * (1 - z) * (1 - n * n)
     reset = new * hidden_n * r * (1 - r)

@@ -1,4 +1,4 @@
-"""Special functions, as PyTorch computes them."""
+"""Special functions and orthogonal polynomials with PyTorch's definitions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _floats(x: Any) -> Any:
 
 
 def _wide(function: Any) -> Any:
-    """``function`` of floats of at least 32 bits."""
+    """``function``, computed in at least 32 bits."""
 
     def widened(x: Any, *others: Any) -> Any:
         wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
@@ -35,7 +35,7 @@ def _wide(function: Any) -> Any:
 
 @_wide
 def _digamma(x: Any) -> Any:
-    """``lax.digamma`` is no number at 0, where PyTorch takes the limit from the side of the sign."""
+    """Fixes ``lax.digamma`` at 0: it is NaN there, but PyTorch has the one-sided limit by the sign of 0."""
     return jnp.where(x == 0, -jnp.copysign(jnp.inf, x), lax.digamma(x))
 
 
@@ -45,7 +45,7 @@ def digamma(x: Any) -> Any:
 
 
 def _zeta(s: Any, q: Any) -> Any:
-    """Hurwitz' zeta function. XLA's is not exact for negative ``q``: these are shifted by the recurrence."""
+    """Hurwitz' zeta function. XLA's is inexact for negative ``q``, so these are shifted by the recurrence."""
     is_pole = (q <= 0) & (q == jnp.floor(q))
     start = jnp.where(is_pole, 1, q)
 
@@ -80,9 +80,9 @@ def polygamma(n: int, x: Any) -> Any:
 
 
 def _polygamma_in_place(func: Any, args: Any, kwargs: Any) -> Any:
-    """The one operation whose twin that returns the result takes its arguments in another order."""
+    """In-place ``polygamma``, the only operation whose functional variant has another argument order."""
     bound = arguments_by_name(func, args, kwargs)
-    d.expected_results(func, args, kwargs, writes=True)  # raises what PyTorch raises
+    d.expected_results(func, args, kwargs, writes=True)  # raises PyTorch's error
     d.store(bound["self"], aten.polygamma.default(bound["n"], bound["self"])._elem)
     return bound["self"]
 
@@ -119,7 +119,7 @@ def logaddexp(x: Any, y: Any) -> Any:
 
 
 def _complex_logaddexp(x: Any, y: Any) -> Any:
-    """As PyTorch computes it, by the one with the larger real part: its phase is not brought to (-pi, pi]."""
+    """PyTorch's formula, by the operand with the larger real part; the phase is not reduced to (-pi, pi]."""
     is_larger = x.real >= y.real
     larger, smaller = jnp.where(is_larger, x, y), jnp.where(is_larger, y, x)
     is_endless = ~jnp.isfinite(smaller.real) & (smaller.real == larger.real)
@@ -143,7 +143,7 @@ def logcumsumexp(x: Any, dim: int) -> Any:
     return jnp.moveaxis(lax.scan(step, start, rows)[1], 0, dim)
 
 
-# ---- orthogonal polynomials whose degrees are values of a tensor -------------------------------------------
+# ---- Orthogonal polynomials of tensor degrees --------------------------------------------------------------
 
 
 def _next_chebyshev(x: Any, k: Any, now: Any, before: Any) -> Any:
@@ -155,7 +155,7 @@ def _next_legendre(x: Any, k: Any, now: Any, before: Any) -> Any:
 
 
 def _by_recurrence(x: Any, degree: Any, first: Any, step: Any) -> Any:
-    """The polynomial of each ``degree`` at ``x``: 1, ``first``, and so on. 0 where the degree is negative."""
+    """The polynomial of each ``degree`` at ``x``: 1, ``first``, and so on; 0 for a negative degree."""
 
     def turn(state: Any) -> Any:
         k, now, before = state
@@ -171,7 +171,7 @@ def _by_recurrence(x: Any, degree: Any, first: Any, step: Any) -> Any:
 
 
 def _angular(x: Any, degree: Any, angular: Any, first: Any) -> Any:
-    """Chebyshev's polynomials: of large degrees by their angles, as PyTorch computes them."""
+    """Chebyshev polynomials; as in PyTorch, large degrees use the trigonometric form."""
     by_angle = (degree > 6) & (jnp.abs(x) < 1)
     value = _by_recurrence(x, jnp.where(by_angle, 0, degree), first, _next_chebyshev)
     angle = jnp.arccos(jnp.where(by_angle, x, 0))
@@ -199,7 +199,7 @@ def _p(x: Any, n: Any) -> Any:
 
 
 def _hermite(first: Any, step: Any) -> Any:
-    """Hermite's polynomials, up to the degree that PyTorch works out."""
+    """Hermite polynomials, up to PyTorch's maximum degree."""
 
     def polynomial(x: Any, n: Any) -> Any:
         most = 128 if x.dtype.itemsize < 8 else 512
@@ -219,7 +219,7 @@ def _l(x: Any, n: Any) -> Any:
 
 
 def _of_degrees(polynomial: Any, shifted: bool) -> Any:
-    """The operation: arguments in a common dtype and shape, and degrees cut to whole numbers."""
+    """The operation: promotes and broadcasts its arguments, and truncates degrees to integers."""
 
     def operation(x: Any, n: Any) -> Any:
         kinds = [one.dtype for one in (x, n) if hasattr(one, "dtype") and one.dtype.kind in "fV"]

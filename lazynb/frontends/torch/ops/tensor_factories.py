@@ -1,4 +1,5 @@
-"""New tensors of small whole numbers: ranges, zeros, ones. They are known, see :mod:`.on_host`."""
+"""Tensor factories: ranges and constants. Small integer tensors stay on the host, see
+:mod:`.host_operations`."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ aten = torch.ops.aten
 
 
 def _like_factory(func: Any, handler: Handler) -> Handler:
-    """Before ``zeros_like`` and its kind: a tensor of the layout of another."""
+    """The host path of ``zeros_like`` and similar factories, which copy a layout."""
 
     def first(called: Any, args: Any, kwargs: Any) -> Any:
         model = args[0]
@@ -43,7 +44,7 @@ def _like_factory(func: Any, handler: Handler) -> Handler:
 
 
 def _new_factory(func: Any, handler: Handler) -> Handler:
-    """Before ``new_zeros`` and its kind: a tensor of the dtype of another."""
+    """The host path of ``new_zeros`` and similar factories, which copy a dtype."""
 
     def first(called: Any, args: Any, kwargs: Any) -> Any:
         dtype = kwargs.get("dtype") or args[0].dtype
@@ -68,7 +69,7 @@ def _is_small_range(start: Any, end: Any, step: Any, dtype: Any) -> bool:
 
 
 def _arange_out(func: Any, handler: Handler) -> Handler:
-    """Before ``arange``: what it writes to was made for it."""
+    """The host path of ``arange``, whose ``out`` is a new tensor."""
 
     def first(called: Any, args: Any, kwargs: Any) -> Any:
         out = kwargs["out"]
@@ -85,7 +86,6 @@ def _arange_out(func: Any, handler: Handler) -> Handler:
 def _arange(
     start: Any, end: Any, step: Any = 1, dtype: Any = None, layout: Any = None, device: Any = None, **_: Any
 ) -> Tensor:
-    """``arange`` without a tensor to write to."""
     if _is_small_range(start, end, step, dtype):
         return to_device(torch.arange(start, end, step, dtype=dtype))  # type: ignore[no-any-return]
     wanted = torch.arange(start, end, step, dtype=dtype, device="meta").dtype
@@ -96,7 +96,7 @@ def _arange(
 
 
 def install(library: Any) -> None:
-    """Registers what PyTorch calls when no tensor of ours is among the arguments."""
+    """Registers kernels that PyTorch calls without a tensor argument on device ``jax``."""
     for name in ("arange.start", "arange.start_step"):
         library.impl(name, _arange, "PrivateUse1")
     library.impl("arange", lambda end, **options: _arange(0, end, **options), "PrivateUse1")
@@ -115,14 +115,14 @@ def _register() -> None:
 _register()
 
 
-# ---- New tensors: ranges, and arrays of one value ---------------------------------------------------------
+# ---- Lowerings of the factories ----------------------------------------------------------------------------
 
 lax = jax.lax
 _env = import_torchax().default_env()
 
 
 def _type(dtype: Any, *numbers: Any) -> Any:
-    """JAX's dtype for ``dtype``, or, if that is None, for what PyTorch makes of ``numbers``."""
+    """JAX's dtype for ``dtype``; if that is None, for PyTorch's default dtype of ``numbers``."""
     if dtype is None:
         has_float = any(isinstance(number, float) for number in numbers)
         dtype = torch.get_default_dtype() if has_float else torch.int64

@@ -1,4 +1,4 @@
-"""Maximum and average pools, adaptive and fractional ones, whose windows differ, and the gradients."""
+"""Convolutions and pools (maximum, average, adaptive, fractional), with gradients."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ import torch
 from lazynb.frontends.torch.dispatch.op_rules import lowering
 from lazynb.frontends.torch.ops.arithmetic_ops import at_least_float32
 
-# ---- Convolutions, also transposed ones, and their gradients ----------------------------------------------
+# ---- Convolutions, transposed convolutions and gradients ---------------------------------------------------
 
 aten = torch.ops.aten
 lax = jax.lax
 
 
 def _transposed_weight(weight: Any, groups: int) -> Any:
-    """The weights of the plain convolution that a transposed one is: flipped, inputs and outputs exchanged.
-
-    PyTorch's shape is (inputs, outputs of a group, ...), that of a plain convolution is (outputs, inputs of a
-    group, ...).
-    """
+    """The weights of the equivalent plain convolution: flipped, with inputs and outputs exchanged. PyTorch's
+    shape is (inputs, outputs of a group, ...), that of a plain convolution is (outputs, inputs of a group,
+    ...)."""
     inputs, outputs, *space = weight.shape
     flipped = jnp.flip(weight, range(2, weight.ndim))
     grouped = flipped.reshape((groups, inputs // groups, outputs, *space))
@@ -36,7 +34,7 @@ def _transposed_weight(weight: Any, groups: int) -> Any:
 def _transposed_padding(
     kernel: Sequence[int], padding: Sequence[int], dilation: Sequence[int], more: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """What a transposed convolution lays around its input; ``more`` is its output padding."""
+    """The padding of a transposed convolution's input; ``more`` is its output padding."""
     sides = []
     for size, inner, step, extra in zip(kernel, padding, dilation, more, strict=True):
         front = step * (size - 1) - inner
@@ -45,7 +43,7 @@ def _transposed_padding(
 
 
 def _per_axis(numbers: Sequence[int], count: int) -> list[int]:
-    """One number for each axis; PyTorch takes one for all of them."""
+    """One number per axis; PyTorch also accepts one for all axes."""
     return list(numbers) * (count if len(numbers) == 1 else 1)
 
 
@@ -107,19 +105,19 @@ def convolution_backward(
 
 
 def _conjugated(pull: Any, grad: Any) -> Any:
-    """The gradients by PyTorch's convention for complex numbers, which is the conjugate of JAX's."""
+    """The gradients in PyTorch's convention for complex numbers, the conjugate of JAX's."""
     if grad.dtype.kind != "c":
         return pull(grad)
     return [one.conj() for one in pull(grad.conj())]
 
 
 def _largest(x: Any, places: Any, inside: Any, axes: int) -> tuple[Any, Any]:
-    """The largest element of each window, and its place.
+    """The maximum of each window, and its index.
 
     Arguments:
       x: of shape (*lead, *sizes).
-      places: in the flat image, of shape (*lead or ones, *out, window).
-      inside: which of them belong to the window; the same shape, or one that broadcasts to it.
+      places: flat image indices, of shape (*lead or ones, *out, window).
+      inside: whether each belongs to the window; of a shape that broadcasts to that of ``places``.
       axes: the number of sizes.
     """
     lead, windows = x.shape[: x.ndim - axes], places.shape[-axes - 1 :]
@@ -137,7 +135,7 @@ def _lowest_value(dtype: Any) -> Any:
 
 
 def _windows(size: int, out: int) -> tuple[np.ndarray, np.ndarray]:
-    """The places in each of ``out`` windows of an adaptive pool, and which of them belong to it."""
+    """The indices in each of ``out`` adaptive windows, and whether each belongs to the window."""
     starts = np.arange(out) * size // out
     ends = -(-(np.arange(1, out + 1) * size) // out)
     lengths: Any = ends - starts
@@ -146,11 +144,9 @@ def _windows(size: int, out: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _combine_axes(parts: Sequence[Any], sizes: Sequence[int], combine: Any) -> Any:
-    """Figures of the windows along each axis, of shape (..., out, window), as those of whole windows.
-
-    The result has the shape (..., *out, product of windows); ``combine`` takes the figure so far, that of
-    an axis and the size of the axis.
-    """
+    """Combines per-axis values of windows, of shape (..., out, window), into values of whole windows. The
+    result has the shape (..., *out, product of windows). ``combine`` takes the accumulated value, the value
+    of an axis, and the size of the axis."""
     count, total = len(parts), None
     lead = parts[0].shape[:-2]
     for axis, (part, size) in enumerate(zip(parts, sizes, strict=True)):
@@ -176,7 +172,7 @@ def max_pool(
     dilation: Any = 1,
     ceil_mode: bool = False,
 ) -> Any:
-    """The largest element of each window, and its place: of the first, or of the last that is no number."""
+    """The maximum of each window and its index: the first maximum, or the last NaN."""
     sizes, lead = x.shape[x.ndim - axes :], x.ndim - axes
     kernel, padding, dilation = (_for_each(one, axes) for one in (kernel, padding, dilation))
     stride = _for_each(stride, axes) if stride else kernel
@@ -191,7 +187,7 @@ def max_pool(
 def _window(
     sizes: Any, lead: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> dict[str, Any]:
-    """The windows of a pool, as ``reduce_window`` takes them; ``lead`` axes come before the ``sizes``."""
+    """The arguments of ``reduce_window`` for a pool; ``lead`` axes precede the ``sizes``."""
     figures = zip(sizes, kernel, stride, padding, dilation, strict=True)
     ones = [1] * lead
     return {
@@ -210,7 +206,7 @@ def _for_each(numbers: Any, axes: int) -> list[int]:
 def _window_padding(
     size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool
 ) -> tuple[int, int]:
-    """What lies before and behind an axis: behind so much that the last window ends there."""
+    """The padding before and after an axis, so that the last window ends at the end of the padded axis."""
     reach = dilation * (kernel - 1) + 1
     room = size + 2 * padding - reach
     count = (-(-room // stride) if ceil_mode else room // stride) + 1
@@ -238,7 +234,7 @@ def avg_pool(
     count_padding: bool = True,
     divisor: int | None = None,
 ) -> Any:
-    """The sum of each window by ``divisor``, or by the number of its elements, which the sizes say."""
+    """The sum of each window divided by ``divisor``, or by its number of elements, known from the sizes."""
     sizes, lead = x.shape[x.ndim - axes :], x.ndim - axes
     kernel, padding = _for_each(kernel, axes), _for_each(padding, axes)
     stride = _for_each(stride, axes) if stride else kernel
@@ -255,7 +251,7 @@ def avg_pool(
 
 
 def _counts(out: int, size: int, kernel: int, stride: int, padding: int, count_padding: bool) -> np.ndarray:
-    """How many elements the windows along an axis have, those of the padding included or not."""
+    """The number of elements of each window along an axis, with or without padding."""
     starts = np.arange(out) * stride - padding
     ends = np.minimum(starts + kernel, size + padding)
     if not count_padding:
@@ -285,7 +281,7 @@ def adaptive_max_pool(x: Any, out: Any) -> Any:
 
 @lowering(aten.fractional_max_pool2d.default, aten.fractional_max_pool3d.default)
 def fractional_max_pool(x: Any, kernel: Any, out: Any, samples: Any) -> Any:
-    """``samples`` is (N, C, axes), with the last axis of the image first in two dimensions."""
+    """``samples`` is (N, C, axes); in two dimensions the last image axis comes first."""
     axes = len(out)
     sizes, lead = x.shape[x.ndim - axes :], x.shape[: x.ndim - axes]
     samples = samples.reshape((*lead, axes))
@@ -298,7 +294,7 @@ def fractional_max_pool(x: Any, kernel: Any, out: Any, samples: Any) -> Any:
 
 
 def _fractional_windows(sample: Any, size: int, out: int, window: int) -> Any:
-    """The places in each window: (*lead, out, window)."""
+    """The indices in each window: (*lead, out, window)."""
     last = jnp.full((*sample.shape, 1), size - window, np.int64)
     starts = last
     if out > 1:
@@ -310,7 +306,7 @@ def _fractional_windows(sample: Any, size: int, out: int, window: int) -> Any:
 
 
 def max_pool_backward(axes: int, grad: Any, x: Any, *options: Any) -> Any:
-    """Each gradient goes where the largest element was. The last of the options are these places."""
+    """Adds each gradient at the index of its maximum; the last option has these indices."""
     return _scattered(grad, x.shape, options[-1], axes)
 
 
