@@ -1,12 +1,12 @@
-"""lazynb's pytest plugin: tests that fail when they break the trace, compile or launch kernels more often
-than they may, move more bytes, or take more memory.
+"""lazynb's pytest plugin: fails tests that exceed a budget of trace breaks, compilations, kernel launches,
+bytes moved or memory.
 
-``@pytest.mark.lazynb_budget(compiles=1, breaks=0)`` runs the test lazily under that budget; the fixture
-``lazynb_budget`` gives the same as a context manager: ``with lazynb_budget(breaks=0): ...``. What the limits
-mean: ``help(lazynb.budget)``.
+``@pytest.mark.lazynb_budget(compiles=1, breaks=0)`` runs the test lazily under that budget. The fixture
+``lazynb_budget`` is the same as a context manager: ``with lazynb_budget(breaks=0): ...``.
+``help(lazynb.budget)`` explains the limits.
 
-This module stands outside the package, so that pytest, which loads every plugin, imports neither lazynb nor
-JAX before a test asks for them.
+This module is outside the package: pytest loads every plugin, and must not import lazynb or JAX before a test
+needs them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ MARKER = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the marker known."""
     config.addinivalue_line("markers", MARKER)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Runs a marked test under its budget; of several markers the nearest counts."""
+    """Runs a marked test under its budget. The closest of several markers applies."""
     marker = item.get_closest_marker("lazynb_budget")
     if marker is None:
         return (yield)
@@ -44,7 +43,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         budget.__enter__()
         try:
             result = yield
-        except BaseException as error:  # the test's own: it passes
+        except BaseException as error:  # an error of the test, raised again
             budget.__exit__(type(error), error, error.__traceback__)
             raise
         try:
@@ -55,7 +54,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 class _Block:
-    """A block that runs lazily under a budget."""
+    """Context manager: a lazy block under a budget."""
 
     def __init__(self, lazy: Any, budget: Any):
         self._lazy, self._budget = lazy, budget
@@ -75,10 +74,10 @@ class _Block:
 
 @pytest.fixture
 def lazynb_budget() -> Callable[..., Any]:
-    """``with lazynb_budget(**limits):`` runs its block lazily under the budget that ``lazynb.budget`` takes:
-    ``compiles``, ``breaks``, ``kernels``, ``bytes``, ``peak_memory``.
+    """``with lazynb_budget(**limits):`` runs its block lazily under a budget with the limits of
+    ``lazynb.budget``: ``compiles``, ``breaks``, ``kernels``, ``bytes``, ``peak_memory``.
 
-    It raises ``lazynb.BudgetExceeded`` at the end of a block that went over.
+    Raises ``lazynb.BudgetExceeded`` at the end of a block that exceeds the budget.
     """
     import lazynb
 

@@ -1,4 +1,4 @@
-"""Settings: one plain object, read at each use, so that a change takes effect at once."""
+"""Settings: one plain object. Each use reads it, so a change takes effect immediately."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def _user_cache_dir() -> Path:
-    """The directory in which this user's programs keep files that they can make again."""
+    """lazynb's folder in the user's cache directory."""
     if explicit := os.environ.get("LAZYNB_CACHE_DIR"):
         return Path(explicit)
     if sys.platform == "win32":
@@ -26,33 +26,32 @@ class Config:
     """Settings of this process; assign to the fields of ``lazynb.config``.
 
     Attributes:
-      max_executables: number of compiled programs that are kept; the least recently used are dropped first.
-      max_recorded: number of operations in the trie of recorded traces, for all traces together.
-      max_pending: number of operations that may be pending. If there are more, they run (a trace break of
-        kind ``limit``), so that a loop that never looks at its result cannot fill the memory.
-      max_program: number of operations in one program, with those inside of jitted functions. XLA's compile
-        time grows faster than the length of a chain that it can fuse (1,000 sines compile in 3 s, 10,000 in
-        170 s, on 2 cores), so a longer trace becomes several programs. They run one after the other, and none
-        of them runs sooner.
-      min_donated: size in bytes from which an input that the user can no longer reach gives its memory to a
-        result. Smaller arrays are not worth an executable of their own.
-      substitute_names: while a thread is lazy, put functions that remember what they recorded in the place of
-        JAX's (``jax.numpy.tanh``). Without it a lazy cell calls JAX's own: ``jax.numpy.tanh`` is then the
-        same object there as elsewhere, and recording takes about ten times as long. A change takes effect
-        with the next lazy cell or block.
-      run_on_display: run a pending value that a cell shows, and show its value. Otherwise its graph is shown
-        and nothing runs.
-      hosts_timeout: seconds for which a host may do nothing while the others wait for it to run a program
-        together with them. After that they raise :class:`lazynb.HostMissingError`. A host that is at work may
-        take 20 times as long.
-      max_events: number of entries in the event log.
-      max_explained: number of steps of compiled traces, for all traces together, that are kept to say why a
-        later trace was not in the cache.
-      persistent_cache: keep executables on disk, so that a restarted kernel need not compile again.
-        Set the environment variable ``LAZYNB_PERSISTENT_CACHE=0`` to start without.
-      persistent_cache_dir: their directory, unless the user has set a cache directory for JAX.
+      max_executables: limit of executables in the cache; the least recently used are dropped first.
+      max_recorded: limit of operations in the trie of recorded traces, for all traces together.
+      max_pending: limit of pending operations. Above it they run (a trace break of kind ``limit``), so that a
+        loop that never reads its result cannot fill the memory.
+      max_program: limit of operations in one program, including those inside jitted functions. XLA's compile
+        time grows faster than linearly with the length of a chain that it can fuse (1,000 sines compile in
+        3 s, 10,000 in 170 s, on 2 cores), so a longer trace becomes several programs. They run one after the
+        other at the same flush.
+      min_donated: minimum size in bytes of donated buffers. An input that the user can no longer reach is
+        donated to a result. Smaller arrays are not worth a separate executable.
+      substitute_names: while a thread is lazy, replace JAX's functions (``jax.numpy.tanh``) by ones that
+        remember what they recorded. If False, a lazy cell calls JAX's own functions, so ``jax.numpy.tanh`` is
+        the same object as elsewhere, and recording takes about ten times as long. A change takes effect with
+        the next lazy cell or block.
+      run_on_display: compute a pending value that a cell displays. If False, its graph is shown and nothing
+        runs.
+      hosts_timeout: seconds that a host may be idle while the others wait for it to run a program together.
+        After that they raise :class:`lazynb.HostMissingError`. A busy host may take 20 times as long.
+      max_events: limit of entries in the event log.
+      max_explained: limit of steps of compiled traces, for all traces together, kept to explain later cache
+        misses.
+      persistent_cache: keep executables on disk, so that a restarted kernel need not compile them again. The
+        environment variable ``LAZYNB_PERSISTENT_CACHE=0`` sets the default to False.
+      persistent_cache_dir: directory of these executables, unless the user has set a cache directory for JAX.
       stored_data: store the inspector's data in its static form too, for pages without a kernel that have the
-        front end (the documentation's). The environment variable ``LAZYNB_STORED_DATA=1`` sets it.
+        front end (the documentation). The environment variable ``LAZYNB_STORED_DATA=1`` sets it.
     """
 
     max_executables: int = 1024

@@ -1,4 +1,4 @@
-"""Exceptions of lazynb itself. JAX's own errors are raised unchanged."""
+"""lazynb's exceptions and warnings. JAX's errors are raised unchanged."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from lazynb.user_code.call_stack import CodePosition
 
 
 class LazynbError(Exception):
-    """Base class of lazynb's own errors."""
+    """Base class of lazynb's errors."""
 
 
 class TraceBreakError(LazynbError):
-    """A trace break that is not allowed (``%lazy strict``, ``lazynb.lazy(strict=True)``).
+    """A trace break in strict mode (``%lazy strict``, ``lazynb.lazy(strict=True)``).
 
     Nothing has run, and pending operations stay pending.
 
     Attributes:
       code, kind: code and kind of the trace break, see ``lazynb.recording.break_reasons``.
       location: the user's line.
-      library: the place in a library that asked for the value; None if the user's line did.
-      ops: number of operations that it would have run.
-      text: what Python needed.
+      library: the place in a library that needed the value; None if the user's line did.
+      ops: number of operations that the break would have run.
+      text: the kind of value that Python needed.
       hint: how to avoid the break.
     """
 
@@ -36,30 +36,29 @@ class TraceBreakError(LazynbError):
 
 
 class HostsError(LazynbError):
-    """Base class of the errors of programs that run on several hosts. Nothing of the program has run, and
-    pending operations stay pending.
+    """Base class of errors of programs that run on several hosts. The program has not run, and pending
+    operations stay pending.
 
     Attributes:
-      host: the number of the host (JAX: the process) that raised the error.
+      host: number of the host (JAX: process index) that raised the error.
     """
 
     host: int
 
     def again(self) -> HostsError:
-        """The same error without a traceback, which holds tensors."""
+        """A copy of the error without its traceback, which keeps tensors alive."""
         other = type(self).__new__(type(self), *self.args)
         other.__dict__.update(self.__dict__)
         return other
 
 
 class HostsDifferError(HostsError):
-    """The hosts are about to run different programs together. Each of them raises it.
+    """The hosts are about to run different programs together. Each host raises it.
 
     Attributes:
-      lines: why and where each host runs its program, by number of the host.
-      step: number of the first step that not all hosts have recorded, from 0.
-      recorded: that step with the user's line, by number of the host; ``nothing more`` for a host that has
-        recorded no such step.
+      lines: by host, the reason and the line at which it runs its program.
+      step: index (from 0) of the first step in which the hosts differ.
+      recorded: by host, that step with the user's line; ``nothing more`` for a host without such a step.
     """
 
     def __init__(self, host: int, lines: dict[int, str], step: int, recorded: dict[int, str]):
@@ -77,11 +76,11 @@ class HostsDifferError(HostsError):
 
 
 class HostMissingError(HostsError):
-    """A host does not come to run a program together with the others.
+    """A host did not arrive in time to run a program together with the others.
 
     Attributes:
-      line: this host's line that runs the program.
-      missing: what is known of each host that is missing, by its number.
+      line: the line of this host that runs the program.
+      missing: by missing host, a text with what is known about it.
     """
 
     def __init__(self, host: int, line: str, operations: int, missing: dict[int, str]):
@@ -98,8 +97,8 @@ class HostMissingError(HostsError):
 
 
 class OneHostOnlyError(HostsError):
-    """Something runs a program as often as this host finds right, and the program needs other hosts, which
-    would run it another number of times."""
+    """A measurement or comparison would repeat a program that runs on several hosts. Each host would choose
+    its own number of repetitions."""
 
     def __init__(self, host: int):
         self.host = host
@@ -118,7 +117,7 @@ def _lines(*lines: str) -> str:
 
 
 def _by_host(texts: dict[int, str]) -> list[str]:
-    """A line for each text, with the hosts that have it; those that are not alike to most are marked."""
+    """A line for each text, with its hosts. Texts that differ from the most frequent one are marked."""
     hosts: dict[str, list[int]] = {}
     for host, text in sorted(texts.items()):
         hosts.setdefault(text or "not known", []).append(host)
@@ -132,4 +131,4 @@ def _by_host(texts: dict[int, str]) -> list[str]:
 
 
 class LoopWarning(UserWarning):
-    """A loop records more and more operations that nothing reads; the text says where and what to do."""
+    """A loop records ever more operations without reading a result. The text names the line and a remedy."""

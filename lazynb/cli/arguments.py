@@ -1,5 +1,5 @@
-"""The command line's arguments: which are lazynb's, which the program's, and what can be said against them
-before it runs."""
+"""The argument parser with its help texts, the split between lazynb's and the script's arguments, and checks
+before a run."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ EPILOG = """examples:
 RUN_DESCRIPTION = """Runs a Python script or a notebook as it would run by itself, but lazily: operations
 are recorded, and run as one program when Python needs a value. A summary goes to stderr."""
 
-RUN_EPILOG = """which options are whose:
-  lazynb's own options may stand before or behind PROGRAM; everything else behind it is the
-  script's. Behind a -- everything is the script's, also what looks like lazynb's:
+RUN_EPILOG = """options of lazynb and of the script:
+  lazynb's options may stand before or after PROGRAM. All other arguments after PROGRAM go to
+  the script. After -- all arguments go to the script:
     lazynb run --report out.html train.py --epochs 3 -- --report weights.html
 
 notebooks:
   The cells run one after the other in an IPython shell, in the notebook's folder, until one
-  fails. One tagged raises-exception may fail; one tagged skip-execution is left out.
+  fails. A cell tagged raises-exception may fail; a cell tagged skip-execution is skipped.
 
 budgets:
   What counts as a break, a compilation and a kernel: python -c "import lazynb; help(lazynb.budget)"
-  Here the whole process counts, all its threads.
+  lazynb run counts those of all threads of the process.
 
 exit status:
   0    the program ended, within its budget
-  1    the program failed; a script that exits with a status of its own gives that one
-  2    something is wrong with the arguments or the files, the report's included: found out
-       before anything runs, where that is possible
+  1    the program failed; if a script exits with another status, it is that status
+  2    arguments are invalid, or a file cannot be read or written; found before the program
+       runs, where possible
   3    over budget: the explanation is on stderr
   130  the program was interrupted
 """
 
 TARGETS_DESCRIPTION = """Lists the chips that %%compile --for and lazynb.compile(target=) take, and whether
-their compiler is installed. Compilers lie in a directory of lazynb's own, so that JAX chooses its devices as
-before; LAZYNB_COMPILERS names another directory."""
+their compiler is installed. Compilers are installed in a directory of lazynb's, so that they do not change
+which devices JAX chooses; LAZYNB_COMPILERS names another directory."""
 
 INSPECT_DESCRIPTION = """Compiles a function and shows its kernels, the lines in each, and why they are not
-fewer. Nothing is run: of the arguments, types are enough. Or opens what lazynb run --save wrote, perhaps on
-another machine. Or reads a program: StableHLO, and HLO before XLA's passes, are compiled here; optimised HLO
-is shown as it is."""
+fewer. Runs nothing, so the types of the arguments are enough. Or opens a file that lazynb run --save wrote,
+also on another machine. Or reads a program as text: StableHLO, and HLO before XLA's passes, are compiled
+here; optimised HLO is shown as it is."""
 
 INSPECT_EPILOG = """examples:
   lazynb inspect train.py:step --args "f32[128,64],f32[64]" --for v5e
@@ -70,8 +70,8 @@ INSPECT_EPILOG = """examples:
   lazynb inspect step.hlo --json step.json      # .compile().as_text(), or a file that XLA dumped
 
 arguments of the function:
-  TYPES is one or more of f32[128,64], bf16[8], i32, bool[3]. Or name a function without arguments, or a
-  tuple, of the same module: it gives the arguments, in which jax.ShapeDtypeStruct may stand for arrays.
+  TYPES is one or more of f32[128,64], bf16[8], i32, bool[3]. NAME is a function without parameters, or a
+  tuple, in the same module. It gives the arguments; jax.ShapeDtypeStruct may stand for arrays.
 """
 
 DIFF_DESCRIPTION = """Compares two compilations, which may come from two versions of JAX, two machines or two
@@ -85,14 +85,14 @@ DIFF_EPILOG = """examples:
   lazynb diff on-v5e.json on-h100.json --html both.html
 
 conditions:
-  A figure (kernels, bytes, peak_memory or flops), >, >=, < or <=, and a bound. With a sign the bound is
-  of the difference: +10% of the figure before, +3, +64MiB. Without one it is of the figure now: 2GiB.
-  bytes go through memory: what kernels read and write, as often as they run where XLA knows it.
+  A condition is a figure (kernels, bytes, peak_memory or flops), then >, >=, < or <=, then a bound. A bound
+  with a sign limits the change: +10% of the figure before, +3, +64MiB. Without a sign it limits the figure
+  now: 2GiB. bytes are those that kernels read and write, in all of their runs where XLA knows the number.
 
 exit status:
   0    no condition holds
   1    a condition holds: which, and by how much, is on stderr
-  2    something is wrong with the arguments, the files or a condition, or a figure is not known
+  2    arguments, files or conditions are invalid, or a figure is not known
 """
 
 RUN_OPTIONS = (
@@ -109,11 +109,11 @@ RUN_OPTIONS = (
 
 
 class CommandError(Exception):
-    """Arguments or files that lazynb can do nothing with; the text says why, in a line."""
+    """Arguments or files are invalid; the text gives the reason in one line."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in a line."""
+    """Raises :class:`CommandError` with a one-line message for invalid arguments."""
 
     def error(self, message: str) -> NoReturn:
         raise CommandError(f"{self.prog}: {message} (see {self.prog} --help)")
@@ -121,15 +121,15 @@ class Parser(argparse.ArgumentParser):
 
 @dataclasses.dataclass(frozen=True)
 class RunRequest:
-    """What ``lazynb run`` was asked for.
+    """The arguments of ``lazynb run``.
 
     Attributes:
       program: the script or notebook.
-      arguments: the script's own.
-      report: where to write; None for nowhere.
+      arguments: arguments of the script.
+      report: file for the report; None for no report.
       limits: the budget.
-      save: where to write the inspection of each program; None for nowhere.
-      events: where to write what happens, as it happens; None for nowhere.
+      save: file for the inspections of all programs; None for none.
+      events: file for the event stream; None for none.
     """
 
     program: Path
@@ -146,7 +146,7 @@ class RunRequest:
 
 
 def parser(version: str) -> Parser:
-    """The command line as argparse sees it, without the script's own arguments."""
+    """The argument parser. It does not see the script's own arguments."""
     top = Parser(prog="lazynb", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=False, **_PLAIN)
     top.add_argument("--version", action="version", version=version)
     commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command", parser_class=Parser)
@@ -176,7 +176,7 @@ def parser(version: str) -> Parser:
         "breaks",
     )
     for name, what in (
-        ("compiles", "programs that may have to be compiled"),
+        ("compiles", "programs compiled or loaded from the cache on disk"),
         ("breaks", "trace breaks allowed"),
         ("kernels", "kernel launches allowed"),
     ):
@@ -202,7 +202,7 @@ def parser(version: str) -> Parser:
     _add_diff(commands)
     targets = commands.add_parser(
         "targets",
-        help="the chips that lazynb compiles for without having them; their compilers",
+        help="list the chips that lazynb can compile for, and install their compilers",
         allow_abbrev=False,
         **_PLAIN,
         description=TARGETS_DESCRIPTION,
@@ -210,7 +210,7 @@ def parser(version: str) -> Parser:
     actions = targets.add_subparsers(title="actions", metavar="ACTION", dest="action", parser_class=Parser)
     for action, what in (("install", "fetch a compiler, with pip"), ("remove", "delete a compiler")):
         one = actions.add_parser(action, help=what, description=what, allow_abbrev=False, **_PLAIN)
-        one.add_argument("compiler", metavar="tpu | gpu", choices=sorted(COMPILERS), help="whose chips")
+        one.add_argument("compiler", metavar="tpu | gpu", choices=sorted(COMPILERS), help="for which chips")
     return top
 
 
@@ -232,7 +232,7 @@ def _add_diff(commands: Any) -> None:
         metavar="CONDITION",
         action="append",
         default=[],
-        help='exit with status 1 if it holds, such as "kernels > +10%%"; several times',
+        help='exit with status 1 if it holds, such as "kernels > +10%%"; may be repeated',
     )
     diff.add_argument("--html", metavar="FILE", help="write it to FILE as one page, which needs no network")
     diff.add_argument("--json", metavar="FILE", help="write it to FILE as JSON")
@@ -241,7 +241,7 @@ def _add_diff(commands: Any) -> None:
 def _add_inspect(commands: Any) -> None:
     inspect = commands.add_parser(
         "inspect",
-        help="show what XLA makes of a function, here or for a chip that is not here",
+        help="compile a function for this machine or another chip, and show its kernels",
         description=INSPECT_DESCRIPTION,
         epilog=INSPECT_EPILOG,
         allow_abbrev=False,
@@ -266,32 +266,32 @@ def _add_inspect(commands: Any) -> None:
         metavar="NAME=AXES",
         action="append",
         default=[],
-        help="how an argument lies on the mesh, by its parameter's name, an axis or . for each dimension: "
-        "x=data,.; or a name in FILE.py of what lazynb.shard_like gave; several times",
+        help="how an argument is sharded over the mesh, by its parameter's name, an axis or . for each "
+        "dimension: x=data,.; or a result of lazynb.shard_like, by its name in FILE.py; may be repeated",
     )
     inspect.add_argument(
         "--as-jit",
         action="store_true",
-        help="show beside it what jax.jit of the function would run: numbers in it are constants",
+        help="also show the program of jax.jit of the function, in which numbers are constants",
     )
     inspect.add_argument(
         "--flag",
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="a flag of XLA's to compile it with, such as xla_cpu_enable_fast_math=true; several times",
+        help="compile it with this XLA flag, such as xla_cpu_enable_fast_math=true; may be repeated",
     )
     inspect.add_argument(
         "--without",
         metavar="LIBRARY",
         action="append",
         default=[],
-        help="compile it with XLA's own code in place of a library's, such as YNNPACK; several times",
+        help="compile it with XLA's own code instead of that of a library, such as YNNPACK; may be repeated",
     )
     inspect.add_argument(
         "--times",
         action="store_true",
-        help="list what compiling took: each pass of XLA's, each of your lines",
+        help="list compile times, by XLA pass and by line of your code",
     )
     inspect.add_argument("--html", metavar="FILE", help="write the inspector to FILE, which needs no network")
     inspect.add_argument("--json", metavar="FILE", help="write it to FILE as JSON")
@@ -301,7 +301,7 @@ def _add_inspect(commands: Any) -> None:
         help="write FILE, a Python program that compiles the same with JAX alone, for an issue of XLA's",
     )
     inspect.add_argument(
-        "--question", metavar="TEXT", default="", help="what the reader of the reproducer is asked"
+        "--question", metavar="TEXT", default="", help="question to put at the top of the reproducer"
     )
 
 
@@ -326,7 +326,7 @@ def _size(text: str) -> int:
 
 
 def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words behind ``run``: lazynb's own (the program included) and the script's."""
+    """Splits the arguments after ``run`` into lazynb's (including the program) and the script's."""
     own: list[str] = []
     script: list[str] = []
     program: str | None = None
@@ -354,10 +354,10 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def run_request(options: argparse.Namespace, script: Sequence[str]) -> RunRequest:
-    """The plan, checked: the program can be read, and the report written.
+    """Builds the request, and checks that the program can be read and the output files written.
 
     Raises:
-      Unusable: they cannot.
+      CommandError: a check failed.
     """
     program = Path(options.program)
     limits = Limits(

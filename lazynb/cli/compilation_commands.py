@@ -1,4 +1,4 @@
-"""``lazynb inspect``: a function, here or for a chip; a saved inspection; a program as text."""
+"""The commands ``lazynb diff`` and ``lazynb inspect``."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ from lazynb.xla.targets.target_chip import Target, UnknownTarget, parse_targets
 from lazynb.xla.targets.target_mesh import BadMesh
 from lazynb.xla.xla_flags import BadFlag, Flags, compile_with_flags, requested_flags as asked_flags
 
-# ---- ``lazynb diff``: two saved files or programs as text, compared; with an exit status for CI -----------
+# ---- lazynb diff -------------------------------------------------------------------------------------------
+# Compares two saved files or programs as text; the exit status is for CI.
 
 FOUND = 1
 
 
 def diff(options: argparse.Namespace) -> int:
-    """Prints what differs, writes it, and holds it against the conditions. Returns the exit status.
+    """Prints the differences, writes them to files, and checks the conditions. Returns the exit status.
 
     Raises:
-      Unusable: a file cannot be read or written, or a condition cannot be meant; the text says why.
+      CommandError: a file cannot be read or written, or a condition is invalid; the text gives the reason.
     """
     try:
         limits = [parse_limit(text) for text in options.fail_if]
@@ -64,10 +65,6 @@ def diff(options: argparse.Namespace) -> int:
 
 
 def _side(path: str) -> CompilationSide:
-    """
-    Raises:
-      Unusable: it cannot be read.
-    """
     if not path.endswith((".json", *SUFFIXES)):
         raise CommandError(
             f"lazynb diff: {path} is neither a file that lazynb run --save or lazynb inspect --json wrote "
@@ -84,7 +81,7 @@ def _side(path: str) -> CompilationSide:
 def _named(
     before: CompilationSide, now: CompilationSide, options: argparse.Namespace
 ) -> tuple[CompilationSide, CompilationSide]:
-    """Both sides, with their folders if the files are called the same."""
+    """Both sides; named by their full paths if their file names are equal."""
     if before.name != now.name:
         return before, now
     return (
@@ -108,7 +105,7 @@ def _write(found: Diff, options: argparse.Namespace) -> None:
 
 
 def _condition_status(found: Diff, limits: list[Limit]) -> int:
-    """The exit status; what the conditions say goes to stderr."""
+    """The exit status. Prints violated conditions to stderr."""
     try:
         said = [limit.violation(found.before, found.now) for limit in limits]
     except BadLimit as error:
@@ -118,14 +115,16 @@ def _condition_status(found: Diff, limits: list[Limit]) -> int:
     return FOUND if any(said) else 0
 
 
+# ---- lazynb inspect ----------------------------------------------------------------------------------------
 _FAILED = 1
 
 
 def inspect(options: argparse.Namespace) -> int:
-    """Shows what was asked for, and writes it. Returns the exit status.
+    """Shows a function, a saved inspection or a program as text, and writes the files that options name.
+    Returns the exit status.
 
     Raises:
-      Unusable: it cannot be shown; the text says why.
+      CommandError: it cannot be shown; the text gives the reason.
     """
     status, compilations = 0, []
     if options.what.endswith(".json"):
@@ -165,7 +164,6 @@ def inspect(options: argparse.Namespace) -> int:
 def _written(
     options: argparse.Namespace, saved: SavedInspections, compilations: Sequence[Compilation]
 ) -> Iterator[Path]:
-    """Writes the files that were asked for; gives the path of each."""
     if options.html is not None:
         yield saved.save_html(options.html)
     if options.json is not None:
@@ -175,10 +173,6 @@ def _written(
 
 
 def _reproducer(options: argparse.Namespace, compilations: Sequence[Compilation]) -> Path:
-    """
-    Raises:
-      Unusable: there is none, or not one alone.
-    """
     if len(compilations) != 1:
         what = f"{len(compilations)} compilations" if compilations else "a saved file, which has no program"
         raise CommandError(f"lazynb inspect: --reproducer goes with one function or program, not with {what}")
@@ -189,10 +183,6 @@ def _reproducer(options: argparse.Namespace, compilations: Sequence[Compilation]
 
 
 def _reject_function_options(options: argparse.Namespace, what: str) -> None:
-    """
-    Raises:
-      Unusable: there is an option that only a function takes.
-    """
     for name in ("args", "targets", "mesh", "shard", "as_jit", "flag", "without"):
         if getattr(options, name):
             option = {"targets": "for", "as_jit": "as-jit"}.get(name, name)
@@ -200,7 +190,7 @@ def _reject_function_options(options: argparse.Namespace, what: str) -> None:
 
 
 def _read(options: argparse.Namespace) -> Compilation:
-    """A program in a file of HLO or StableHLO."""
+    """Reads a program from a file of HLO or StableHLO."""
     _reject_function_options(options, "a file of HLO or StableHLO")
     try:
         return read_file(options.what)
@@ -221,7 +211,7 @@ def _opened(options: argparse.Namespace) -> SavedInspections:
 
 
 def _compile_for_targets(options: argparse.Namespace) -> TargetComparison | None:
-    """The compilations for the targets; None if the user's code failed, which was shown."""
+    """The compilations for the targets; None if the user's code raised, which prints the traceback."""
     asked = _targets(options)
     flags = _flags(options, asked)
     file, name = _split(options.what)
@@ -268,17 +258,13 @@ def _targets(options: argparse.Namespace) -> list[Target | None]:
         raise CommandError(f"lazynb inspect: {error}") from None
     if (options.mesh or options.shard) and targets == [None]:
         raise CommandError(
-            "lazynb inspect: a mesh is of a target's devices: add --for, such as --for v5e:4x4"
+            "lazynb inspect: a mesh needs the devices of a target: add --for, such as --for v5e:4x4"
         )
-    _on_mesh(targets, options)  # says what is wrong before the file runs
+    _on_mesh(targets, options)  # raises for an invalid mesh before the file runs
     return targets
 
 
 def _flags(options: argparse.Namespace, targets: list[Target | None]) -> Flags:
-    """
-    Raises:
-      Unusable: they cannot be meant.
-    """
     try:
         return asked_flags(options.flag, options.without, is_here=targets == [None])
     except BadFlag as error:
@@ -288,11 +274,8 @@ def _flags(options: argparse.Namespace, targets: list[Target | None]) -> Flags:
 def _on_mesh(
     targets: list[Target | None], options: argparse.Namespace, module: ModuleType | None = None
 ) -> list[Target | None]:
-    """The targets, each with its devices as a mesh.
-
-    Arguments:
-      module: the user's file, in which ``--shard`` may name what ``lazynb.shard_like`` gave.
-    """
+    """The targets with their devices arranged as a mesh. ``--shard`` may name a result of
+    ``lazynb.shard_like`` in ``module``, the user's file."""
     shards = [text for text in options.shard if "=" in text or module is not None]
     if module is not None:
         shards = [getattr(module, text, text) if "=" not in text else text for text in shards]
@@ -313,7 +296,6 @@ def _split(what: str) -> tuple[Path, str]:
 
 
 def _module(file: Path) -> ModuleType:
-    """The file as a module, imported as ``import`` does it."""
     if not file.is_file():
         raise CommandError(f"lazynb inspect: there is no file {file}")
     spec = importlib.util.spec_from_file_location(file.stem, os.path.abspath(file))
@@ -339,7 +321,7 @@ def _attribute(module: ModuleType, name: str, file: Path) -> Callable[..., Any]:
 
 
 def _arguments(module: ModuleType, text: str | None, file: Path) -> tuple[Any, ...]:
-    """The function's arguments, as ``--args`` gives them."""
+    """The arguments of the function, from ``--args``."""
     if not text:
         return ()
     if text.isidentifier() and hasattr(module, text):

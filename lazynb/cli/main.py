@@ -1,4 +1,4 @@
-"""``lazynb``: the command line's commands."""
+"""Entry point of the command ``lazynb``, and its subcommands ``run``, ``explain`` and ``targets``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FAILED, UNUSABLE, OVER = 1, 2, 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command that ``arguments`` (by default the process's) give, and returns its exit status."""
+    """Runs the command in ``arguments`` (default: ``sys.argv``) and returns its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     versions = f"JAX {jax.__version__}, Python {sys.version.split()[0]}, {describe()}"
     top = parser(f"lazynb {lazynb.__version__} ({versions})")
@@ -62,10 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(asked: RunRequest) -> int:
-    """Runs the program; says what happened, writes the report and holds the budget against it.
+    """Runs the program, prints a summary, writes the report and checks the budget. Returns the exit status.
 
     Raises:
-      Unusable: the program cannot be run at all.
+      CommandError: the program cannot be run.
     """
     account = Account(asked.limits)
     programs = ProgramRecorder()
@@ -110,11 +110,7 @@ def run(asked: RunRequest) -> int:
 
 
 def _events(asked: RunRequest) -> EventStream | None:
-    """The stream that was asked for, opened.
-
-    Raises:
-      Unusable: it cannot be written.
-    """
+    """Opens the event stream; None without ``--events``."""
     if asked.events is None:
         return None
     try:
@@ -128,7 +124,7 @@ def _events(asked: RunRequest) -> EventStream | None:
 
 
 def _report_events(events: EventStream, asked: RunRequest) -> bool:
-    """Says how much was written; returns whether it is all."""
+    """Prints how many events were written. Returns whether all were."""
     if events.error:
         _print_stderr(
             f"lazynb: after {events.written:,} events {asked.events} could not be written: {events.error}"
@@ -139,7 +135,7 @@ def _report_events(events: EventStream, asked: RunRequest) -> bool:
 
 
 def _verdict(used: Used, asked: RunRequest) -> str:
-    """What the budget says; empty if it was kept."""
+    """The exceeded limits and those that cannot be checked, as text; empty if the budget was kept."""
     if used.over(asked.limits):
         return explain(used, asked.limits)
     said = []
@@ -182,14 +178,14 @@ def _write_report(
 
 
 def _save_programs(path: Path, programs: ProgramRecorder, name: str) -> bool:
-    """Writes what ran, each kernel with its time."""
+    """Measures the kernels of each program and writes the inspections."""
     compilations = programs.compilations()
     untimed = 0
     for compilation in compilations:
         try:
             with eager():
                 compilation.profile()
-        except Exception:  # inputs that cannot be made up, or no profiler: all else is known
+        except Exception:  # inputs cannot be generated, or no profiler: write the rest
             untimed += 1
     peak = machine_data() if compilations else None
     entries = [inspection_entry(compilation, ran=True, title=name) for compilation in compilations]
@@ -218,7 +214,7 @@ def _print_stderr(text: str) -> None:
 def _flush() -> None:
     try:
         sys.stdout.flush()
-    except (OSError, ValueError):  # the reader has gone, or the program closed it
+    except (OSError, ValueError):  # the reader ended, or the program closed stdout
         pass
 
 
@@ -226,10 +222,10 @@ def _flush() -> None:
 
 
 def explain_code(code: str | None) -> int:
-    """Prints what a trace break is and what to write instead; a list of all without ``code``.
+    """Prints what a trace break is and what to write instead; without ``code``, a list of all breaks.
 
     Raises:
-      Unusable: there is no such code.
+      CommandError: ``code`` does not exist.
     """
     if code is None:
         for reason in REASONS.values():
@@ -246,10 +242,10 @@ def explain_code(code: str | None) -> int:
 
 
 def targets(action: str | None, name: str) -> int:
-    """Lists the chips; installs or removes a compiler.
+    """Lists the chips, or installs or removes a compiler.
 
     Raises:
-      Unusable: it could not be installed.
+      CommandError: the installation failed.
     """
     if action is None:
         print(target_table())

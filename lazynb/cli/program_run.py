@@ -1,4 +1,4 @@
-"""A notebook, whose cells run lazily in an IPython shell of this process."""
+"""Runs a script or a notebook lazily in this process, and summarises the run for ``lazynb run``."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from lazynb.running.run_statistics import RunCounter, summary_line
 from lazynb.user_code.text_format import duration, size
 from lazynb.user_code.tracebacks import trim
 
-# ---- How a program ended ----------------------------------------------------------------------------------
+# ---- Outcome of a program ----------------------------------------------------------------------------------
 
-INTERRUPTED = 130  # what a shell gives for a program that Ctrl-C ended
+INTERRUPTED = 130  # exit status of shells for a program that Ctrl-C ended
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How a program ended.
+    """The outcome of a program.
 
     Attributes:
-      status: its exit status.
-      error: type and text of the exception that ended it, in a line; empty if none did.
-      where: the notebook's cell that raised it, such as ``cell 4``; empty for a script.
+      status: exit status.
+      error: type and text of the exception that ended the program, in one line; empty without one.
+      where: the notebook cell that raised the exception, such as ``cell 4``; empty for a script.
     """
 
     status: int = 0
@@ -47,7 +47,7 @@ class Outcome:
 
 
 def outcome_of_error(error: BaseException, where: str = "") -> Outcome:
-    """The outcome of a program that ``error`` ended, which was shown already."""
+    """The outcome of a program that ``error`` ended. Prints nothing, except the text of a SystemExit."""
     if isinstance(error, SystemExit):
         return Outcome(exit_status(error))
     text = " ".join(str(error).split())
@@ -59,7 +59,7 @@ def outcome_of_error(error: BaseException, where: str = "") -> Outcome:
 
 
 def exit_status(error: SystemExit) -> int:
-    """The exit status that Python gives for ``error``; says what it says."""
+    """The exit status that Python uses for ``error``. Prints its text, if it has one, to stderr."""
     if error.code is None:
         return 0
     if isinstance(error.code, int):
@@ -68,16 +68,16 @@ def exit_status(error: SystemExit) -> int:
     return 1
 
 
-# ---- The summary that ``lazynb run`` writes to stderr when the program has ended --------------------------
+# ---- Summary on stderr -------------------------------------------------------------------------------------
 
 _BREAKS = 5
 
 
 def summary(counter: RunCounter, used: Used, breaks_follow: bool = False) -> str:
-    """The figures in a line, and the costliest trace breaks with what to write instead.
+    """A line of figures, and the costliest trace breaks with what to write instead.
 
     Arguments:
-      breaks_follow: the trace breaks are listed elsewhere, and left out here.
+      breaks_follow: leave out the trace breaks, because they are printed elsewhere.
     """
     lines = [f"lazynb: {' · '.join(_figures(counter, used))}"]
     jax_itself = summary_line(counter.jax_log.rows())
@@ -126,15 +126,15 @@ def _misses(counter: RunCounter) -> str:
 
 
 class BadNotebook(CommandError):
-    """The file is no notebook that Python can run; the text says why."""
+    """The file is not a Python notebook; the text gives the reason."""
 
 
 class Cell(NamedTuple):
     """A code cell.
 
     Attributes:
-      source: its text.
-      may_fail: whether it is tagged ``raises-exception``.
+      source: source text.
+      may_fail: whether the cell is tagged ``raises-exception``.
     """
 
     source: str
@@ -145,7 +145,7 @@ def read_cells(path: Path) -> list[Cell]:
     """The code cells of a notebook, without those tagged ``skip-execution``.
 
     Raises:
-      BadNotebook: the file is no notebook for Python.
+      BadNotebook: the file is not a Python notebook.
     """
     try:
         data = json.loads(path.read_bytes())
@@ -167,7 +167,7 @@ def read_cells(path: Path) -> list[Cell]:
 
 
 def _language(data: dict[str, Any]) -> str:
-    """The language of the cells, in small letters; empty if the notebook does not say it."""
+    """The language of the cells in lower case; empty if the notebook does not name it."""
     try:
         metadata = data.get("metadata", {})
         language = metadata.get("language_info", {}).get("name")
@@ -186,12 +186,10 @@ def _code_cells(cells: list[Any]) -> Iterator[Cell]:
 
 
 def run_notebook(path: Path) -> Outcome:
-    """Runs the cells in the notebook's folder, one after the other until one fails.
-
-    What they show goes to stdout, as text.
+    """Runs the cells in order, in the notebook's folder, until one fails. Outputs go to stdout as text.
 
     Raises:
-      BadNotebook: the file is no notebook for Python.
+      BadNotebook: the file is not a Python notebook.
     """
     cells = read_cells(path)
     os.chdir(path.absolute().parent)
@@ -201,8 +199,8 @@ def run_notebook(path: Path) -> Outcome:
     shell = _shell()
     from lazynb.notebook.extension import load  # needs IPython
 
-    with contextlib.redirect_stdout(io.StringIO()):  # its greeting
-        load(shell)  # a %load_ext lazynb in the notebook then finds nothing to do
+    with contextlib.redirect_stdout(io.StringIO()):  # hides the greeting
+        load(shell)  # a %load_ext lazynb in the notebook then does nothing
     for cell in cells:
         result = shell.run_cell(cell.source, store_history=True)
         error = result.error_before_exec or result.error_in_exec
@@ -218,7 +216,7 @@ def _shell() -> Any:
 
     class Shell(InteractiveShell):
         def enable_gui(self, gui: str | None = None) -> None:
-            """Does nothing: ``%matplotlib`` asks for an event loop, and nobody would use it."""
+            """Does nothing: the event loop for ``%matplotlib`` would never be used."""
 
         def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
             kind, error, _ = self._get_exc_info(exc_tuple)
@@ -244,22 +242,22 @@ def _set_plot_backend() -> None:
     os.environ.setdefault("MPLBACKEND", backend)
 
 
-# ---- A script, run as ``python script.py`` runs it, but lazily --------------------------------------------
+# ---- Running a script --------------------------------------------------------------------------------------
 
 
 class BadScript(CommandError):
-    """The script is no Python program; the text says where."""
+    """The script is not valid Python; the text names the line."""
 
 
 def run_script(path: Path, arguments: Sequence[str]) -> Outcome:
-    """Runs the script as ``__main__``, in this process for good: ``sys.argv``, ``sys.path`` and ``__main__``
-    stay the script's.
+    """Runs the script as ``__main__``, like ``python script.py`` but lazily. ``sys.argv``, ``sys.path`` and
+    ``__main__`` are not restored.
 
-    Only the main thread is lazy; the run ends when the script's own threads have ended. An exception that
-    ends it is shown as Python shows it.
+    Only the main thread is lazy. Returns after the script's non-daemon threads have ended. Prints the
+    traceback of an uncaught exception as Python does.
 
     Raises:
-      BadScript: it cannot be compiled.
+      BadScript: the script cannot be compiled.
     """
     file = os.path.abspath(path)
     code = _compile(path, file)
@@ -283,7 +281,7 @@ def run_script(path: Path, arguments: Sequence[str]) -> Outcome:
 
 
 def _main_module(file: str) -> ModuleType:
-    """The module ``__main__`` as Python makes it for a script."""
+    """The module ``__main__`` as Python creates it for a script."""
     module = ModuleType("__main__")
     module.__dict__.update(
         __file__=file,
@@ -309,7 +307,7 @@ def _compile(path: Path, file: str) -> CodeType:
 
 
 def _wait_for_threads() -> None:
-    """Waits until all threads but daemons have ended: so does Python."""
+    """Waits until all non-daemon threads have ended, as Python does."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()

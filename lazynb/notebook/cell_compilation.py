@@ -1,4 +1,4 @@
-"""What ``%%compile`` makes of a cell."""
+"""Records and compiles a cell for ``%%compile``: here, for other targets, and as ``jax.jit`` would."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lazynb.recording.snapshot.snapshot_nodes import Snapshot
 from lazynb.report.comparison_report import Diff, side_of
 from lazynb.report.graph.graph_layout import LayoutUnavailable
 from lazynb.report.graph.graph_svg import PlacedView, place_view
-from lazynb.report.inspection.inspection_html import static_view
+from lazynb.report.inspection.operation_data import static_view
 from lazynb.report.target_report import TargetComparison
 from lazynb.running.flush import execution, tensors_in
 from lazynb.running.observers import observing
@@ -35,11 +35,11 @@ from lazynb.xla.jit_equivalent import Counterpart, JitProgram, NotOneFunction
 from lazynb.xla.targets.target_chip import Target
 from lazynb.xla.xla_flags import BadFlag, compile_with_flags
 
-# ---- The layout of a graph, worked out while XLA compiles -------------------------------------------------
+# ---- Graph layout during compilation -----------------------------------------------------------------------
 
 
 class BackgroundLayout:
-    """The layout of a graph, which a program of its own works out while XLA compiles."""
+    """The layout of a graph, computed by a separate process while XLA compiles."""
 
     def __init__(self, snapshot: Snapshot):
         self._view = static_view(snapshot)
@@ -49,11 +49,11 @@ class BackgroundLayout:
             self._thread.start()
 
     def _arrange(self) -> None:
-        with contextlib.suppress(LayoutUnavailable):  # the drawing finds out, and says what to install
+        with contextlib.suppress(LayoutUnavailable):  # the drawing reports this, with what to install
             self._arrangement = place_view(self._view)
 
     def arranged(self) -> PlacedView | None:
-        """The layout, or None if there can be none."""
+        """Waits for the layout and returns it; None if it is unavailable."""
         if self._thread.ident is not None:
             self._thread.join()
         return self._arrangement
@@ -61,20 +61,20 @@ class BackgroundLayout:
 
 _ByTarget = dict[Target | None, Compilation]
 _Refused = dict[str, str]
-"""Why there is no program, by the title of a target."""
+"""By the title of a target, why it has no program."""
 
 
 @dataclasses.dataclass(frozen=True)
 class CompiledCell:
-    """A cell that was recorded and compiled, and is not run yet.
+    """A cell that was recorded and compiled and has not run yet.
 
     Attributes:
       asked: the options.
-      value: of the cell's last expression, or ``NOTHING``.
-      here: what is run.
-      compilations: what is shown.
-      refused: why there is nothing for some.
-      drawing: the layout of the graph that is run.
+      value: value of the cell's last expression, or ``NO_VALUE``.
+      here: the compilation for this machine, which will run.
+      compilations: the compilations to show.
+      refused: reasons for targets without a program.
+      drawing: the layout of the graph of ``here``.
     """
 
     asked: CompileRequest
@@ -86,7 +86,7 @@ class CompiledCell:
 
     @property
     def held(self) -> Any:
-        """What the user's variable receives."""
+        """The value of the user's variable: one compilation, or a table of several."""
         return self.compilations[0] if self._is_one else self._table
 
     @property
@@ -94,7 +94,7 @@ class CompiledCell:
         return len(self.asked.targets) == 1 and self.asked.form is None
 
     def _compared(self, before: CompilationSide) -> Any:
-        """What differs from what it is compared with; a sentence where there is nothing to compare."""
+        """The comparison with ``before``; a sentence if there is nothing to compare."""
         try:
             return Diff(before, side_of(self.held, self.asked.name or "this cell", {}))
         except ValueError as error:
@@ -105,7 +105,7 @@ class CompiledCell:
         return TargetComparison(self.compilations, self.refused)
 
     def shown(self) -> Iterator[Any]:
-        """What is displayed below the value, once that is there."""
+        """The objects to display below the cell's value."""
         if self.asked.against is not None:
             yield self._compared(self.asked.against)
         if not self._is_one:
@@ -123,7 +123,7 @@ class CompiledCell:
 def compile_cell(
     asked: CompileRequest, run_lazily: Callable[[bool], tuple[Any, CellPrograms]]
 ) -> CompiledCell:
-    """Runs the cell lazily and compiles what is pending, which stays so.
+    """Runs the cell lazily and compiles the pending operations, which stay pending.
 
     Arguments:
       run_lazily: runs the cell; see :func:`lazynb.xla.compilation_builder.dumping_passes` for its argument.
@@ -155,7 +155,7 @@ def compile_cell(
 
 
 def _with_flags(here: Compilation, flags: dict[str, Any], ahead: bool) -> Compilation | None:
-    """The programs that are run, compiled with flags to be looked at; None without flags."""
+    """The programs of ``here`` compiled with flags, for display only; None without flags."""
     if not flags or not here.traces:
         return None
     try:
@@ -168,8 +168,7 @@ def _with_flags(here: Compilation, flags: dict[str, Any], ahead: bool) -> Compil
 def _compiled_for(
     targets: list[Target | None], runs: CellPrograms, waiting: list[PendingTrace], ahead: bool
 ) -> tuple[_ByTarget, _Refused]:
-    """What is pending as the compilers of the ``targets`` that are not this machine make it, and why some do
-    not."""
+    """Compiles the pending operations for the ``targets`` but this machine, and gives reasons of failures."""
 
     def compiled(target: Target | None) -> Compilation:
         assert target is not None
@@ -181,13 +180,13 @@ def _compiled_for(
     except LazynbError as error:
         raise UsageError(f"%%compile --for: {error}") from None
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("no target was compiled for; what is pending stays so") from None
+        raise KeyboardInterrupt("no target was compiled for; pending operations stay pending") from None
 
 
 def _jitted(
     asked: CompileRequest, runs: CellPrograms, waiting: list[PendingTrace], value: Any, ahead: bool
 ) -> tuple[_ByTarget, _Refused]:
-    """What ``jax.jit`` of the cell would compile for each target, and why there is nothing for some."""
+    """The program of ``jax.jit`` of the cell for each target, and reasons for targets without one."""
     if asked.form is None:
         return {}, {}
     try:
@@ -199,7 +198,7 @@ def _jitted(
 
 
 class _Counterparts:
-    """For each target the program of ``jax.jit``: made already, or when somebody asks."""
+    """The ``jax.jit`` program for each target: already compiled, or compiled when requested."""
 
     def __init__(
         self, asked: CompileRequest, runs: CellPrograms, value: Any, jitted: _ByTarget, refused: _Refused

@@ -1,6 +1,6 @@
-"""The cells that are running, and the block of each.
+"""The stack of running cells, the traces that earlier cells left pending, and the base class of the magics.
 
-A cell may run another, wait for asyncio, or be interrupted anywhere.
+A cell may run another cell, wait for asyncio, or be interrupted at any point.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from lazynb.recording.pending_trace import PendingTrace
 from lazynb.running.flush import await_values
 from lazynb.user_code import call_stack
 
-# ---- The body of a cell magic, run as IPython runs a cell: same names, line numbers and last value --------
+# ---- Running the body of a cell magic ----------------------------------------------------------------------
+# Names, line numbers and the last value are those of a cell that IPython runs.
 
 NO_VALUE = object()
 """The value of a cell that does not end in an expression."""
 
 
 def run_body(shell: Any, body: str) -> Any:
-    """Runs ``body`` in the user's namespace. Returns the value of its last expression, or :data:`NOTHING`.
+    """Runs ``body`` in the user's namespace. Returns the value of its last expression, or :data:`NO_VALUE`.
 
-    Lines count from the magic's line, as they stand in the notebook. Exceptions pass through.
+    Line 1 is the magic's line, as in the notebook. Exceptions propagate.
     """
     __tracebackhide__ = True
     raw = "\n" + body  # the magic's own line
@@ -50,7 +51,7 @@ def run_body(shell: Any, body: str) -> Any:
 
 
 def _pop_expression(tree: Any) -> ast.expr | None:
-    """Takes the last statement out of ``tree`` if it is an expression, and returns it; else returns None."""
+    """Removes and returns the last statement of ``tree`` if it is an expression; otherwise returns None."""
     last = tree.body[-1] if tree.body else None
     if not isinstance(last, ast.Expr):
         return None
@@ -59,14 +60,7 @@ def _pop_expression(tree: Any) -> ast.expr | None:
 
 
 class _Cell:
-    """A cell that was begun.
-
-    Attributes:
-      frame: IPython's function that runs it.
-      task: asyncio's task that runs it, if any.
-      thread: in which it runs.
-      block: which says how.
-    """
+    """A running cell: its lazy or eager block, and the IPython frame, asyncio task and thread that run it."""
 
     def __init__(self, block: Block):
         self.block = block
@@ -75,7 +69,7 @@ class _Cell:
         self.thread = threading.current_thread()
 
     def runs(self) -> bool:
-        """Whether it has not ended yet, though nobody may have been told that it has."""
+        """Whether the cell is still running. No end event comes for some interrupted cells."""
         if self.thread is not threading.current_thread():
             return self.thread.is_alive()
         waits = self.task is not None and not self.task.done() and self.task is not current_task()
@@ -86,7 +80,7 @@ class _Cell:
 
 
 def _caller() -> FrameType:
-    """The frame of what tells of a cell's beginning or end."""
+    """The frame of the IPython function that reports the start or end of a cell."""
     frame = sys._getframe(1)
     while frame.f_back is not None and (
         frame.f_globals.get("__name__", "").startswith("lazynb.") or frame.f_globals is vars(events)
@@ -96,10 +90,7 @@ def _caller() -> FrameType:
 
 
 class RunningCells:
-    """The cells of one shell that are running, the innermost last.
-
-    Each method ends what an interrupt kept from being ended.
-    """
+    """The running cells of one shell, the innermost last."""
 
     def __init__(self) -> None:
         self._cells: list[_Cell] = []
@@ -108,33 +99,33 @@ class RunningCells:
         return bool(self._cells)
 
     def begin(self, lazily: bool, strict: bool) -> None:
-        """A cell begins. It is cut from what is pending."""
+        """Starts a cell, in a new trace apart from the pending operations."""
         thread_trace().cut()
         cell = _Cell(_block(lazily, strict))
         self._cells.append(cell)
         blocks.enter(cell.block)
 
     def end(self) -> bool:
-        """A cell has ended; whether it was the outermost one."""
+        """Closes the cell that has ended. Returns whether it was the outermost one."""
         caller, before = _caller(), len(self._cells)
         while self._cells and (self._cells[-1].frame is caller or not self._cells[-1].runs()):
             self._pop()
         return before > 0 and not self._cells
 
     def close_finished(self) -> None:
-        """Ends the cells whose end nobody told of."""
+        """Closes cells for which no end event came, such as after an interrupt."""
         for cell in [cell for cell in reversed(self._cells) if not cell.runs()]:
             self._end(cell)
         if not self._cells:
             blocks.reset()
 
     def end_all(self) -> None:
-        """Ends all cells, though they are still running."""
+        """Closes all cells, including those that are still running."""
         while self._cells:
             self._pop()
 
     def switch(self, lazily: bool, strict: bool) -> None:
-        """The innermost cell goes on lazily, or eagerly."""
+        """Continues the innermost cell lazily or eagerly."""
         if self._cells:
             cell, block = self._cells[-1], _block(lazily, strict)
             before, cell.block = cell.block, block
@@ -154,20 +145,20 @@ def _block(lazily: bool, strict: bool) -> Block:
     return Block(trace, strict)
 
 
-# ---- Leftovers: what the cells before this one left pending, and which cell left it -----------------------
+# ---- Traces left pending by earlier cells ------------------------------------------------------------------
 
 Earlier = WeakKeyDictionary[PendingTrace, int | None]
-"""The pending traces that earlier cells recorded, with the number of the cell if it is known.
+"""The pending traces that earlier cells recorded, each with the cell's number if it is known.
 
-A cell is cut from those before it, so none of its operations is in one of them.
+Each cell has its own trace, so these contain no operation of the running cell.
 """
 
 
 class EarlierTraces:
-    """Keeps account of who recorded the pending traces.
+    """Tracks which cell recorded each pending trace.
 
     Attributes:
-      earlier: those that were pending when the cell that runs began.
+      earlier: the traces that were pending when the running cell started.
     """
 
     def __init__(self) -> None:
@@ -175,13 +166,13 @@ class EarlierTraces:
         self._recorded_by: Earlier = WeakKeyDictionary()
 
     def begin(self) -> None:
-        """A cell begins that no other cell runs. It was cut from what is pending."""
+        """Called at the start of an outermost cell, after its trace was separated from the pending ones."""
         self.earlier = WeakKeyDictionary()
         for pending in _recorded():
             self.earlier[pending] = self._recorded_by.get(pending)
 
     def assign_unclaimed(self, cell: int | None) -> None:
-        """What nobody claims yet was recorded by ``cell``."""
+        """Assigns pending traces without a cell to ``cell``."""
         for pending in _recorded():
             self._recorded_by.setdefault(pending, cell)
 
@@ -194,7 +185,7 @@ def _recorded() -> Iterator[PendingTrace]:
 
 
 def pending_traces_of(tensors: Sequence[LazyTensor]) -> list[PendingTrace]:
-    """The pending traces that ``tensors`` wait for, each once."""
+    """The pending traces of ``tensors``, without duplicates."""
     found = [tensor._pending for tensor in tensors if tensor._pending is not None]
     return list(dict.fromkeys(found))
 
@@ -202,12 +193,10 @@ def pending_traces_of(tensors: Sequence[LazyTensor]) -> list[PendingTrace]:
 __all__ = ["Earlier", "EarlierTraces", "pending_traces_of"]
 
 
-# ---- What all of the magics share: the shell, and the extension in it -------------------------------------
+# ---- Base class of the magics ------------------------------------------------------------------------------
 
 
 class ShellMagics(Magics):
-    """Magics of one shell."""
-
     shell: Any
 
     def __init__(self, shell: Any, extension: Any):
@@ -215,8 +204,8 @@ class ShellMagics(Magics):
         self._extension = extension
 
     def show_value(self, value: Any) -> None:
-        """Shows the value of a cell's last expression, unless it is ``NOTHING``. While XLA computes it, an
-        interrupt gets through."""
+        """Displays the value of a cell's last expression unless it is ``NO_VALUE``. A KeyboardInterrupt gets
+        through while XLA computes the value."""
         __tracebackhide__ = True
         if value is not NO_VALUE:
             await_values(value)

@@ -1,4 +1,4 @@
-"""The programs of one cell: those that it ran and those that it left to run, apart from earlier cells'."""
+"""The programs that one cell ran or left pending, and the cell as one function for ``jax.jit``."""
 
 from __future__ import annotations
 
@@ -30,22 +30,23 @@ from lazynb.xla.compilation_builder import CompilationBuilder, compile_pending_t
 from lazynb.xla.jit_equivalent import JitProgram, NotOneFunction, leaves_of
 from lazynb.xla.targets.target_chip import Target
 
-# ---- What ``%%compile --as-jit`` takes for the results, the arguments and the constants of a cell ---------
+# ---- The cell as a jitted function -------------------------------------------------------------------------
+# Results, arguments and constants of ``%%compile --as-jit``.
 
 NO_RESULT = (
     "the cell ends in no expression, so a jitted function of it would return nothing: end it in one, or name "
     "the results, such as --returns loss,params"
 )
-_COMPARED = 1 << 20  # bytes of an array that is compared with others unasked
+_COMPARED = 1 << 20  # bytes; without --as-jit, larger arrays are not compared with host arrays
 
 
 class JitSignature:
-    """What a cell returns, and which arrays it makes itself. Keeps no array alive.
+    """The results of a cell, and which arrays the cell itself creates. Holds weak references only.
 
     Arguments:
-      names: variables that are the results; without any, the cell's value.
-      namespace: the user's variables, before the cell runs.
-      is_asked: whether the user asked for it, who waits then for large arrays to be compared.
+      names: variables that are the results; if empty, the value of the cell's last expression.
+      namespace: the user's variables before the cell runs.
+      is_asked: whether the user gave ``--as-jit``; only then are large arrays compared.
     """
 
     def __init__(self, names: Sequence[str], namespace: Mapping[str, Any], is_asked: bool = True):
@@ -58,8 +59,8 @@ class JitSignature:
         self._host = [weakref.ref(leaf) for leaf in leaves if type(leaf) is np.ndarray]
 
     def is_created_in_cell(self, array: Any) -> bool:
-        """Whether the cell made ``array``: it was not there before, nor does it hold what an array of NumPy's
-        held that was."""
+        """Whether the cell created ``array``: it did not exist before the cell, and its values equal those of
+        no NumPy array that did."""
         if isinstance(array, LazyTensor):  # pending in another trace
             return False
         if isinstance(array, np.ndarray):
@@ -79,14 +80,14 @@ class JitSignature:
         return not any(_has_values_of(array, host) for host in hosts)
 
     def leaves(self, value: Any) -> list[Any]:
-        """The arrays and numbers that the function returns, once the cell has run.
+        """The arrays and numbers that the function returns. Call it after the cell has run.
 
         Arguments:
-          value: of the cell's last expression.
+          value: value of the cell's last expression.
 
         Raises:
-          UsageError: a name is not there, or holds no array.
-          NotOneFunction: the cell's value is no array.
+          UsageError: a variable does not exist or holds no array.
+          NotOneFunction: the cell's value is not an array.
         """
         if not self._names:
             return leaves_of(value)
@@ -105,7 +106,7 @@ class JitSignature:
 
 
 def is_pending(value: Any) -> bool:
-    """Whether a variable holds, perhaps in a container, what was recorded and has not run."""
+    """Whether ``value`` is or contains a pending tensor."""
     return any(tensor._pending is not None for tensor in tensors_in([value]))
 
 
@@ -114,7 +115,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _has_values_of(array: Any, host: np.ndarray) -> bool:
-    """Whether ``array`` is ``host``, of the same shape, as JAX takes it."""
+    """Whether ``array`` equals ``host`` (same shape) after JAX's dtype conversion."""
     taken = host.astype(array.dtype)
     return array.dtype == jax.dtypes.canonicalize_dtype(host.dtype) and np.array_equal(
         taken, np.asarray(array), equal_nan=taken.dtype.kind in "fc"
@@ -122,7 +123,7 @@ def _has_values_of(array: Any, host: np.ndarray) -> bool:
 
 
 def has_value(body: str) -> bool:
-    """Whether a cell ends in an expression. A cell that is no Python may: who runs it says what is wrong."""
+    """Whether a cell ends in an expression. True for a syntax error, which running the cell reports."""
     try:
         last = ast.parse(body).body[-1:]
     except SyntaxError:
@@ -131,7 +132,7 @@ def has_value(body: str) -> bool:
 
 
 def break_reason(broke: BreakEvent) -> str:
-    """Why a cell with a trace break is no jitted function."""
+    """Why a cell with this trace break is not one jitted function."""
     place = broke.spot.place
     return (
         f"{place.label} needed a value before the cell's end ({REASONS[broke.kind].text}), which a jitted "
@@ -139,21 +140,21 @@ def break_reason(broke: BreakEvent) -> str:
     )
 
 
-_PROGRAMS = 32  # of one cell
+_PROGRAMS = 32  # limit for one cell
 _OPERATIONS = 3_000
 
 _Key = tuple[int, int, int]
 
 
 class CellPrograms(Observer):
-    """Notes each program that a cell runs, once a line.
+    """Collects the programs that a cell runs, each once per line.
 
-    A loop that runs a program a thousand times costs a look-up each time.
+    A repeated run of a program in a loop costs one dictionary look-up.
 
     Arguments:
       earlier: the traces that earlier cells recorded.
-      namespace: the user's variables, whose names the inspector shows.
-      cell: the number of the cell, once it is known.
+      namespace: the user's variables; the inspector shows their names.
+      cell: the execution count of the cell, once it is known.
     """
 
     def __init__(self, earlier: Earlier, namespace: Mapping[str, Any], cell: int | None = None):
@@ -163,26 +164,26 @@ class CellPrograms(Observer):
         self._own = CompilationBuilder()
         self._earlier_gatherings: dict[
             int | None, CompilationBuilder
-        ] = {}  # by the cell that left it pending
+        ] = {}  # by the cell that left the trace pending
         self._runs: dict[_Key, int] = {}
-        self._own_keys: list[_Key] = []  # of this cell, in their order
+        self._own_keys: list[_Key] = []  # programs of this cell, in order
         self._unlisted = 0
         self._operations = 0
-        self._last: Sequence[PendingTrace] = ()  # that ran
+        self._last: Sequence[PendingTrace] = ()  # the last trace that ran
         self._broke: BreakEvent | None = None  # the first trace break
 
     @property
     def is_empty(self) -> bool:
-        """Whether the cell ran nothing, and left nothing."""
+        """Whether the cell ran no program and left nothing pending."""
         return self._own.is_empty and not self._earlier_gatherings
 
     @property
     def has_run(self) -> bool:
-        """Whether a program of the cell ran."""
+        """Whether the cell ran a program of its own."""
         return len(self._own) > 0
 
     def ran(self, event: RunEvent) -> None:
-        """Notes the program that ran, if it is new."""
+        """Adds the program that ran, if it is new."""
         run, pending = event.run, event.pending
         key = (id(run.binding.executable), *_place(pending))
         self._runs[key] = self._runs.get(key, 0) + 1
@@ -201,13 +202,12 @@ class CellPrograms(Observer):
         gathering.give(pending, event.tensors, event.results)
 
     def broke(self, event: BreakEvent) -> None:
-        """Notes the first trace break."""
         self._broke = self._broke or event
 
     def _names(self) -> Names:
         try:
             return names_of(self._namespace)
-        except Exception:  # one of the user's containers
+        except Exception:  # raised by a container of the user's
             return {}
 
     def _gathering(self, pending: PendingTrace) -> CompilationBuilder:
@@ -215,26 +215,23 @@ class CellPrograms(Observer):
             return self._own
         return self._earlier_gatherings.setdefault(self._earlier[pending], CompilationBuilder())
 
-    # ---- what was not run ----------------------------------------------------------------------------------
+    # ---- Pending traces ------------------------------------------------------------------------------------
 
     def describe(self, waiting: Sequence[PendingTrace]) -> None:
-        """Adds what is pending to the graphs."""
+        """Adds pending traces to the graphs."""
         names = names_of(self._namespace)
         for pending in waiting:
             self._gathering(pending).describe(pending, names)
 
     def compile(self, waiting: Sequence[PendingTrace], ahead: bool = True) -> None:
-        """Makes the programs of what is pending, which is described already. Runs nothing.
-
-        Arguments:
-          ahead: see :func:`lazynb.xla.compilation_builder.dumping_passes`.
-        """
+        """Compiles pending traces that :meth:`describe` has added. Runs nothing. For ``ahead`` see
+        :func:`lazynb.xla.compilation_builder.dumping_passes`."""
         with dumping_passes(ahead):
             for pending in waiting:
                 self._gathering(pending).compile(pending)
 
     def compile_for(self, waiting: Sequence[PendingTrace], target: Target, ahead: bool = True) -> Compilation:
-        """What is pending of this cell as programs for another chip; of earlier cells if there is no more."""
+        """Compiles the cell's pending traces for another chip; those of earlier cells if it has none."""
         own = [pending for pending in waiting if pending not in self._earlier]
         names = names_of(self._namespace)
         return compile_pending_traces(own or waiting, names, ahead, target, cell=self.cell)
@@ -242,13 +239,14 @@ class CellPrograms(Observer):
     def as_jit(
         self, waiting: Sequence[PendingTrace], leaves: Sequence[Any], is_constant: Callable[[Any], bool]
     ) -> JitProgram:
-        """What ``jax.jit`` of the cell would compile, with ``leaves`` for its results.
+        """The program that ``jax.jit`` of the cell would compile.
 
         Arguments:
-          is_constant: whether the cell itself made an array.
+          leaves: the results.
+          is_constant: whether the cell itself created an array.
 
         Raises:
-          NotOneFunction: the cell is no jitted function; the message says why.
+          NotOneFunction: the cell is not one jitted function; the message gives the reason.
         """
         self._check_whole()
         gathering, names = CompilationBuilder(), names_of(self._namespace)
@@ -260,21 +258,18 @@ class CellPrograms(Observer):
     def as_jit_later(
         self, leaves: Sequence[Any], is_constant: Callable[[Any], bool]
     ) -> Callable[[], JitProgram]:
-        """As :meth:`as_jit`, once what is pending is described, made when it is called."""
+        """Like :meth:`as_jit`, but built when called. Pending traces must be described by then."""
         self._check_whole()
         return self._own.as_jit_later(leaves, is_constant)
 
     def _check_whole(self) -> None:
-        """
-        Raises:
-          NotOneFunction: some of the cell ran already.
-        """
+        """Raises :class:`NotOneFunction` if a part of the cell has already run."""
         if self._broke is not None:
             raise NotOneFunction(break_reason(self._broke))
         if len(self._own):
             raise NotOneFunction("a part of the cell ran before its end")
 
-    # ---- what is shown -------------------------------------------------------------------------------------
+    # ---- Results -------------------------------------------------------------------------------------------
 
     def snapshot(self, shown: Sequence[PendingTrace] = ()) -> Snapshot:
         """The graph that :meth:`compilation` shows."""
@@ -287,13 +282,13 @@ class CellPrograms(Observer):
         snapshot: Snapshot | None = None,
         asked: Sequence[Any] | None = None,
     ) -> Compilation:
-        """What the cell recorded, and beside it what earlier cells had left.
+        """The compilation of the cell; programs of earlier cells are in its ``earlier``.
 
         Arguments:
-          shown: traces of earlier cells, of which the last is shown if the cell recorded nothing; by default
-            the last that ran.
-          snapshot: the graph that is shown, if it was taken before.
-          asked: what the cell gives; None if nobody knows.
+          shown: traces of earlier cells; the last one is shown if the cell recorded nothing. Default: the
+            last trace that ran.
+          snapshot: the graph to show, if it was already taken.
+          asked: the results of the cell; None if they are not known.
         """
         gathering, cell = self._shown(shown)
         wanted = gathering.values_of(asked) if asked is not None else None
@@ -311,7 +306,7 @@ class CellPrograms(Observer):
         )
 
     def _shown(self, shown: Sequence[PendingTrace]) -> tuple[CompilationBuilder, int | None]:
-        """What is shown, and the cell that recorded it."""
+        """The builder to show, and the number of the cell that recorded its traces."""
         held = shown or self._last
         if not self._own.is_empty or not held:
             return self._own, self.cell
@@ -319,10 +314,8 @@ class CellPrograms(Observer):
 
 
 def _place(pending: PendingTrace) -> tuple[int, int]:
-    """Where the last operation was asked for: it tells apart equal programs of different lines.
-
-    It is the line, since Python 3.11 replaces instructions by faster ones, which changes their offsets.
-    """
+    """Code object and line of the last operation, which distinguish equal programs of different lines. Python
+    3.11 specialises instructions, which changes their offsets, so these are not used."""
     for tensor in reversed(pending.records):
         code = tensor._code
         if isinstance(code, Origin):

@@ -37,19 +37,18 @@ from lazynb.xla.compilation import Compilation
 from lazynb.xla.compilation_builder import dumping_passes
 from lazynb.xla.compile_entry import set_last_compilation
 
-# ---- The files that ``%inspect`` writes of a compilation --------------------------------------------------
+# ---- Files written by ``%inspect`` -------------------------------------------------------------------------
 
 
 def has_file_option(options: argparse.Namespace) -> bool:
-    """Whether a file is to be written."""
     return any(getattr(options, name) is not None for name in _FORMS)
 
 
 def write_all(compilation: Compilation, options: argparse.Namespace) -> Iterator[Path]:
-    """Writes the files that were asked for; gives the path of each.
+    """Writes the files that the options name, and yields their paths.
 
     Raises:
-      OSError: one cannot be written.
+      OSError: a file cannot be written.
       NotReproducible, InputsGone, NoFigure, LayoutUnavailable: see the methods of a compilation.
     """
     for name, write in _FORMS.items():
@@ -72,7 +71,7 @@ _FORMS: dict[str, Callable[[Any, str, argparse.Namespace], str | Path]] = {
 
 @magics_class
 class CompileMagics(ShellMagics):
-    """They show what XLA made of a cell."""
+    """Magics that show the compiled program of a cell."""
 
     @magic_arguments()
     @argument("name", nargs="?", help="variable that receives the Compilation")
@@ -83,8 +82,8 @@ class CompileMagics(ShellMagics):
         dest="targets",
         metavar="TARGETS",
         default=None,
-        help="show what chips that are not here would run, by commas, such as v5e or cpu,v5e,h100:8 "
-        "(lazynb targets lists them); the value is computed here",
+        help="show the programs that other chips would run, such as v5e or cpu,v5e,h100:8 (lazynb targets "
+        "lists the chips); the value is computed on this machine",
     )
     @argument(
         "--mesh",
@@ -97,15 +96,15 @@ class CompileMagics(ShellMagics):
         metavar="NAME=AXES",
         action="append",
         default=[],
-        help="how a variable lies on the mesh, an axis or . for each dimension: x=data,.; or the name of "
-        "what lazynb.shard_like gave; several times",
+        help="how a variable is sharded over the mesh, an axis or . for each dimension: x=data,.; or a "
+        "variable that holds a result of lazynb.shard_like; may be repeated",
     )
     @argument(
         "--as-jit",
         action="store_true",
-        help="compile beside it what jax.jit of the cell would run, for the switch in the inspector: only "
-        "the last expression is a result, arrays from outside are arguments, numbers are constants; it is "
-        "not run",
+        help="also compile, but do not run, the program of jax.jit of the cell, for the switch in the "
+        "inspector: the last expression is the result, arrays from outside are arguments, numbers are "
+        "constants",
     )
     @argument(
         "--returns",
@@ -125,24 +124,24 @@ class CompileMagics(ShellMagics):
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="show what XLA makes of the cell with one of its flags, such as "
-        "xla_cpu_enable_fast_math=true; several times; the value is computed without",
+        help="show the program that XLA compiles with this flag, such as xla_cpu_enable_fast_math=true; may "
+        "be repeated; the value is computed without the flag",
     )
     @argument(
         "--without",
         metavar="LIBRARY",
         action="append",
         default=[],
-        help="the same with XLA's own code in place of a library's, such as YNNPACK",
+        help="like --flag, but XLA's own code replaces that of a library, such as YNNPACK",
     )
     @cell_magic
     def compile(self, line: str, cell: str) -> None:
-        """Runs the cell lazily, compiles what is pending and runs it; shows the value of the last expression
-        and the inspector.
+        """Runs the cell lazily, compiles and runs the pending operations, and shows the value of the last
+        expression and the inspector.
 
-        The inspector says which kernels run, which of the cell's lines went into each, and why they are not
-        fewer; on its HLO tab, Times is what compiling took. What earlier cells had left pending is a program
-        of its own, and is counted apart.
+        The inspector shows which kernels run, which lines of the cell are in each, and why there are not
+        fewer kernels; on its HLO tab, Times lists compile times. Operations that earlier cells left pending
+        are a separate program with separate figures.
         """
         __tracebackhide__ = True
         options = parse_argstring(self.compile, line)
@@ -161,7 +160,7 @@ class CompileMagics(ShellMagics):
     @argument(
         "groups",
         nargs="*",
-        help="lines that you expect to share a kernel, such as: 2-4 | 5 7; without: a form asks",
+        help="lines that you expect to share a kernel, such as: 2-4 | 5 7; without: a form to fill in",
     )
     @argument(
         "--kernel",
@@ -169,17 +168,16 @@ class CompileMagics(ShellMagics):
         nargs="?",
         const="",
         default=None,
-        help="the other way round: show a kernel, such as c1 (without LABEL: that of most lines), and ask "
-        "which lines are in it; with groups: the lines that you expect, such as: --kernel c1 2-3",
+        help="show a kernel, such as c1 (without LABEL: the one with most lines), and ask which lines are in "
+        "it; or give the lines that you expect, such as: --kernel c1 2-3",
     )
     @cell_magic
     def predict(self, line: str, cell: str) -> None:
-        """Runs the cell lazily, compiles it, and shows which lines share a kernel, beside what you expected,
-        and why.
+        """Runs the cell lazily, compiles it, and shows which lines share a kernel and why, beside the groups
+        that you expected.
 
-        What is pending stays pending.
-        Lines count from the magic's own, which is line 1. A line that stands in no group is expected to be a
-        kernel of its own.
+        Pending operations stay pending. Line 1 is the line of the magic. A line in no group is expected to be
+        a kernel of its own.
         """
         __tracebackhide__ = True
         try:
@@ -191,7 +189,7 @@ class CompileMagics(ShellMagics):
         display(shown_first)
 
     def _predicted(self, cell: str) -> Compilation:
-        """What XLA makes of ``cell``; what is pending stays so."""
+        """Runs ``cell`` lazily and compiles it. Pending operations stay pending."""
         __tracebackhide__ = True
         runs = self._runs()
         value = self._run_lazily(cell, runs)
@@ -218,19 +216,19 @@ class CompileMagics(ShellMagics):
         "--figure",
         choices=sorted(FIGURES),
         default="graph",
-        help="which: the graph in the colours of its kernels; fusion: the kernels and what goes between; "
-        "memory: which values live at which step",
+        help="graph: the graph in the colours of its kernels; fusion: the kernels and the values between "
+        "them; memory: which values are live at which step",
     )
     @argument(
         "--reproducer",
         metavar="FILE",
         help="write FILE, a Python program that compiles the same with JAX alone, for an issue of XLA's",
     )
-    @argument("--question", metavar="TEXT", default="", help="what the reader of the reproducer is asked")
+    @argument("--question", metavar="TEXT", default="", help="question to put at the top of the reproducer")
     @line_magic
     def inspect(self, line: str) -> Any:
-        """Shows the inspector of the last compilation, or of what an expression gives; with options writes it
-        to files instead."""
+        """Shows the inspector of the last compilation or of an expression's value; with options, writes it to
+        files instead."""
         options = parse_argstring(self.inspect, line)
         options.question = options.question.strip("\"'")  # IPython leaves the quotes
         obj = self.shell.ev(" ".join(options.expression)) if options.expression else None
@@ -249,8 +247,8 @@ class CompileMagics(ShellMagics):
         """Shows what differs between two compilations, line by line: kernels, bytes, operations, memory,
         times.
 
-        ``%%compile before`` and ``%%compile after`` give two; so do files that ``lazynb run --save`` wrote
-        with two versions of JAX, or for two chips. Runs nothing.
+        The compilations come from ``%%compile before`` and ``%%compile after``, or from files that
+        ``lazynb run --save`` wrote with two versions of JAX or for two chips. Runs nothing.
         """
         options = parse_argstring(self.diff, line)
         sides = [side_named(name, self.shell.user_ns, "%diff") for name in (options.before, options.now)]
@@ -261,22 +259,19 @@ class CompileMagics(ShellMagics):
         return found
 
     def _runs(self) -> CellPrograms:
-        """Notes the programs that the trace breaks of this cell run."""
+        """An observer that collects the programs that trace breaks of this cell run."""
         number = call_stack.current_cell() or self.shell.execution_count
         return CellPrograms(self._extension.leftovers.earlier, self.shell.user_ns, number)
 
     def _run_lazily(self, cell: str, runs: CellPrograms, ahead: bool = True) -> Any:
-        """Runs ``cell``; the value of its last expression.
-
-        Arguments:
-          ahead: see :func:`lazynb.xla.compilation_builder.dumping_passes`.
-        """
+        """Runs ``cell`` lazily and returns the value of its last expression. For ``ahead`` see
+        :func:`lazynb.xla.compilation_builder.dumping_passes`."""
         __tracebackhide__ = True
         with recording(), observing(runs), dumping_passes(ahead):
             return run_body(self.shell, cell)
 
     def _run_and_show_errors(self, cell: str, ahead: bool) -> tuple[Any, CellPrograms]:
-        """As :meth:`_run_lazily`. After an error it shows the programs that trace breaks ran before."""
+        """Like :meth:`_run_lazily`. After an error, shows the programs that trace breaks ran before it."""
         __tracebackhide__ = True
         runs = self._runs()
         try:

@@ -1,4 +1,4 @@
-"""The options of ``%%compile``: what its line asks for."""
+"""Parses and checks the options of ``%%compile``, and finds what ``--against`` and ``%diff`` compare."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ from lazynb.xla.targets.target_chip import Target, UnknownTarget, chips, parse_t
 from lazynb.xla.targets.target_mesh import BadMesh, ShardLike
 from lazynb.xla.xla_flags import BadFlag, requested_flags as flags_asked
 
-# ---- What a cell is compared with, by the name that the user gives ----------------------------------------
+# ---- Sides of a comparison, by name ------------------------------------------------------------------------
 
 
 class DisplayedText:
-    """A line to display."""
-
     def __init__(self, text: str):
         self._text = text
 
@@ -35,14 +33,14 @@ class DisplayedText:
 def side_named(
     name: str, namespace: Mapping[str, Any], option: str, taken: str | None = None
 ) -> CompilationSide:
-    """The side that a variable, an expression of variables or a file is.
+    """The side of a comparison that a variable, an expression of variables or a file stands for.
 
     Arguments:
-      option: which says it, for the message.
-      taken: the variable that the cell fills; if it is the same, what it held is called so.
+      option: the option that gives ``name``, for error messages.
+      taken: the variable that the cell assigns; if it is ``name``, its old value is titled "NAME, before".
 
     Raises:
-      UsageError: there is no such variable or file, or it cannot be compared.
+      UsageError: the variable or file does not exist or cannot be compared.
     """
     name = name.strip("'\"")
     called = f"{name}, before" if name == taken else name
@@ -55,10 +53,10 @@ def side_named(
 
 
 def evaluated(name: str, namespace: Mapping[str, Any], option: str) -> Any:
-    """The file's name; or what an expression gives, such as ``both[1]``.
+    """The value of an expression such as ``both[1]``; the name itself if it names a file.
 
     Raises:
-      UsageError: a variable in it is not there, or it is no expression.
+      UsageError: ``name`` is not an expression, uses an undefined variable, or raises.
     """
     if name.endswith((".json", *SUFFIXES)):
         return name
@@ -80,16 +78,15 @@ class CompileRequest:
     """The options of ``%%compile``.
 
     Attributes:
-      name: the variable that receives what is made; None for none.
-      tabs: of the inspector, to open.
-      targets: what it compiles for; None stands for this machine.
-      form: what ``--as-jit`` asks for; None for nothing.
-      deferred_form: what somebody may ask for who looks at the inspector, if ``form`` is None; None if the
-      cell gives
-        nothing.
-      runs: whether what is pending is run.
-      flags: XLA's options, with which it compiles what is shown.
-      against: what it is compared with; None for nothing.
+      name: the variable that receives the result; None for none.
+      tabs: tabs of the inspector to open.
+      targets: targets to compile for; None stands for this machine.
+      form: results and constants for ``--as-jit``; None without that option.
+      deferred_form: the same for a ``jax.jit`` program that the inspector requests later; None if ``form`` is
+        given or the cell has no value.
+      runs: whether to run pending operations.
+      flags: XLA flags for the compilation that is shown.
+      against: the compilation to compare with; None for no comparison.
     """
 
     name: str | None
@@ -103,13 +100,13 @@ class CompileRequest:
 
 
 def compile_request(options: Any, targets: list[Target | None], shell: Any, cell: str) -> CompileRequest:
-    """What the magic's line says.
+    """Builds the request from the parsed options of the magic's line.
 
     Arguments:
-      targets: what it compiles for if the line does not say.
+      targets: default targets, if the line has no ``--for``.
 
     Raises:
-      UsageError: the line cannot be meant.
+      UsageError: options are invalid or exclude each other.
     """
     tabs = _tabs(options.show)
     if options.name is not None:
@@ -129,15 +126,11 @@ def compile_request(options: Any, targets: list[Target | None], shell: Any, cell
 
 
 def _flags(options: Any, targets: list[Target | None], form: JitSignature | None) -> dict[str, Any]:
-    """What ``--flag`` and ``--without`` say.
-
-    Raises:
-      UsageError: they cannot be meant.
-    """
+    """The XLA flags of ``--flag`` and ``--without``."""
     if not (options.flag or options.without):
         return {}
     if targets != [None] or form is not None:
-        raise UsageError("%%compile --flag: flags go with this machine's program, without --for and --as-jit")
+        raise UsageError("%%compile --flag: it goes with this machine's program, without --for and --as-jit")
     try:
         return flags_asked(options.flag, options.without)
     except BadFlag as error:
@@ -145,22 +138,19 @@ def _flags(options: Any, targets: list[Target | None], form: JitSignature | None
 
 
 def _check_one(targets: list[Target | None], form: JitSignature | None) -> None:
-    """
-    Raises:
-      UsageError: the cell is compiled several times.
-    """
+    """Raises UsageError if the cell is compiled more than once."""
     if len(targets) > 1 or form is not None:
         raise UsageError(
-            "%%compile --against: one program is compared with one; for several chips and --as-jit write a "
+            "%%compile --against: it compares one program with one; for several chips or --as-jit give a "
             "NAME, and compare with %diff NAME[0] NAME[1]"
         )
 
 
 def targets_of(text: str) -> list[Target | None]:
-    """What ``--for`` asks for; None stands for this machine.
+    """The targets of ``--for``; None stands for this machine.
 
     Raises:
-      UsageError: there is no such target.
+      UsageError: a target does not exist.
     """
     try:
         return parse_targets(text.strip("'\""))
@@ -169,11 +159,7 @@ def targets_of(text: str) -> list[Target | None]:
 
 
 def _form(as_jit: bool, names: str, shell: Any, cell: str) -> JitSignature | None:
-    """What ``--as-jit`` and ``--returns`` ask for; None if for nothing.
-
-    Raises:
-      UsageError: the cell gives nothing.
-    """
+    """The results given by ``--as-jit`` and ``--returns``; None without both options."""
     asked = [name.strip() for name in names.split(",") if name.strip()]
     if not as_jit and not asked:
         return None
@@ -183,27 +169,24 @@ def _form(as_jit: bool, names: str, shell: Any, cell: str) -> JitSignature | Non
 
 
 def _check_name(name: str, targets: str | None) -> None:
-    """
-    Raises:
-      UsageError: ``name`` is no name for a variable, or a chip's.
-    """
+    """Raises UsageError if ``name`` is not a variable name or names a chip."""
     if targets is not None and (targets.endswith(",") or name.partition(":")[0].lower() in (*chips(), "cpu")):
         asked = f"{targets.rstrip(',')},{name}"
-        raise UsageError(f"%%compile --for: write several chips by commas, without spaces: --for {asked}")
+        raise UsageError(f"%%compile --for: separate chips by commas, without spaces: --for {asked}")
     if not name.isidentifier():
         raise UsageError(f"%%compile: {name!r} is no variable name")
 
 
 def _shards(texts: list[str], namespace: Mapping[str, Any]) -> list[Any]:
-    """What ``--shard`` says: text, or a variable that holds it."""
+    """The values of ``--shard``: text, or the value of the variable of that name."""
     return [held if isinstance(held := namespace.get(text), ShardLike) else text for text in texts]
 
 
 def _on_mesh(targets: list[Target | None], mesh: str | None, shards: list[Any]) -> list[Target | None]:
-    """The targets, each with its devices as a mesh; this machine has none."""
+    """The targets with their devices arranged as a mesh; this machine takes no mesh."""
     if (mesh or shards) and targets == [None]:
         raise UsageError(
-            "%%compile --mesh: a mesh is of a target's devices: add --for, such as --for v5e:4x4"
+            "%%compile --mesh: a mesh needs the devices of a target: add --for, such as --for v5e:4x4"
         )
     try:
         return [target.on_mesh(mesh, shards) if target is not None else None for target in targets]

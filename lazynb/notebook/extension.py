@@ -1,4 +1,4 @@
-"""The IPython extension: cells run lazily, each cut from the one before."""
+"""The IPython extension: runs each cell lazily, in a trace of its own, and registers all magics."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from lazynb.user_code import call_stack, tracebacks
 from lazynb.version import __version__
 from lazynb.xla.targets.target_chip import Target
 
-# ---- All of the magics ------------------------------------------------------------------------------------
+# ---- The combined magics class -----------------------------------------------------------------------------
 
 
 class LazyMagics(StateMagics, CompileMagics, RunMagics):
     """``%lazy``, ``%graph``, ``%inspect``, ``%diff``, ``%breaks``, ``%cache``, ``%%compile``, ``%%predict``,
     ``%%explain``, ``%%numerics``, ``%%eager``."""
 
-    magics = {  # IPython's decorator notes those of one class body alone
+    magics = {  # IPython's decorator collects the magics of one class body only
         kind: StateMagics.magics[kind] | CompileMagics.magics[kind] | RunMagics.magics[kind]
         for kind in ("line", "cell")
     }
 
 
-for _name in LazyMagics.magics["cell"]:  # IPython's help begins with a line magic's usage
+for _name in LazyMagics.magics["cell"]:  # IPython's help starts with the usage of a line magic
     _magic = getattr(LazyMagics, _name)
     _magic.__doc__ = str(_magic.__doc__).replace(f"  %{_name}", f"  %%{_name}", 1)
 
@@ -51,10 +51,11 @@ class Extension:
     Attributes:
       enabled: whether cells run lazily.
       strict: whether a trace break in a cell raises.
-      targets: what ``%%compile`` compiles for; None stands for this machine.
-      leftovers: what earlier cells left pending.
+      targets: the targets of ``%%compile``; None stands for this machine.
+      leftovers: the traces that earlier cells left pending.
       cluster: the :class:`lazynb.notebook.cluster.cluster_session.Cluster` on which cells run; None if they
-      run here. routing: which cells these are.
+        run in this process.
+      routing: decides which cells run on the cluster.
     """
 
     def __init__(self, shell: Any):
@@ -63,7 +64,7 @@ class Extension:
         self.strict = False
         self.targets: list[Target | None] = [None]
         self._cells = RunningCells()
-        self._cell_id: str | None = None  # of the outermost cell that runs
+        self._cell_id: str | None = None  # of the outermost running cell
         self.leftovers = EarlierTraces()
         self.cluster: Any = None
         self.routing = Routing(shell, self)
@@ -76,7 +77,7 @@ class Extension:
 
     def start(self) -> None:
         """Registers hooks and magics."""
-        cell_runs.clear()  # another shell counts anew
+        cell_runs.clear()  # each shell has its own count
         for event, hook in self._hooks():
             self.shell.events.register(event, hook)
         self.shell.register_magics(LazyMagics(self.shell, self))
@@ -91,7 +92,7 @@ class Extension:
         self._name_loading_cell()
 
     def _name_loading_cell(self) -> None:
-        """Notes the cell that loads the extension: it was compiled before anybody asked."""
+        """Registers the cell that loads the extension: IPython compiled it before :meth:`_cache` was set."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             file = frame.f_code.co_filename
@@ -104,7 +105,7 @@ class Extension:
             frame = frame.f_back
 
     def stop(self) -> None:
-        """Takes hooks and magics out again. Pending values stay pending until they are needed."""
+        """Removes hooks and magics. Pending values stay pending until they are needed."""
         self.end_cluster()
         if self._cells:
             self._cells.end_all()
@@ -125,7 +126,6 @@ class Extension:
         blocks.end_all()
 
     def _hooks(self) -> list[tuple[str, Any]]:
-        """IPython's events, and what is called at each."""
         return [
             ("pre_execute", self._begin),
             ("pre_run_cell", self._before),
@@ -133,9 +133,9 @@ class Extension:
             ("post_execute", self._end),
         ]
 
-    # What a frontend runs silently is a look: a variable inspector does so. IPython announces every execution
-    # with ``pre_execute``, and only those that are not silent with ``pre_run_cell``. Inspectors also run
-    # cells without history. A script that a cell runs silently (``%run script.ipy``) is the user's own.
+    # Variable inspectors of a frontend run code silently or without history; such code must flush nothing.
+    # IPython fires ``pre_execute`` for every execution, and ``pre_run_cell`` only if it is not silent.
+    # A script that a cell runs silently (``%run script.ipy``) is user code.
     def _begin(self) -> None:
         self._cells.close_finished()
         tool_access.active = not self._cells
@@ -144,7 +144,7 @@ class Extension:
         tool_access.active = False
 
     def _info(self, *args: Any, **kwargs: Any) -> Any:
-        """IPython's own function behind ``x?`` and tooltips, which takes ``str(x)``."""
+        """Replaces IPython's function behind ``x?`` and tooltips, which calls ``str(x)``."""
         with tool_access.now():
             return self._inspect(*args, **kwargs)
 
@@ -157,10 +157,10 @@ class Extension:
             return self._whos(line)
 
     def switch(self, on: bool, strict: bool = False) -> None:
-        """Turns lazy mode on or off, from the next line on.
+        """Turns lazy mode on or off from the next line on.
 
         Arguments:
-          strict: trace breaks are errors.
+          strict: whether trace breaks raise.
         """
         self.enabled, self.strict = on, strict
         self._cells.switch(on, strict)
@@ -168,7 +168,7 @@ class Extension:
             blocks.put_back()
 
     def end_cluster(self) -> None:
-        """Cells run in this process again. Does nothing without a cluster."""
+        """Stops the cluster, if there is one; cells then run in this process again."""
         cluster, self.cluster = self.cluster, None
         if cluster is not None:
             cluster.stop()
@@ -177,15 +177,15 @@ class Extension:
         return self.shell.user_ns
 
     def _cache(self, transformed_code: str, number: int = 0, raw_code: str | None = None) -> str:
-        """IPython's own function, which names the code of a cell. lazynb keeps the name as that cell's."""
+        """Replaces IPython's function that names the code of a cell, and registers the name for that cell."""
         name = self._name_cell(transformed_code, number, raw_code=raw_code)
         call_stack.register_cell(name, number, raw_code or transformed_code)
         self.lab.set_execution_count(number, name)
         cell_runs.begin(number, self._cell_id or raw_code or transformed_code)
-        call_stack.set_current_cell(number)  # IPython's execution count may be one further already
+        call_stack.set_current_cell(number)  # IPython's execution count may already be one higher
         return name
 
-    # IPython prints an interrupt of a hook and runs the cell all the same, so the hook does its work first.
+    # IPython prints a KeyboardInterrupt of a hook and runs the cell anyway, so the hook completes its work.
     def _before(self, info: Any) -> None:
         try:
             self._enter(info)
@@ -218,7 +218,7 @@ class Extension:
         number = call_stack.current_cell()
         if number is not None:
             cell_runs.end(number, success)
-        if self._cells:  # the cell that loaded the extension has no beginning
+        if self._cells:  # no start event came for the cell that loaded the extension
             outermost = self._cells.end()
             self.leftovers.assign_unclaimed(call_stack.current_cell())
             call_stack.set_current_cell(None)

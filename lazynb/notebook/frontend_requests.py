@@ -1,4 +1,4 @@
-"""What the inspector's front end asks for, answered. Needs no widget."""
+"""Handlers for the requests of the inspector's front end, and what the page of the running cell can show."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from typing import Any
 from lazynb.compare.differences.compilation_difference import CompilationDifference
 from lazynb.recording.lazy_mode import eager
 from lazynb.report.comparison_report import comparison_data, side_of
-from lazynb.report.inspection import hlo_data, kernel_data as parts
+from lazynb.report.inspection import hlo_data
+from lazynb.report.inspection.boundary_data import boundaries, boundary, boundary_by_id
+from lazynb.report.inspection.finding_data import findings
+from lazynb.report.inspection.formation_data import formation
 from lazynb.report.inspection.inspection_data import jit_counterpart as other_of
 from lazynb.report.inspection.inspection_index import Index, Notes
-from lazynb.report.inspection.kernel_data import findings, formation
+from lazynb.report.inspection.kernel_data import code_data, time_data
 from lazynb.user_code.text_format import abbreviated_list, escape_invisible_in
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.cost.roofline import measured_peak
@@ -20,11 +23,10 @@ from lazynb.xla.inspection_schema import Finding, Inspection, Machine
 
 
 class RequestHandler:
-    """Answers requests about one compilation. The user's pending trace, breaks and caches stay as they are.
+    """Answers requests about one compilation. Leaves the user's pending trace, breaks and caches unchanged.
 
     Arguments:
-      data: what the front end was sent; what is found out later is noted in it too, for a page that is loaded
-        again.
+      data: the data that the front end received. Later results are added to it, for a page that is reloaded.
     """
 
     def __init__(self, compilation: Compilation, data: Inspection):
@@ -45,7 +47,7 @@ class RequestHandler:
         self._of_other: RequestHandler | None = None
 
     def answer(self, request: Any) -> dict[str, Any]:
-        """The answer to ``request``, with its ``id``; what goes wrong is an answer of type ``error``."""
+        """The answer to ``request``, with its ``id``. An exception becomes an answer of type ``error``."""
         id_ = request.get("id") if isinstance(request, dict) else None
         try:
             if isinstance(request, dict) and request.get("of") == "other":
@@ -60,11 +62,11 @@ class RequestHandler:
     def _answer(self, request: Any) -> dict[str, Any]:
         kind = request.get("type") if isinstance(request, dict) else None
         if not isinstance(kind, str) or kind not in self._handlers:
-            raise ValueError(f"the inspector knows no request of type {kind!r}")
+            raise ValueError(f"the inspector has no request of type {kind!r}")
         return self._handlers[kind](request)
 
     def _about_other(self, request: Any) -> dict[str, Any]:
-        """The answer about the other program."""
+        """Answers a request about the ``jax.jit`` counterpart."""
         counterpart, other = self._compilation.counterpart, self._data["other"]
         if counterpart is None or counterpart.compilation is None or other is None:
             raise ValueError("the other program is not compiled")
@@ -76,7 +78,7 @@ class RequestHandler:
     def _other(self, _request: Any) -> dict[str, Any]:
         counterpart = self._compilation.counterpart
         if counterpart is None:
-            raise ValueError("there is one program alone")
+            raise ValueError("there is only one program")
         counterpart.compile()
         self._data["other"] = other_of(self._compilation, live=True, full=True)
         self._of_other = None
@@ -125,7 +127,7 @@ class RequestHandler:
     def _ask(self, request: Any) -> dict[str, Any]:
         self._compilation.ask()
         notes = Notes()
-        self._data["boundaries"] = escape_invisible_in(parts.boundaries(self._index, notes))
+        self._data["boundaries"] = escape_invisible_in(boundaries(self._index, notes))
         if notes:
             raise RuntimeError(notes[0])
         return {
@@ -135,7 +137,7 @@ class RequestHandler:
         }
 
     def _findings(self) -> list[Finding]:
-        """The findings, as far as is known by now."""
+        """Recomputes the findings from what is known so far."""
         self._data["findings"] = escape_invisible_in(
             findings(self._compilation, self._index, self._data["boundaries"])
         )
@@ -156,11 +158,11 @@ class RequestHandler:
 
     def _verify(self, request: Any) -> dict[str, Any]:
         id_ = request.get("boundary")
-        location = parts.boundary_by_id(self._index, id_) if isinstance(id_, int) else None
+        location = boundary_by_id(self._index, id_) if isinstance(id_, int) else None
         if location is None:
             raise ValueError(f"there is no boundary {id_!r}")
         number, edge = location
-        verified = parts.boundary(self._index, number, self._index.traces[number].verify(edge), id_)
+        verified = boundary(self._index, number, self._index.traces[number].verify(edge), id_)
         assert verified is not None
         self._data["boundaries"] = [
             escape_invisible_in(verified) if known["id"] == id_ else known
@@ -170,13 +172,13 @@ class RequestHandler:
 
     def _code(self, request: Any) -> dict[str, Any]:
         id_ = _checked_index(request, "cluster", len(self._index.clusters))
-        return {"type": "code", "cluster": id_, "code": parts.code_data(self._index, id_)}
+        return {"type": "code", "cluster": id_, "code": code_data(self._index, id_)}
 
     def _profile(self, request: Any) -> dict[str, Any]:
         self._compilation.profile()
         times = [dict(trace.times) for trace in self._index.traces]
         for cluster in self._data["clusters"]:
-            cluster["time"] = parts.time_data(times[cluster["program"]].get(cluster["name"]))
+            cluster["time"] = time_data(times[cluster["program"]].get(cluster["name"]))
         self._data["machine"] = machine_data()
         return {
             "type": "times",
@@ -188,10 +190,10 @@ class RequestHandler:
 
 
 def machine_data() -> Machine | None:
-    """This machine's measured peaks, or None if they cannot be had."""
+    """This machine's measured peaks, or None if they cannot be measured."""
     try:
         peak = measured_peak()
-    except Exception:  # no peak is no reason to withhold the times
+    except Exception:  # send the times without the peaks
         return None
     return {"flops": peak.flops, "bandwidth": peak.bandwidth, "text": peak.text, "cache": peak.cache}
 
@@ -203,23 +205,23 @@ def _checked_index(request: Any, name: str, length: int) -> int:
     return value
 
 
-# ---- Which page asked for the cell that runs, and whether it may show widgets -----------------------------
+# ---- The page of the running cell --------------------------------------------------------------------------
 
 
 def lab_execution() -> tuple[str, str] | None:
-    """The cell that JupyterLab or Notebook runs, and which run of it this is; None elsewhere. Only these two
-    say with a cell whether its notebook is trusted."""
+    """The cell id and the message id of the execution, in JupyterLab or Notebook; None elsewhere. Only these
+    two send the notebook's ``trusted`` flag with an execution."""
     parent = _request()
     metadata = parent.get("metadata") or {}
     return (str(metadata.get("cellId")), str(parent["header"]["msg_id"])) if "trusted" in metadata else None
 
 
 def may_show_widgets() -> bool:
-    """Whether a person may look at what the running cell shows: then the output holds the widget's view
-    beside the static form, and the page takes what it can show.
+    """Whether the output of the running cell goes to an interactive page. The output then has the widget's
+    view beside the static form, and the page displays the one that it supports.
 
-    A program that runs a notebook (nbclient, for nbconvert, papermill and others) cannot be asked for input.
-    It would store the widget's state in the notebook, where only a page with a network could show it.
+    Programs that execute a notebook (nbclient, used by nbconvert, papermill and others) do not allow stdin.
+    They would store the widget's state in the notebook, which only a page with network access can display.
     """
     if _marimo_runs():
         return True
@@ -228,7 +230,7 @@ def may_show_widgets() -> bool:
 
 
 def _request() -> dict[str, Any]:
-    """The message with which the page asked for the cell; empty where no page did."""
+    """The ``execute_request`` message of the running cell; empty without one."""
     if sys.modules.get("IPython") is None:
         return {}
     from IPython import get_ipython
@@ -236,12 +238,12 @@ def _request() -> dict[str, Any]:
     kernel = getattr(get_ipython(), "kernel", None)  # type: ignore[no-untyped-call]
     try:
         return dict(kernel.get_parent("shell")) if kernel is not None else {}
-    except Exception:  # a kernel that is none of ipykernel's
+    except Exception:  # a kernel other than ipykernel
         return {}
 
 
 def _marimo_runs() -> bool:
-    """Whether a cell of marimo runs, which has no IPython."""
+    """Whether a marimo cell is running. marimo does not use IPython."""
     marimo = sys.modules.get("marimo")
     try:
         return marimo is not None and bool(marimo.running_in_notebook())

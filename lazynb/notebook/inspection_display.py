@@ -1,4 +1,4 @@
-"""``lazynb.inspect``: the widget where one can live, else the static form."""
+"""``lazynb.inspect`` and the display of compilations: a widget where possible, else the static form."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from lazynb.xla.external.external_programs import SUFFIXES, compile_stage, is_ja
 from lazynb.xla.function_compilation import is_function
 from lazynb.xla.inspection_schema import Inspection
 
-# ---- Functions that a cell only defines: what to do to see what XLA makes of them -------------------------
+# ---- Functions that a cell defines but does not call -------------------------------------------------------
 
 
 def uncalled_function_hint(body: str, namespace: Mapping[str, Any]) -> str:
-    """What to do after a cell that recorded nothing; empty unless it defines functions that it does not use.
+    """A hint for a cell that recorded nothing; empty unless the cell defines functions that it does not use.
 
     Arguments:
-      body: of the cell, as Python.
-      namespace: the user's variables, after it ran.
+      body: Python source of the cell.
+      namespace: the user's variables after the cell ran.
     """
     tree = ast.parse(body)
     used = set(_used(tree))
@@ -63,15 +63,15 @@ _DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.Im
 
 
 def may_take_arrays(value: Any) -> bool:
-    """Whether ``value`` is a function that may compute with arrays: none of C code's, no class, no
-    generator."""
+    """Whether ``value`` is a Python function that may compute with arrays. C functions, classes, generator
+    and coroutine functions do not count."""
     if isinstance(value, type) or python_inspect.isbuiltin(value) or not is_function(value):
         return False
     return not (python_inspect.iscoroutinefunction(value) or python_inspect.isgeneratorfunction(value))
 
 
 def inspect_call(name: str, function: Callable[..., Any]) -> str:
-    """``lazynb.inspect(step, w, x)``, with the arguments that ``function`` must have."""
+    """``lazynb.inspect(step, w, x)``, with the required arguments of ``function``."""
     words = [name]
     try:
         parameters = python_inspect.signature(function).parameters.values()
@@ -88,7 +88,7 @@ def inspect_call(name: str, function: Callable[..., Any]) -> str:
 
 
 def _assigned(tree: ast.Module) -> Iterator[str]:
-    """The names that the statements of a module give to functions, perhaps."""
+    """The names that a module defines or assigns at its top level."""
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef):
             yield statement.name
@@ -99,7 +99,7 @@ def _assigned(tree: ast.Module) -> Iterator[str]:
 
 
 def _used(tree: ast.Module) -> Iterator[str]:
-    """The names that are read while a module runs, outside of its functions."""
+    """The names that a module reads outside of its functions."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -112,12 +112,12 @@ def _used(tree: ast.Module) -> Iterator[str]:
 
 
 class StaticForm:
-    """The static form as something to display.
+    """A displayable object with the static form of the inspector.
 
     Attributes:
-      compilation: what it shows; None if only its forms are known.
-      ran: whether that was run.
-      opened: tabs that are open.
+      compilation: the compilation; None if only the MIME bundle is known.
+      ran: whether it was run.
+      opened: names of the open tabs.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class StaticForm:
 
 
 class FromFile(SavedInspections):
-    """Inspections from a file, each as an inspector where one can live."""
+    """Inspections from a file, each displayed as a widget where possible."""
 
     def _ipython_display_(self) -> None:
         if not may_show_widgets() or widget_problem():
@@ -176,8 +176,8 @@ def show_inspection(obj: Any = None, namespace: dict[str, Any] | None = None, *,
 
 
 def compilation_of(obj: Any = None, namespace: dict[str, Any] | None = None) -> Compilation:
-    """The compilation of a tensor, a pending graph or a stage of ``jax.jit``, which makes one; a compilation
-    itself; without anything, the last.
+    """Compiles a tensor, a pending graph or a stage of ``jax.jit``. Returns a compilation unchanged, and the
+    last one if ``obj`` is None.
 
     Raises:
       TypeError: ``obj`` is none of these.
@@ -223,10 +223,12 @@ def inspector_for(
     tabs: Collection[str] = (),
     arranged: Callable[[], PlacedView | None] = lambda: None,
 ) -> Any:
-    """Something that displays as the inspector of ``compilation``, opened at ``tabs``.
+    """A displayable inspector of ``compilation``: a widget where possible, else the static form.
 
     Arguments:
-      arranged: gives the drawing's layout, if it is there already.
+      ran: whether the compilation was run.
+      tabs: tabs to open.
+      arranged: returns the layout of the graph drawing, or None if there is none yet.
     """
     looks = may_show_widgets()
     missing = widget_problem() if looks else ""
@@ -236,7 +238,7 @@ def inspector_for(
         opened += TABS[tab]
 
     def make(begun: Callable[[str], None] = lambda part: None) -> tuple[Inspection, dict[str, Any]]:
-        # What the static form shows is short.
+        # The static form is short.
         data = inspection(compilation, ran=ran, live=True, full=False, begun=begun)
         begun("The stored form")
         static: Inspection = {**data, "live": False}
@@ -260,17 +262,17 @@ def inspector_for(
 
 
 def is_deferred() -> bool:
-    """Whether an inspector is worked out after its cell."""
+    """Whether the data of an inspector is computed after its cell."""
     return may_show_widgets() and not widget_problem() and lab_execution() is not None
 
 
 DEFERRED_NODES = 3_000
-"""Nodes of a graph up to which an inspector is worked out after its cell. That of a larger one is part of the
-cell, below the value: it takes seconds, and what runs after a cell cannot be interrupted."""
+"""Number of graph nodes up to which the inspector's data is computed after its cell. For a larger graph it is
+computed inside the cell, below the value: it takes seconds, and code after a cell cannot be interrupted."""
 
 
 def widget_problem() -> str:
-    """Why there can be no widget, in a line that says what to install; empty if there can be one."""
+    """Why no widget can be shown, with what to install, in one line; empty if one can."""
     if importlib.util.find_spec("anywidget") is None:
         return (
             "This is the static form. For the interactive inspector: pip install anywidget (or "
@@ -284,18 +286,16 @@ def widget_problem() -> str:
     return ""
 
 
-# ---- Two compilations compared, in a notebook: the report, and under it both inspectors side by side ------
+# ---- Display of a comparison -------------------------------------------------------------------------------
+# The report, and below it both inspectors side by side.
 
 _STORED = {"text/html": '<div class="lazynb-inspection"></div>', "text/plain": ""}
-"""In a stored notebook the report says it all."""
+"""Static form of the two inspectors: empty, because a stored notebook has the report."""
 
 
 def show(diff: Diff) -> None:
-    """Displays it.
-
-    Raises:
-      NotImplementedError: no widget can live here; then IPython takes the report.
-    """
+    """Displays a comparison with both inspectors. Raises NotImplementedError if no widget can be shown;
+    IPython then displays the report alone."""
     if not may_show_widgets() or widget_problem():
         raise NotImplementedError
     from lazynb.notebook.inspector_widget import Inspector
@@ -305,17 +305,15 @@ def show(diff: Diff) -> None:
 
 
 class DiffDisplay:
-    """Has one shell display comparisons so."""
+    """Registers :func:`show` for comparisons in one shell."""
 
     def __init__(self, shell: Any):
         self._formatter = shell.display_formatter.ipython_display_formatter
 
     def start(self) -> None:
-        """From here on."""
         self._formatter.for_type(Diff, show)
 
     def stop(self) -> None:
-        """The report alone."""
         self._formatter.pop(Diff, None)
 
 
@@ -329,26 +327,29 @@ def inspect(
     without: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """The inspector: the kernels, the lines in each, the reasons for their boundaries, and their cost.
+    """Shows the inspector: the kernels, the lines in each, the reasons for their boundaries, and their cost.
 
     Runs nothing.
 
     Arguments:
-      obj: a :class:`Compilation`; a :class:`LazyTensor` or a :class:`Graph`, which is compiled first; a
-        function, with its arguments, which is compiled as :func:`compile` does it; what ``jax.jit(f)`` gives
-        with ``.trace(...)``, ``.lower(...)`` or ``.lower(...).compile()``, or ``jax.export``; the path of a
-        file that ``lazynb run --save`` or ``lazynb inspect --json`` wrote, or of a program as text: HLO
-        (``.hlo``, ``.txt``) or StableHLO (``.mlir``); by default the last compilation.
-      target, mesh, shard, flags, without: as those of :func:`compile`, for a function.
+      obj: one of the following; default: the last compilation.
+        A :class:`Compilation`.
+        A :class:`LazyTensor` or a :class:`Graph`, which is compiled first.
+        A function, with its arguments; it is compiled as by :func:`compile`.
+        The result of ``jax.jit(f).trace(...)``, ``.lower(...)`` or ``.lower(...).compile()``, or of
+        ``jax.export``.
+        The path of a file that ``lazynb run --save`` or ``lazynb inspect --json`` wrote, or of a program as
+        HLO text (``.hlo``, ``.txt``) or StableHLO (``.mlir``).
+      target, mesh, shard, flags, without: as in :func:`compile`; only with a function.
 
-    Returns: an object to display: in a notebook a widget (it needs ``anywidget``), elsewhere its static form.
+    Returns: an object to display: in a notebook a widget (needs ``anywidget``), elsewhere its static form.
     For a graph that is no longer pending, the graph.
 
     Raises:
       TypeError: ``obj`` is none of these.
       ValueError: nothing was compiled yet, or the file holds no inspection.
       OSError: the file cannot be read.
-      LazynbError: the program is for another machine, or its text is no program; the message says which.
+      LazynbError: the program is for another machine, or its text is not valid; the message says which.
     """
     __tracebackhide__ = True
     if not isinstance(obj, type) and is_function(obj):
@@ -361,5 +362,5 @@ def inspect(
         raise TypeError(f"lazynb.inspect takes {given[0]!r} only with a function, as its argument or for it")
     try:
         return show_inspection(obj)
-    except LazynbError as error:  # its message says it all
+    except LazynbError as error:  # its message is sufficient without the traceback
         raise error.with_traceback(None) from None

@@ -1,4 +1,4 @@
-"""The inspector as a widget: anywidget lets one module serve JupyterLab, Notebook, VS Code and Colab."""
+"""The inspector as an anywidget widget for JupyterLab, Notebook, VS Code and Colab."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ from IPython.display import display
 
 from lazynb.notebook.frontend_requests import RequestHandler, lab_execution
 from lazynb.report.graph.graph_html import fill_template
-from lazynb.report.inspection.inspection_data import has_countable_changes, inspection
+from lazynb.report.inspection.inspection_data import inspection
 from lazynb.report.inspection.inspection_page import BUNDLE
 from lazynb.report.inspection.operation_data import recorded_graph
+from lazynb.report.inspection.program_data import has_countable_changes
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.inspection_schema import Inspection
 
 _LIVE_INSPECTORS = 16
-"""Inspectors that answer: ipywidgets keeps every widget, and a compilation keeps its programs."""
+"""Inspectors that keep their compilation. ipywidgets keeps every widget, and a compilation its programs."""
 
 _DELAY_AFTER_CELL = 0.02
-"""Seconds in which the kernel says that the cell is done."""
+"""Seconds after the cell, in which the kernel reports idle."""
 
 _DELAY_OF_FULL_DATA = 0.3
-"""Seconds after the cell at which the rest is worked out."""
+"""Seconds after the first data until the rest is computed."""
 
 _REASONS = ("boundaries", "boundary")
-"""The types of answers that say why there are boundaries."""
+"""Types of answers with reasons of boundaries."""
 
 _NODES_AT_ONCE = 500
-"""Nodes of a graph up to which all of it comes at once, in less than half a second."""
+"""Number of graph nodes up to which all data is sent at once, in less than half a second."""
 
 _PROGRESS_INTERVAL = 0.2
-"""Seconds between two words of how far it is."""
+"""Seconds between two progress messages."""
 
 INTERRUPTED = (
     "Interrupted: what XLA did was not read to the end. The program and the values are there; "
@@ -44,7 +45,7 @@ INTERRUPTED = (
 )
 
 _Make = Callable[[Callable[[str], None]], tuple[Inspection, dict[str, Any]]]
-"""Works out data and static form; tells its argument of each part that it begins."""
+"""Computes data and static form; calls its argument with the name of each part that it starts."""
 
 _answering: collections.deque[Inspector] = collections.deque()
 
@@ -53,19 +54,19 @@ class Inspector(anywidget.AnyWidget):
     """Shows a compilation and answers its front end's requests.
 
     Arguments:
-      compilation: what to show; None for data from a file, of which nothing more is known.
-      data: the compilation as plain data; None if the inspector works it out. Empty data stand for what
-        follows, see :meth:`complete_later`.
-      static: MIME bundle of the static form, which stands in a saved notebook.
+      compilation: the compilation to show; None for data from a file, which answers no requests.
+      data: the compilation as plain data; None to compute it here. Empty if it is computed later, see
+        :meth:`complete_later`.
+      static: MIME bundle of the static form, for saved notebooks.
       ran: whether the compilation was run.
       show: tabs to open.
     """
 
     _esm = BUNDLE
     data = traitlets.Dict().tag(sync=True)
-    recorded = traitlets.Dict().tag(sync=True)  # what is known before the data of a large program
+    recorded = traitlets.Dict().tag(sync=True)  # graph of a large program, sent before its data
     show = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    working = traitlets.Unicode("").tag(sync=True)  # what is worked out, while there are no data
+    working = traitlets.Unicode("").tag(sync=True)  # progress message, while there are no data
 
     def __init__(
         self,
@@ -94,11 +95,9 @@ class Inspector(anywidget.AnyWidget):
             _answering.popleft().release_compilation()
 
     def release_compilation(self) -> None:
-        """Lets the compilation go; what is shown stays."""
         self._compilation = self._answers = self._make = None
 
     def answer(self, request: Any) -> dict[str, Any]:
-        """The answer to a request of the front end."""
         if self._compilation is None:
             return {
                 "type": "error",
@@ -116,18 +115,17 @@ class Inspector(anywidget.AnyWidget):
             self._update_static_form()
 
     def _update_static_form(self) -> None:
-        """Writes the static form anew, which a stored notebook keeps: the front end learnt of reasons."""
+        """Updates the static form, which a saved notebook keeps, after an answer with new reasons."""
         if self._static_output is not None and self._make is not None:
             _, self._static = self._make(lambda part: None)
             self._static_output.update(_beside(self._static), raw=True)
 
     def complete_when_shown(self, make: _Make) -> None:
-        """Works out data and static form (by ``make``) once it is on the page, which says how far it is."""
+        """Computes data and static form with ``make`` once the widget is displayed; it shows the progress."""
         self._make, self._is_due = make, True
 
     def complete_later(self, make: _Make) -> None:
-        """Works out data and static form (by ``make``) when the cell is done, so that the value comes before
-        what explains it."""
+        """Computes data and static form with ``make`` after the cell, so that its value appears first."""
         self._make = make
         try:
             asyncio.get_running_loop().call_later(_DELAY_AFTER_CELL, self._complete, make)
@@ -152,13 +150,13 @@ class Inspector(anywidget.AnyWidget):
         self.send_full_data_later()
 
     def _show_recorded(self) -> None:
-        """Sends what needs no analysis, if that takes so long that somebody waits for it."""
+        """Sends the graph, which needs no analysis, if computing all data takes long."""
         compilation = self._compilation
         if compilation is not None and len(compilation.snapshot.nodes) > _NODES_AT_ONCE:
             self.recorded = recorded_graph(compilation)  # type: ignore[assignment]
 
     def _progress(self) -> Callable[[str], None]:
-        """A function that tells the page which part is worked out, not too often."""
+        """A function that sends the name of the current part to the page, at limited rate."""
         began = time.monotonic()
         last = began - _PROGRESS_INTERVAL
 
@@ -176,14 +174,14 @@ class Inspector(anywidget.AnyWidget):
         return tell
 
     def send_full_data_later(self) -> None:
-        """Works out what the first view does not show when the kernel has nothing else to do."""
+        """Computes the data that the first view does not need when the kernel is idle."""
         try:
             asyncio.get_running_loop().call_later(_DELAY_OF_FULL_DATA, self.send_full_data)
         except RuntimeError:  # no event loop: the front end can still ask
             pass
 
     def send_full_data(self) -> None:
-        """Sends what the first view did not show."""
+        """Sends the data that the first view did not need."""
         compilation = self._compilation
         if compilation is None or self._answers is not None:
             return
@@ -192,9 +190,9 @@ class Inspector(anywidget.AnyWidget):
         self.data = inspection(compilation, ran=self._ran, live=True, full=True)  # type: ignore[assignment]
 
     def _ipython_display_(self, **_kwargs: Any) -> None:
-        """Shows the widget in JupyterLab and Notebook, with the static form as an output of its own.
+        """Displays the widget in JupyterLab and Notebook, with the static form as a separate output.
 
-        They show a widget that no kernel knows any more as an error message, whatever else its output holds.
+        Without a kernel they display a widget as an error message, even if its output has other MIME types.
         """
         execution = lab_execution()
         if not self._static or execution is None:
@@ -208,8 +206,7 @@ class Inspector(anywidget.AnyWidget):
             self._complete(self._make)
 
     def _replace(self, cell: str, run: str) -> None:
-        """Closes the inspectors that earlier runs of this cell showed, and no other cell: their output is
-        gone from the page."""
+        """Closes inspectors that only earlier runs of this cell displayed; their output is gone."""
         self._shown_by.add((cell, run))
         for other in list(_answering):
             if other._is_outdated(cell, run):
@@ -218,19 +215,18 @@ class Inspector(anywidget.AnyWidget):
                 other.close()
 
     def _is_outdated(self, cell: str, run: str) -> bool:
-        """Whether only earlier runs of the cell showed this inspector."""
         if not self._shown_by:
             return False
         return all(shown_cell == cell and shown_run != run for shown_cell, shown_run in self._shown_by)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The widget's view, and beside it the static form for readers without a kernel."""
+        """The widget's view, with the static form for readers without a kernel."""
         data, metadata = _data_and_metadata(super()._repr_mimebundle_(**kwargs))
         return {**data, **self._static}, metadata
 
 
 def _data_and_metadata(bundle: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The two parts of what ``_repr_mimebundle_`` returns, in each form that IPython allows."""
+    """Data and metadata of a result of ``_repr_mimebundle_``, which may be a dict or a tuple."""
     if isinstance(bundle, tuple):
         data, metadata = bundle
         return data, metadata
@@ -238,7 +234,7 @@ def _data_and_metadata(bundle: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _beside(static: dict[str, Any]) -> dict[str, Any]:
-    """The static form as an output below the widget, which hides it."""
+    """The static form as an output below the widget; a displayed widget hides it."""
     form = static.get("text/html")
     if not form:
         return dict(static)

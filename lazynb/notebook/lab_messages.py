@@ -1,8 +1,8 @@
-"""What the kernel and lazynb's JupyterLab extension say to each other, version 1: the same shapes as in
+"""Messages between the kernel and lazynb's JupyterLab extension, version 1. The TypeScript types are in
 ``extension/src/lab/messages.ts``.
 
-They go over one comm (target ``lazynb``), which the kernel opens when the extension is loaded in JupyterLab
-or Notebook. A page that is loaded later finds it by asking for the kernel's comms, and says ``hello`` on it.
+All messages use one comm (target ``lazynb``), which the kernel opens when lazynb is loaded in JupyterLab or
+Notebook. A page that is loaded later finds the comm by ``comm_info_request`` and sends ``hello`` on it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import Any, Literal, NotRequired, TypedDict
 TARGET = "lazynb"
 VERSION: Literal[1] = 1
 
-# ---- from the kernel ---------------------------------------------------------------------------------------
+# ---- From the kernel ---------------------------------------------------------------------------------------
 
 
 class State(TypedDict):
-    """How things stand; sent when it changed, at most once a cell, and in answer to ``hello``. ``busy``: see
-    ``Compiling``."""
+    """The state of lazynb. Sent after a change, at most once per cell, and in answer to ``hello``."""
 
     type: Literal["state"]
     version: Literal[1]
@@ -29,30 +28,31 @@ class State(TypedDict):
     breaks: int
     seconds: float  # lost to breaks
     compilation: int | None  # number of the last one, for the panel
-    text: str  # all of it in a line
+    text: str  # the whole state in one line
 
 
 class Compiling(TypedDict):
-    """A compilation began: so many operations, for this cell, so many seconds ago."""
+    """A compilation of ``operations`` operations for ``cell`` started ``seconds`` ago."""
 
     type: Literal["compiling"]
     operations: int
     cell: str | None
-    label: str  # cell 4
+    label: str  # such as "cell 4"
     seconds: float
 
 
 class Compiled(TypedDict):
-    """It ended, well or not."""
+    """The compilation ended, with or without an error."""
 
     type: Literal["compiled"]
 
 
 class Kernel(TypedDict):
-    """A fusion cluster or other kernel: chip ``c2`` in the look of number ``colour``; for the hover: its
-    kind, what became of the line's operations in it, its cost in words (empty where XLA gives none), and the
-    heading above it and those beside it that have the same: the program, and all of the line's kernels in
-    it."""
+    """A fusion cluster or other kernel. ``chip``: its label, such as ``c2``; ``colour``: palette index.
+
+    For the hover card: ``kind``; ``fates`` of the line's operations in it; ``cost`` in words (empty if XLA
+    gives none); ``heading`` above all kernels of one program: the program and the line's kernels in it.
+    """
 
     id: int
     chip: str
@@ -65,7 +65,7 @@ class Kernel(TypedDict):
 
 
 class Break(TypedDict):
-    """A trace break on a line. ``rank``: 1 for the costliest of the session."""
+    """A trace break on a line. ``rank``: 1 for the costliest break of the session."""
 
     code: str
     kind: str
@@ -79,10 +79,10 @@ class Break(TypedDict):
 
 
 class Line(TypedDict):
-    """What is known of line number ``line`` (from 1) of a cell.
+    """The mark of line ``line`` (from 1) of a cell.
 
-    ``text`` is the line as it was run: where it reads otherwise now, its mark no longer holds. ``fates`` are
-    those of operations in no kernel (folded, merged, dead, ...).
+    ``text`` is the line as it was run; if the line was edited since, the mark is invalid. ``fates`` are those
+    of operations in no kernel (folded, merged, dead, ...).
     """
 
     line: int
@@ -93,10 +93,10 @@ class Line(TypedDict):
 
 
 class Marks(TypedDict):
-    """All line marks of a cell; they replace earlier ones.
+    """All line marks of a cell. They replace earlier marks of the cell.
 
-    ``compilation``: the one that the kernels belong to, or None. ``file``: the key of the file as which the
-    cell was compiled, and ``run`` its execution count: other views of the page know its lines by them.
+    ``compilation``: number of the compilation with the kernels, or None. ``file``: key of the file name under
+    which the cell was compiled. ``run``: execution count. Other views of the page identify lines by the two.
     """
 
     type: Literal["marks"]
@@ -108,9 +108,9 @@ class Marks(TypedDict):
 
 
 class Panel(TypedDict):
-    """The answer to ``show``: the view's data. ``graph``: the graph's MIME data; ``cache``, ``breaks``: a
-    table, of breaks with their timelines; ``compilation``: an inspection, and its number; None where there is
-    nothing, and ``text`` says so."""
+    """The answer to ``show``. ``data`` of view ``graph``: MIME data of the graph; of ``cache``: a table; of
+    ``breaks``: a table with timelines; of ``compilation``: an inspection, with its number in ``compilation``.
+    If there is nothing to show, ``data`` is None and ``text`` says so."""
 
     type: Literal["panel"]
     id: int
@@ -121,8 +121,7 @@ class Panel(TypedDict):
 
 
 class Done(TypedDict):
-    """The answer to ``lazy``, ``compile`` and ``clear``: what happened, in a line; ``error`` where it
-    failed."""
+    """The answer to ``lazy``, ``compile`` and ``clear``: the result in one line; ``error`` if it failed."""
 
     type: Literal["done"]
     id: int
@@ -131,10 +130,15 @@ class Done(TypedDict):
 
 
 class ValueState(TypedDict):
-    """How a pending value stands that the page shows. ``state``: ``pending``, and ``text`` says what reading
-    it runs; ``computed`` since it was drawn; ``gone``, and ``text`` says why; ``value``, and ``text`` is its
-    own, as eager JAX shows it, with the ``seconds`` until it was there (None: it was there before).
-    ``compilation``: the number of the one that was asked for."""
+    """The state of a pending value that the page shows.
+
+    ``state`` is one of:
+    ``pending``: ``text`` describes what reading the value runs.
+    ``computed``: it was computed since it was drawn.
+    ``gone``: ``text`` gives the reason.
+    ``value``: ``text`` is its repr in eager JAX, ``seconds`` the time to compute it (None: computed before).
+    ``compilation`` is the number of the requested compilation.
+    """
 
     state: str
     text: str
@@ -143,25 +147,25 @@ class ValueState(TypedDict):
 
 
 class Value(ValueState):
-    """The answer to ``value``; ``error`` where it failed, and the value is as it was."""
+    """The answer to ``value``; ``error`` if it failed, in which case the value is unchanged."""
 
     type: Literal["value"]
     id: int
     error: NotRequired[str]
 
 
-# ---- from the front end ------------------------------------------------------------------------------------
+# ---- From the front end ------------------------------------------------------------------------------------
 
 
 class Hello(TypedDict):
-    """A page is there: it wants the state and all line marks."""
+    """Sent by a page when it connects; the kernel answers with the state and all line marks."""
 
     type: Literal["hello"]
 
 
 class Show(TypedDict):
-    """Wants a view of the panel: ``graph``, ``cache``, ``breaks`` or ``compilation`` (that number, else the
-    last)."""
+    """Requests a view of the panel: ``graph``, ``cache``, ``breaks`` or ``compilation`` (of that number;
+    default: the last)."""
 
     type: Literal["show"]
     id: int
@@ -170,7 +174,7 @@ class Show(TypedDict):
 
 
 class Lazy(TypedDict):
-    """Switches lazy mode."""
+    """Switches lazy mode on or off."""
 
     type: Literal["lazy"]
     id: int
@@ -178,22 +182,22 @@ class Lazy(TypedDict):
 
 
 class Compile(TypedDict):
-    """Compiles and runs what is pending."""
+    """Compiles and runs all pending operations."""
 
     type: Literal["compile"]
     id: int
 
 
 class Clear(TypedDict):
-    """Forgets executables, events and breaks."""
+    """Clears executables, events and breaks."""
 
     type: Literal["clear"]
     id: int
 
 
 class Ask(TypedDict):
-    """A request of the inspector in the panel (see ``lazynb.notebook.frontend_requests``), about compilation
-    number ``compilation``."""
+    """A request of the inspector in the panel about compilation number ``compilation``; see
+    ``lazynb.notebook.frontend_requests``."""
 
     type: Literal["ask"]
     id: int
@@ -202,8 +206,8 @@ class Ask(TypedDict):
 
 
 class AskValue(TypedDict):
-    """About the pending value that a graph shows, by its ``key``: how it stands (``do`` is ``look``, which
-    runs and compiles nothing); ``run`` what it needs; ``compile`` that, and run nothing."""
+    """A request about the pending value with ``key`` in a graph. ``do``: ``look`` only returns its state;
+    ``run`` computes it; ``compile`` compiles its program and runs nothing."""
 
     type: Literal["value"]
     id: int
@@ -212,15 +216,15 @@ class AskValue(TypedDict):
 
 
 class Settings(TypedDict):
-    """The user's settings, sent after ``hello`` and when they change. ``autocompile``: a pending value that a
-    cell shows is run at once, and its value shown."""
+    """The user's settings, sent after ``hello`` and after a change. ``autocompile``: compute a pending value
+    when a cell displays it."""
 
     type: Literal["settings"]
     autocompile: bool
 
 
 class Answer(TypedDict):
-    """The answer to ``ask``: the inspector's own answer."""
+    """The answer to ``ask``: the inspector's answer."""
 
     type: Literal["answer"]
     id: int

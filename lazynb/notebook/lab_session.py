@@ -1,6 +1,6 @@
-"""The kernel's side of the JupyterLab extension: state, line marks and panel over one comm.
+"""The kernel side of the JupyterLab extension: sends state, line marks and panel data over one comm.
 
-Nothing is sent, and no run is looked at, unless a page is there that knows lazynb.
+Sends nothing and observes no run unless a page with lazynb's extension may be connected.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from lazynb.xla.compilation_builder import compile_tensors
 from lazynb.xla.compile_entry import set_last_compilation
 from lazynb.xla.inspection_schema import Inspection
 
-# ---- What a page may ask about a pending value that it shows: how it stands, its value, and its compilation
+# ---- Requests about a pending value on the page ------------------------------------------------------------
 
 GONE = "This value is gone: nothing refers to it any more."
 FOREIGN = "This was drawn by another kernel: run its cell again."
@@ -49,14 +49,16 @@ def value_state(
     namespace: Mapping[str, Any],
     keep: Callable[[Compilation], int],
 ) -> ValueState:
-    """The answer of the value of ``key``.
+    """The state of the tensor of ``key``, after the action ``what``.
 
     Arguments:
-      what: ``run`` runs what it needs and gives its text; ``compile`` compiles that and runs nothing;
-        anything else says how it stands, and neither compiles nor runs.
-      keep: takes a compilation, and gives the number by which the page asks for it.
+      key: key of the tensor in a drawn graph.
+      what: ``run`` computes the value and returns its repr; ``compile`` compiles its program and runs
+        nothing; anything else only returns the state.
+      namespace: the user's variables.
+      keep: stores a compilation and returns the number by which the page requests it.
 
-    Raises what running and compiling raise.
+    Raises the errors of running and compiling.
     """
     tensor = tensor_of_key(key)
     if tensor is None:
@@ -77,7 +79,7 @@ def _pending(tensor: LazyTensor, namespace: Mapping[str, Any]) -> ValueState:
 
 
 def _run(tensor: LazyTensor) -> ValueState:
-    """The value, waited for. Its text is what eager JAX shows."""
+    """Computes the value and waits for it. The text is its repr in eager JAX."""
     was_pending = tensor.is_pending
     began = time.perf_counter()
     execution.sync(tensor)
@@ -92,13 +94,13 @@ def _state(state: str, text: str) -> ValueState:
     return {"state": state, "text": text, "seconds": None, "compilation": None}
 
 
-# seconds after a cell at which its line marks are worked out: the kernel first says that the cell is done
+# seconds between the end of a cell and the computation of its line marks; the kernel reports idle first
 _SOON = 0.03
-_KEPT = 16  # compilations that the panel can ask about
+_KEPT = 16  # compilations kept for requests of the panel
 
 
 class _Sent(NamedTuple):
-    """The line marks of a cell as they were sent, and what they were made of."""
+    """The last line marks sent for a cell, with the kernels and the compilation behind them."""
 
     lines: dict[int, LineKernels]
     compilation: int | None
@@ -106,14 +108,15 @@ class _Sent(NamedTuple):
 
 
 class LabConnection(Observer):
-    """Speaks with the pages that show this kernel's notebook.
+    """The connection to the pages that show this kernel's notebook.
 
     Arguments:
       extension: lazynb in this shell, a :class:`lazynb.notebook.extension.Extension`.
-      status: says in a line how things stand.
+      status: returns the status line.
 
     Attributes:
-      page_connected: whether a page answered that knows lazynb; None while nobody can tell.
+      page_connected: whether a page with lazynb's extension answered; None until a page accepts or closes the
+        comm.
     """
 
     def __init__(self, extension: Any, status: Callable[[], str]):
@@ -126,7 +129,7 @@ class LabConnection(Observer):
         )
         self._cells = CellIndex()
         self._cell: str | None = None
-        self._text: str | None = None  # of the cell, until its number is known
+        self._text: str | None = None  # source of the cell, until its execution count is known
         self._runs: CellPrograms | None = None
         self._last: State | None = None
         self._sent: dict[str, _Sent] = {}  # by cell
@@ -138,13 +141,13 @@ class LabConnection(Observer):
         self._end_watching: Callable[[], None] = lambda: None
         self._end_runs: Callable[[], None] = lambda: None
 
-    # ---- the shell's events --------------------------------------------------------------------------------
+    # ---- Events of the shell -------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Opens the comm, where JupyterLab or Notebook asked for the cell that runs."""
+        """Opens the comm if JupyterLab or Notebook executes the running cell."""
         if lab_execution() is None:
             return
-        from comm import create_comm  # ipykernel brings it
+        from comm import create_comm  # a dependency of ipykernel
 
         self._comm = create_comm(target_name=TARGET, data=self._state())
         self._comm.on_msg(self._receive)
@@ -153,7 +156,7 @@ class LabConnection(Observer):
         page_connection.active = True
 
     def stop(self) -> None:
-        """Closes the comm: the pages take their marks away."""
+        """Closes the comm; the pages then remove their marks."""
         if self._comm is not None:
             self._end_watching()
             self._comm.close()
@@ -162,7 +165,7 @@ class LabConnection(Observer):
         self.end()
 
     def begin(self, info: Any) -> None:
-        """A cell begins; ``info`` is IPython's."""
+        """Called when an outermost cell starts, with IPython's ``ExecutionInfo``."""
         cell = getattr(info, "cell_id", None)
         self._cell = cell
         if self._comm is None or cell is None or not info.store_history:
@@ -173,12 +176,11 @@ class LabConnection(Observer):
             self._end_runs = observe(self._runs)
 
     def set_execution_count(self, number: int, file: str) -> None:
-        """The cell that began is execution ``number``: IPython says so when it names the cell's code
-        ``file``."""
+        """Called when IPython compiles code of the running cell, execution ``number``, as ``file``."""
         if self._cell is None:
             return
         if self._text is None:
-            self._cells.named(number, self._cell, file)  # the body of its magic
+            self._cells.named(number, self._cell, file)  # the body of a cell magic
         else:
             self._cells.runs(number, self._cell, self._text, file)
             self._text = None
@@ -186,11 +188,11 @@ class LabConnection(Observer):
                 self._runs.cell = number
 
     def end(self) -> None:
-        """A cell is over: what it ran is explained when the kernel has nothing else to do."""
+        """Called when the cell ends. Schedules the line marks of its programs for when the kernel is idle."""
         runs, self._runs = self._runs, None
         self._end_runs()
         if self.page_connected is None and self._comm is not None:
-            # cells queue up behind %load_ext: a page may yet say hello
+            # cells may be queued behind %load_ext before a page sends hello
             self._waiting.append((runs, self._cell))
         if not self.page_connected:
             return
@@ -200,7 +202,7 @@ class LabConnection(Observer):
         except RuntimeError:  # no event loop
             self._send_marks_of_run(runs, cell)
 
-    # ---- what it says --------------------------------------------------------------------------------------
+    # ---- Messages to the page ------------------------------------------------------------------------------
 
     def _send(self, message: Any) -> None:
         if self._comm is not None:
@@ -229,7 +231,7 @@ class LabConnection(Observer):
             self._send(state)
 
     def compiling(self, operations: int) -> None:
-        """Sent at once: the kernel is busy until the program is made."""
+        """Sends ``compiling`` at once; the kernel is busy until compilation ends."""
         if self.page_connected and thread_trace().pending is not None:
             label = self._cells.label(self._cell) if self._cell is not None else ""
             self._send(
@@ -247,21 +249,21 @@ class LabConnection(Observer):
             self._send({"type": "compiled"})
 
     def _send_marks_of_run(self, runs: CellPrograms | None, cell: str | None) -> None:
-        """Sends the marks of the cells that ran programs of ``runs``, or broke."""
+        """Sends the marks of the cells with programs of ``runs`` or with trace breaks."""
         lines: dict[str, dict[int, LineKernels]] = {}
         number = None
         if runs is not None and not runs.is_empty:
-            # no marks are better than an error nobody asked for
+            # leave out the marks rather than raise an error outside of a cell
             with contextlib.suppress(Exception), eager():
                 compilation = runs.compilation()
                 for earlier in compilation.earlier:
                     self._send_line_marks(*self._lines_of(earlier), None)
-                lines, number = self._lines_of(compilation)  # the last, so that the panel shows it
+                lines, number = self._lines_of(compilation)  # last, so that the panel shows it
         self._send_line_marks(lines, number, cell)
         self._send_state()
 
     def _lines_of(self, compilation: Compilation) -> tuple[dict[str, dict[int, LineKernels]], int]:
-        """By cell and line, the kernels of ``compilation``; and its number."""
+        """By cell and line, the kernels of ``compilation``; and the number under which it is stored."""
         data = inspection(compilation, live=True, full=False)
         return kernel_lines(self._cells, data), self._remember(compilation, data)
 
@@ -278,8 +280,8 @@ class LabConnection(Observer):
         """Sends the line marks that changed.
 
         Arguments:
-          kernels: by cell and line, those of compilation ``number``.
-          ran: the cell that ran; without kernels, it loses those of its last run.
+          kernels: by cell and line, the kernels of compilation ``number``.
+          ran: the cell that ran; if it has no kernels now, the marks of its previous run are removed.
         """
         broken = break_lines(self._cells)
         cells = {*kernels, *broken, *self._sent}
@@ -300,10 +302,10 @@ class LabConnection(Observer):
                 self._send(message)
             self._sent[cell] = _Sent(lines, compilation, message)
 
-    # ---- what it is asked ----------------------------------------------------------------------------------
+    # ---- Messages from the page ----------------------------------------------------------------------------
 
     def _closed(self, _message: Any) -> None:
-        """A page that does not know lazynb closes the comm at once; one that does never does."""
+        """Only a page without lazynb's extension closes the comm, at once."""
         if not self.page_connected:
             self.page_connected = False
             self._waiting.clear()
@@ -352,7 +354,7 @@ class LabConnection(Observer):
         return answers.answer(request.get("request"))
 
     def _number(self, request: dict[str, Any]) -> int | None:
-        """The compilation that ``request`` is about, or None if it is not known."""
+        """The number of the requested compilation, or None if that is not stored."""
         number = request.get("compilation")
         return number if type(number) is int and number in self._compilations else None
 
@@ -402,7 +404,7 @@ class LabConnection(Observer):
 
 
 def _attempted(act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What ``act`` gives, or why it failed: an error that a page asked for is the page's."""
+    """The result of ``act``; an exception becomes an ``error`` answer to the page."""
     try:
         return act()
     except KeyboardInterrupt:
@@ -412,13 +414,12 @@ def _attempted(act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _broken() -> dict[str, Any]:
-    """The trace breaks as a table, and as timelines."""
     found, placed = breaks(), Sources(()).placed
     return {**table(found, "trace break", placed=placed), "timelines": timelines(found, placed)}
 
 
 def _data_of(message: Any) -> dict[str, Any]:
-    """What a page sent; empty if it is not of the form that pages send."""
+    """The data of a comm message; empty if the message is malformed."""
     data = message
     for key in ("content", "data"):
         data = data.get(key) if isinstance(data, dict) else None

@@ -1,4 +1,4 @@
-"""Line marks for the editor: the clusters that a line's operations ended in, and the trace breaks on it."""
+"""Line marks for the editor: by line, the kernels that contain its operations, and its trace breaks."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from lazynb.user_code.call_stack import CodePosition
 from lazynb.user_code.text_format import escape_invisible_in, number, size
 from lazynb.xla.inspection_schema import Cluster, Fate, Inspection, Node, Program
 
-# ---- The kernels of a line by the program that they are in: a loop's first turn may run another program than
-# the
-# others, and one line may have a hundred kernels.
+# ---- Kernels of a line, grouped by program ----------------------------------------------------------------
+# The first iteration of a loop may run another program than the rest, and a line may have a hundred kernels.
 
 PROGRAMS = 4
-"""The most programs of which a line's card tells."""
+"""Limit of programs on the hover card of a line."""
 
 KERNELS = 8
-"""The most kernels of which it tells, of all programs together."""
+"""Limit of kernels on the hover card, for all programs together."""
 
 
 class ProgramKernels(NamedTuple):
-    """Kernels that are told of, by id, and the heading above them: the program, how often it ran, and all of
-    the line's kernels in it. The heading is empty where it would say nothing new."""
+    """Ids of a line's kernels in one program. The heading names the program, its number of runs, and all of
+    the line's kernels in it; it is empty if the card already shows all of that."""
 
     ids: Sequence[int]
     heading: str
@@ -39,7 +38,7 @@ class ProgramKernels(NamedTuple):
 def kernels_by_program(
     ids: Sequence[int], clusters: Mapping[int, Cluster], data: Inspection
 ) -> Iterator[ProgramKernels]:
-    """The kernels ``ids`` of a line, in their order."""
+    """Groups the kernels ``ids`` of a line by program, in their order."""
     groups: dict[int, list[int]] = {}
     for id_ in ids:
         groups.setdefault(clusters[id_]["program"], []).append(id_)
@@ -62,15 +61,15 @@ def kernels_by_program(
 
 
 def _program(program: Program | None, number: int, data: Inspection) -> str:
-    """``program 2, run 11×``; how often is left out where it is not known or never."""
+    """``program 2, run 11×``; without the count if it is 0 or unknown."""
     times = program["runs"] if program is not None else 0
     if not times and data["ran"]:
-        times = 1  # by what showed it
+        times = 1  # displaying the inspection ran it
     return f"program {number + 1}" + (f", run {times:,}×" if times else "")
 
 
 def ranges(labels: Sequence[str]) -> str:
-    """``c0–c4, c7``: labels that follow each other as one."""
+    """``c0–c4, c7``: consecutive labels become a range."""
     parts: list[tuple[str, str]] = []
     for label in labels:
         if parts and _next(parts[-1][1]) == label:
@@ -81,7 +80,7 @@ def ranges(labels: Sequence[str]) -> str:
 
 
 def _next(label: str) -> str | None:
-    """The label after ``c4``; None after one of another form."""
+    """``c5`` for ``c4``; None for a label of another form."""
     found = re.fullmatch(r"c(\d+)", label)
     return f"c{int(found[1]) + 1}" if found else None
 
@@ -93,10 +92,10 @@ def _range(first: str, last: str) -> str:
 
 
 class CellIndex:
-    """Which cell of the page each piece of the user's code came from.
+    """Maps the user's code to cells of the page.
 
-    The front end knows a cell by its id, the recorder by the name under which IPython compiled its code;
-    between the two stands the execution count.
+    The front end identifies a cell by its id, the recorder by the file name under which IPython compiled the
+    cell. The execution count links the two.
     """
 
     def __init__(self) -> None:
@@ -106,19 +105,19 @@ class CellIndex:
         self._files: dict[str, str] = {}
 
     def runs(self, number: int, cell: str, text: str, file: str) -> None:
-        """Execution ``number`` runs ``cell``, which reads ``text`` and is compiled as ``file``."""
+        """Registers execution ``number`` of ``cell``, whose source ``text`` is compiled as ``file``."""
         self._files[cell] = file
         self._ids[number] = cell
         self._newest[cell] = number
         self._lines[cell] = text.splitlines()
 
     def named(self, number: int, cell: str, file: str) -> None:
-        """A part of execution ``number`` of ``cell`` is compiled as ``file``."""
+        """Registers the file name of a part (a magic's body) of execution ``number`` of ``cell``."""
         if self._newest.get(cell) == number:
             self._files[cell] = file
 
     def of(self, file: str) -> str | None:
-        """The cell whose newest run compiled ``file``; None for files, and for code that was edited since."""
+        """The cell whose newest run compiled ``file``; None for other files and for code of earlier runs."""
         number = call_stack.cell_number(file)
         if number is None:
             return None
@@ -128,10 +127,8 @@ class CellIndex:
         return cell
 
     def of_spot(self, spot: CodePosition) -> str | None:
-        """The cell whose newest run made the code of ``spot``, or None.
-
-        The same text run again is other code in the same file.
-        """
+        """The cell whose newest run compiled the code of ``spot``, or None. Running the same text again
+        creates new code objects with the same file name."""
         cell = self.of(spot.code.co_filename)
         if cell is None or spot.cell is None:
             return cell
@@ -142,11 +139,11 @@ class CellIndex:
         return self._newest.get(cell)
 
     def file(self, cell: str) -> str:
-        """The name under which ``cell`` was compiled last; empty if it has not run."""
+        """The file name under which ``cell`` was last compiled; empty if it has not run."""
         return self._files.get(cell, "")
 
     def lines(self, cell: str) -> list[str]:
-        """The lines of ``cell`` as they were run."""
+        """The source lines of the newest run of ``cell``."""
         return self._lines.get(cell, [])
 
     def label(self, cell: str) -> str:
@@ -155,7 +152,7 @@ class CellIndex:
 
 
 def break_lines(cells: CellIndex) -> dict[str, dict[int, list[Break]]]:
-    """By cell and line, the breaks so far of the code that the cells hold now, and of what it calls."""
+    """By cell and line, the trace breaks in the newest run of each cell and in the functions it calls."""
     ranked = sorted(break_log.tallies(), key=lambda broken: -broken.seconds)
     by_cell: dict[str, dict[int, list[Break]]] = {}
     for rank, broken in enumerate(ranked, 1):
@@ -168,7 +165,7 @@ def break_lines(cells: CellIndex) -> dict[str, dict[int, list[Break]]]:
 
 
 def _break(broken: Tally, sums: BreakCost, rank: int) -> Break:
-    """The break ``broken``, or the share ``sums`` of a line that calls the function in which it lies."""
+    """The break ``broken`` with the cost ``sums``: of all of it, or of one line that calls its function."""
     record = broken.record()
     called = f", in {record.location.label}, called here" if sums is not broken else ""
     return {
@@ -185,18 +182,16 @@ def _break(broken: Tally, sums: BreakCost, rank: int) -> Break:
 
 
 LineKernels = tuple[list[Kernel], list[str]]
-"""The kernels that the operations of a line went to, and what became of those that went to none."""
+"""The kernels with operations of a line, and phrases for its operations in no kernel."""
 
 
 class _NamedFate(NamedTuple):
-    """What became of an operation, and the operation's name."""
-
     name: str
     fate: Fate
 
 
 def kernel_lines(cells: CellIndex, data: Inspection) -> dict[str, dict[int, LineKernels]]:
-    """By cell and line, the kernels that the line's operations went to, and the fates of those in none."""
+    """By cell and line, the kernels with operations of the line, and phrases for operations in no kernel."""
     clusters = {cluster["id"]: cluster for cluster in data["clusters"] if is_kernel(cluster)}
     by_cell: dict[str, dict[int, LineKernels]] = {}
     for (cell, line), fates in _fates_by_line(cells, data).items():
@@ -205,7 +200,7 @@ def kernel_lines(cells: CellIndex, data: Inspection) -> dict[str, dict[int, Line
 
 
 def _fates_by_line(cells: CellIndex, data: Inspection) -> dict[tuple[str, int], list[_NamedFate]]:
-    """By cell and line; operations of other code are left out."""
+    """By cell and line, the fates of operations. Operations of other code are left out."""
     fates: dict[tuple[str, int], list[_NamedFate]] = {}
     for fate in data["fates"]:
         node = data["nodes"][fate["node"]]
@@ -215,8 +210,8 @@ def _fates_by_line(cells: CellIndex, data: Inspection) -> dict[tuple[str, int], 
 
 
 def _lines(cells: CellIndex, data: Inspection, node: Node) -> Iterator[tuple[str, int]]:
-    """The lines of the cells on which an operation stands: its own, and those that called the jitted
-    functions that it is inside of."""
+    """The cell lines of an operation: its own line, and the lines that called the enclosing jitted
+    functions."""
     for place in (node["place"], *node["callers"]):
         if place is not None and place["source"] is not None:
             cell = cells.of(data["sources"][place["source"]]["file"])
@@ -225,7 +220,7 @@ def _lines(cells: CellIndex, data: Inspection, node: Node) -> Iterator[tuple[str
 
 
 def _kernels(fates: list[_NamedFate], clusters: Mapping[int, Cluster], data: Inspection) -> list[Kernel]:
-    """The kernels that a line's operations went to, with the operations of each; of many, some."""
+    """The kernels with operations of a line, up to :data:`KERNELS`."""
     by_cluster: dict[int, list[_NamedFate]] = {}
     for named in fates:
         for id_ in dict.fromkeys(named.fate["clusters"]):
@@ -239,7 +234,7 @@ def _kernels(fates: list[_NamedFate], clusters: Mapping[int, Cluster], data: Ins
 
 
 def _fates_in_none(fates: list[_NamedFate]) -> list[str]:
-    """A phrase for each operation that went to no kernel."""
+    """A phrase for each operation in no kernel."""
     phrases = []
     for name, fate in fates:
         if not fate["clusters"] or fate["kind"] == "transfer":
@@ -264,7 +259,7 @@ def _kernel(cluster: Cluster, fates: list[_NamedFate], heading: str) -> Kernel:
 
 
 def _cost(cluster: Cluster) -> str:
-    """What XLA says that a kernel costs; empty if it says nothing."""
+    """XLA's cost estimate of a kernel; empty if there is none."""
     cost = cluster["cost"]
     if cost is None:
         return ""
@@ -283,12 +278,12 @@ def line_marks(
     breaks: Mapping[int, list[Break]],
     compilation: int | None,
 ) -> Marks:
-    """The message for one cell."""
+    """The ``marks`` message of one cell."""
     text = cells.lines(cell)
     marked: list[Line] = []
     for line in sorted({*lines, *breaks}):
         kernels, fates = lines.get(line, ([], []))
-        raw = text[line - 1] if line <= len(text) else ""  # as it is: the page compares it
+        raw = text[line - 1] if line <= len(text) else ""  # unescaped, because the page compares it
         marked.append(
             {
                 "line": line,

@@ -1,4 +1,4 @@
-"""The form of ``%%predict --kernel``: a box to tick for each line, then the answer."""
+"""The ipywidgets forms of ``%%predict``: a row for each line, a button, and below it the answer."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from IPython.display import display
 from lazynb.report.prediction_report import KernelQuestion, SharedKernelQuestion
 from lazynb.user_code.call_stack import Place, Place as NodePlace
 
-# ---- A form of ``%%predict``: a row for each line, a button, and below it the answer ----------------------
+# ---- Base class of both forms ------------------------------------------------------------------------------
 
 
 class QuestionForm(widgets.VBox):
-    """Asks something about lines.
+    """A form with a row for each line and a button for the answer.
 
     Arguments:
-      question: its ``repr`` asks the same, and says what to write where no widgets are shown.
-      title: a widget, above the rows.
-      rows: for each line its widgets; a narrow page has them below each other.
-      reveal: called when the reader wants the answer; returns what is shown.
+      question: an object whose ``repr`` is the question as text, with what to write if no widgets are shown.
+      title: a widget above the rows.
+      rows: the widgets of each line; they wrap on a narrow page.
+      reveal: called when the button is clicked; returns the objects to display.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class QuestionForm(widgets.VBox):
         super().__init__([title, *lines, self.button, self.output])
 
     def _repr_mimebundle_(self, **given: Any) -> Any:
-        """The form; as text, what to write where no widgets are shown."""
+        """The form; its ``text/plain`` is the question as text."""
         bundle = super()._repr_mimebundle_(**given)
         if bundle is not None:
             bundle["text/plain"] = repr(self)
@@ -55,7 +55,8 @@ class QuestionForm(widgets.VBox):
                 display(shown)
 
 
-# ---- The form of ``%%predict``: a row of buttons for each line, then the answer ---------------------------
+# ---- Which lines share a kernel ----------------------------------------------------------------------------
+# A row of letter buttons for each line.
 
 _LETTERS = "ABCDEFGH"
 
@@ -65,7 +66,7 @@ class PredictForm(QuestionForm):
 
     Arguments:
       places: the lines.
-      reveal: called with the groups of line numbers when the reader wants the answer; returns what is shown.
+      reveal: called with the groups of line numbers; returns the objects to display.
     """
 
     def __init__(self, places: Sequence[NodePlace], reveal: Callable[[list[set[int]]], Sequence[Any]]):
@@ -95,7 +96,7 @@ class PredictForm(QuestionForm):
         )
 
     def groups(self) -> list[set[int]]:
-        """The lines that were given the same letter."""
+        """The line numbers, grouped by letter."""
         by_letter: dict[str, set[int]] = {}
         for place, choice in zip(self._places, self.choices):
             by_letter.setdefault(choice.value, set()).add(place.line)
@@ -113,7 +114,7 @@ class KernelForm(QuestionForm):
 
     Arguments:
       question: the kernel and the lines.
-      reveal: called with the numbers of the ticked lines; returns what is shown.
+      reveal: called with the numbers of the ticked lines; returns the objects to display.
     """
 
     def __init__(self, question: KernelQuestion, reveal: Callable[[set[int]], Sequence[Any]]):
@@ -140,7 +141,7 @@ def _head(question: KernelQuestion) -> Any:
 
 
 def _box(place: Place) -> Any:
-    """Its name is the line's number; its tooltip, which a screen reader reads too, the code."""
+    """A checkbox named after the line number. Its tooltip, also read by screen readers, is the code."""
     return widgets.Checkbox(
         value=False,
         indent=False,

@@ -1,4 +1,4 @@
-"""What the line of ``%%predict`` asks for: which lines share a kernel, or which lines are in one."""
+"""The two questions of ``%%predict``: which lines share a kernel, and which lines are in a kernel."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _LABEL = re.compile(r"c\d+(\.\d+)*")
 
 @dataclasses.dataclass(frozen=True)
 class SharedKernels:
-    """Which lines share a kernel?
+    """The question which lines share a kernel.
 
     Attributes:
-      groups: the reader's answer; None where a form asks.
+      groups: the user's answer, groups of line numbers; None to ask with a form.
     """
 
     groups: list[set[int]] | None
 
     def question(self, compilation: Compilation) -> Any:
-        """What is shown: the answer, or the form or text that asks for one."""
+        """The object to display: the checked answer, or the form or text that asks for one."""
         if self.groups is not None:
             return PredictionResult(check_kernel_prediction(compilation, self.groups))
         places = written_lines(compilation.snapshot)
@@ -57,18 +57,18 @@ class SharedKernels:
 
 @dataclasses.dataclass(frozen=True)
 class KernelLines:
-    """Which lines are in a kernel?
+    """The question which lines are in a kernel.
 
     Attributes:
-      label: the kernel's; empty for that of most lines.
-      lines: the reader's answer; None where a form asks.
+      label: label of the kernel; empty for the kernel with most lines.
+      lines: the user's answer, line numbers; None to ask with a form.
     """
 
     label: str
     lines: set[int] | None
 
     def question(self, compilation: Compilation) -> Any:
-        """As that of :class:`SharedKernels`."""
+        """See :meth:`SharedKernels.question`."""
         kernel = kernel_to_predict(compilation, self.label)
         if self.lines is not None:
             return KernelPredictionResult(check_line_prediction(compilation, kernel, self.lines))
@@ -91,16 +91,16 @@ def _has_widgets() -> bool:
 
 
 def asked_prediction(options: Any) -> SharedKernels | KernelLines:
-    """What the magic's line says.
+    """The question that the options of the magic's line select.
 
     Raises:
-      BadPrediction: it cannot be meant.
+      BadPrediction: the groups are invalid.
     """
     words = " ".join(options.groups)
     if options.kernel is None:
         return SharedKernels(parse_groups(words) if words else None)
     label = options.kernel
-    if label and not _LABEL.fullmatch(label):  # --kernel 2-3: no label, the lines at once
+    if label and not _LABEL.fullmatch(label):  # --kernel 2-3 gives lines without a label
         label, words = "", f"{label} {words}".strip()
     groups = parse_groups(words) if words else None
     if groups is not None and len(groups) > 1:

@@ -1,4 +1,4 @@
-"""The magics that run a cell and look at its run: ``%%explain``, ``%%numerics``, ``%%eager``."""
+"""The magics that run a cell and analyse its run: ``%%explain``, ``%%numerics``, ``%%eager``."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from lazynb.running.flush import execution
 from lazynb.running.observers import BreakEvent, Observer, observing
 from lazynb.user_code import call_stack
 
-# ---- ``%%explain``: a cell explained as ``lazynb.explain`` explains a function ----------------------------
+# ---- ``%%explain`` -----------------------------------------------------------------------------------------
 
 
 def explain_cell(shell: Any, cell: str) -> Explanation:
-    """Runs the body of a cell magic lazily, once.
+    """Runs the body of a cell magic lazily, once, and explains it as ``lazynb.explain`` does a function.
 
-    ``result`` of the explanation is the value of its last expression, or ``NOTHING``.
+    ``result`` of the explanation is the value of the last expression, or ``NO_VALUE``.
     """
     __tracebackhide__ = True
     number = call_stack.current_cell() or shell.execution_count
@@ -38,7 +38,7 @@ def explain_cell(shell: Any, cell: str) -> Explanation:
 
 
 class _Defined:
-    """The functions that stand in the notebook's namespace when somebody looks: the cell may define some."""
+    """Iterates over the functions that are in the notebook's namespace, which the cell may have changed."""
 
     def __init__(self, shell: Any):
         self._shell = shell
@@ -49,43 +49,43 @@ class _Defined:
                 yield value
 
 
-# ---- ``%%numerics``: a cell eagerly and compiled, operation by operation ----------------------------------
+# ---- ``%%numerics`` ----------------------------------------------------------------------------------------
+# Compares a cell eager and compiled, operation by operation.
 
 
 class _Breaks(Observer):
-    """Notes the trace breaks of a cell."""
+    """Counts the trace breaks of a cell."""
 
     def __init__(self) -> None:
         self.first: BreakEvent | None = None
         self.count = 0
 
     def broke(self, event: BreakEvent) -> None:
-        """Notes a trace break."""
         self.first = self.first or event
         self.count += 1
 
     def notes(self) -> tuple[str, ...]:
-        """That a part of the cell is missing; nothing if none is."""
+        """A note that a part of the cell is not compared; empty without trace breaks."""
         if self.first is None:
             return ()
         place, others = self.first.spot.place, self.count - 1
         more = f" (and {others:,} times more)" if others else ""
         return (
-            f"{place.label} needed a value in the middle ({self.first.kind}{more}): what ran before that is "
-            "not compared, only what the cell left pending at its end; move that line to another cell to "
+            f"{place.label} needed a value in the middle ({self.first.kind}{more}): operations before it are "
+            "not compared, only those pending at the end of the cell; move that line to another cell to "
             "compare all",
         )
 
 
 def numerics_of_cell(name: str, run: Callable[[], Any], earlier: Earlier) -> tuple[Any, Numerics]:
-    """Runs a cell lazily, and compares what it leaves pending. That is pending still.
+    """Runs a cell lazily, and compares the operations that it leaves pending. They stay pending.
 
     Arguments:
-      name: of the cell.
-      run: runs it; gives the value of its last expression.
-      earlier: what earlier cells left pending.
+      name: name of the cell.
+      run: runs the cell and returns the value of its last expression.
+      earlier: traces that earlier cells left pending; they are not compared.
 
-    Returns: what ``run`` gave, and the numerics.
+    Returns: the result of ``run``, and the numerics.
     """
     __tracebackhide__ = True
     breaks = _Breaks()
@@ -107,17 +107,17 @@ def numerics_of_cell(name: str, run: Callable[[], Any], earlier: Earlier) -> tup
 
 @magics_class
 class RunMagics(ShellMagics):
-    """They show the value of the cell too."""
+    """Magics that run a cell, show its value and analyse the run."""
 
     @magic_arguments()
     @argument("name", nargs="?", help="variable that receives the Explanation")
     @cell_magic
     def explain(self, line: str, cell: str) -> None:
-        """Runs the cell lazily, computes what is pending, and says what broke the trace, what compiled, why,
-        and what that cost.
+        """Runs the cell lazily, computes pending values, and shows its trace breaks and compilations with
+        their reasons and costs.
 
-        Then programs are compiled and measured: without each trace break, and without recording. The cell
-        itself runs once.
+        The cell runs once. Afterwards further programs are compiled and measured: one without each trace
+        break, and one without recording.
         """
         __tracebackhide__ = True
         name = parse_argstring(self.explain, line).name
@@ -133,11 +133,11 @@ class RunMagics(ShellMagics):
     @argument("name", nargs="?", help="variable that receives the Numerics")
     @cell_magic
     def numerics(self, line: str, cell: str) -> None:
-        """Runs the cell lazily, and compares each operation as eager JAX gives it, compiled, and in float64.
+        """Runs the cell lazily, and compares the values of each operation: eager, compiled, and in float64.
 
-        Says which operation is the first whose compiled values part from the eager ones by more than
-        rounding, why, and on which line NaN and Inf are born. Then the cell's values are computed, as
-        without the magic.
+        Shows the first operation whose compiled values differ from the eager ones by more than rounding, the
+        reason, and the lines where NaN and Inf first appear. Then computes the cell's values, as without the
+        magic.
         """
         __tracebackhide__ = True
         name = parse_argstring(self.numerics, line).name
@@ -157,7 +157,7 @@ class RunMagics(ShellMagics):
 
     @cell_magic
     def eager(self, line: str, cell: str) -> None:
-        """Runs this cell eagerly: each operation at once. Pending values that it uses are computed first."""
+        """Runs the cell eagerly, one operation at a time. Computes pending values that it uses first."""
         __tracebackhide__ = True
         _no_arguments("eager", line, "%%")
         with eager():

@@ -1,4 +1,4 @@
-"""The magics that say how things stand: ``%lazy``, ``%graph``, ``%breaks``, ``%cache``."""
+"""The magics that show or switch lazynb's state: ``%lazy``, ``%graph``, ``%breaks``, ``%cache``."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from lazynb.running.record_table import plural
 from lazynb.running.run_statistics import recording_share
 from lazynb.user_code.text_format import duration
 
-# ---- How things stand, in one line: what is pending, compiled, hit, missed and broken ---------------------
+# ---- The status line ---------------------------------------------------------------------------------------
 
 
 def status_line(on: bool | None = None, strict: bool | None = None, recorder: str = "") -> str:
-    """How things stand, in one line.
+    """Mode, pending operations, executables, cache hits and misses, and trace breaks, in one line.
 
     Arguments:
-      recorder: what is said of the recorder, after the mode.
-      on: whether lazy mode is; None: whether it is in force now, which it never is between two cells.
-      strict: whether a trace break is an error; None: whether it is now.
+      on: whether lazy mode is on; None for the mode of the current thread, which is off between cells.
+      strict: whether trace breaks raise; None for the current setting.
+      recorder: description of the recorder, printed after the mode.
     """
     if on is None:
         on = is_lazy()
@@ -66,7 +66,7 @@ def status_line(on: bool | None = None, strict: bool | None = None, recorder: st
 
 @magics_class
 class StateMagics(ShellMagics):
-    """They run nothing that is pending."""
+    """Magics that never run pending operations."""
 
     @magic_arguments()
     @argument(
@@ -74,46 +74,45 @@ class StateMagics(ShellMagics):
         nargs="?",
         choices=["on", "off", "strict", "cluster"],
         help=(
-            "switch lazy mode on or off, or on with every trace break an error; cluster: run cells in "
-            "several processes; without: say how things stand"
+            "on, off: switch lazy mode; strict: lazy mode in which each trace break is an error; cluster: "
+            "run cells in several processes; without: show the state"
         ),
     )
     @argument(
         "size",
         nargs="?",
         metavar="N | off",
-        help="with cluster: start N processes in which cells run from here on, or end them; without: say how "
-        "the cluster stands",
+        help="with cluster: start N processes in which cells run from here on, or end them; without: show "
+        "the state of the cluster",
     )
     @argument(
         "--profile",
         default=None,
-        help="with cluster: take the engines of this ipyparallel profile, or start those that it describes",
+        help="with cluster: use the running engines of this ipyparallel profile, or start its engines",
     )
     @argument(
         "--for",
         dest="targets",
         metavar="TARGETS",
         default=None,
-        help="chips that every %%%%compile from here on compiles for, such as v5e or cpu,h100; "
-        "cpu is this machine",
+        help="default chips of %%%%compile from here on, such as v5e or cpu,h100; cpu is this machine",
     )
     @line_magic
     def lazy(self, line: str) -> None:
-        """Says in one line whether recording is accelerated, what is pending, compiled, hit, missed and
-        broken; or switches lazy mode.
+        """Shows in one line whether recording is accelerated, and the numbers of pending operations,
+        executables, cache hits, misses and trace breaks; or switches lazy mode.
 
-        With ``strict`` the first trace break raises and says what to write instead; nothing is run and
-        nothing lost. Barriers that were asked for (``lazynb.sync()``, ``block_until_ready()``, ``%%compile``)
-        pass. ``%lazy on`` ends it.
+        With ``strict`` the first trace break raises an error that says what to write instead. Nothing runs,
+        and pending operations stay pending. Explicit barriers (``lazynb.sync()``, ``block_until_ready()``,
+        ``%%compile``) are allowed. ``%lazy on`` ends strict mode.
 
-        While lazy mode is on, functions such as ``jax.numpy.tanh`` are ones that remember what they recorded.
-        They are equal to JAX's own. ``lazynb.config.substitute_names = False`` leaves JAX's own in place:
-        everything still works, and takes longer to record. Where lazynb's accelerator was built, calls are
-        remembered in C; ``LAZYNB_PURE=1`` in the environment turns it off.
+        While lazy mode is on, functions such as ``jax.numpy.tanh`` are replaced by ones that remember what
+        they recorded and compare equal to JAX's. ``lazynb.config.substitute_names = False`` keeps JAX's own
+        functions: all still works, but recording takes longer. Where lazynb's accelerator was built, calls
+        are remembered in C; ``LAZYNB_PURE=1`` in the environment turns it off.
 
-        ``%lazy cluster 4`` starts four processes of this machine with ``jax.distributed`` set up. Cells then
-        run in all of them, and rank 0's output is shown, with what others print that differs. Cells that
+        ``%lazy cluster 4`` starts four processes on this machine with ``jax.distributed`` set up. Cells then
+        run in all of them. The output of rank 0 is shown, with output of other ranks that differs. Cells that
         begin with ``%lazy cluster`` or ``%%px`` run in the notebook's own process.
         """
         options = parse_argstring(self.lazy, line)
@@ -132,11 +131,11 @@ class StateMagics(ShellMagics):
 
     @line_magic
     def graph(self, line: str) -> Any:
-        """Draws what is pending, or what an expression needs: ``%graph`` or ``%graph EXPR``. Runs nothing
-        pending.
+        """Draws all pending operations (``%graph``), or those that an expression needs (``%graph EXPR``).
+        Runs nothing pending.
 
-        EXPR is evaluated in the notebook's namespace; it may be a tensor or any nesting of dicts, lists and
-        tuples of them.
+        EXPR is evaluated in the notebook's namespace. Its value is a tensor, or nested dicts, lists and
+        tuples of tensors.
         """
         expression = line.strip()
         tensors = [self.shell.ev(expression)] if expression else []
@@ -148,7 +147,7 @@ class StateMagics(ShellMagics):
     def breaks(self, line: str) -> Any:
         """Lists the trace breaks so far: line, operations forced, time lost, and how to avoid each.
 
-        With a code or kind: what that break is, a program that has it, and the same program without it.
+        With a code or kind: explains that break, with a program that has it and the same program without it.
         """
         code = parse_argstring(self.breaks, line).code
         if code is None:
@@ -168,11 +167,11 @@ class StateMagics(ShellMagics):
     )
     @line_magic
     def cache(self, line: str) -> Any:
-        """Lists the compiled programs with hits and misses, and under them why each was no hit and what would
-        make it one.
+        """Lists the compiled programs with hits and misses; below, the reason of each miss and how to make it
+        a hit.
 
-        ``%cache N`` explains miss N: what was added, removed and changed since the nearest program that was
-        cached. ``%cache clear`` forgets all. Runs and compiles nothing.
+        ``%cache N`` explains miss N: what was added, removed and changed compared with the nearest cached
+        program. ``%cache clear`` forgets executables, events and breaks. Runs and compiles nothing.
         """
         what = parse_argstring(self.cache, line).what
         if what is None:

@@ -1,7 +1,7 @@
-"""How IPython shows an error: with the frames that eager JAX would show, without lazynb's.
+"""Tracebacks in IPython: without lazynb's frames, as eager JAX would show them.
 
-The error itself keeps all of its frames, for ``%debug``. JAX's own setting for its frames holds for lazynb's
-too: ``jax.config.update("jax_traceback_filtering", "off")`` shows all.
+The exception itself keeps all frames for ``%debug``. JAX's filtering setting also applies to lazynb's frames:
+``jax.config.update("jax_traceback_filtering", "off")`` shows all of them.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ from lazynb.user_code.tracebacks import (
     user_traceback,
 )
 
-# ---- Values that only the traceback of an error holds -----------------------------------------------------
-# IPython keeps the traceback of the last error, and with it what each function's variables were. A value that
-# an interrupted ``float(f(x))`` asked for would stay pending in a function of lazynb's, and the next barrier
-# would run what nobody can reach any more.
+# ---- Tensors kept alive by a traceback --------------------------------------------------------------------
+# IPython keeps the traceback of the last error, and with it the local variables of each frame. After an
+# interrupted ``float(f(x))``, a local variable in lazynb would keep the value pending, and the next barrier
+# would run operations whose result is unreachable.
 
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _RUN_FOLDER = os.path.join(PACKAGE_ROOT, "running", "")
 
 
 def clear_traceback_frames(error: BaseException | None) -> None:
-    """Empties the variables of lazynb's and JAX's own functions in the tracebacks of ``error``, if it is an
-    interrupt or came while something ran. ``%tb`` then skips them. The user's stay, for ``%debug``."""
+    """Clears the local variables of lazynb's and JAX's frames in the tracebacks of ``error``, if it is a
+    KeyboardInterrupt or was raised while a program ran. ``%tb`` then skips these frames. The user's frames
+    keep their variables for ``%debug``."""
     for one in chain(error):
         frames = [frame for frame, _ in walk_tb(one.__traceback__)]
         if isinstance(one, KeyboardInterrupt):
             _clear_frames(frames)
         elif any(frame.f_code.co_filename.startswith(_RUN_FOLDER) for frame in frames):
-            _clear_frames(frames[:-1])  # the last one raised the error, and is always shown
+            _clear_frames(frames[:-1])  # the last frame raised the error, and is always shown
 
 
 def _clear_frames(frames: list[FrameType]) -> None:
@@ -59,7 +60,7 @@ def _empty_one(frame: FrameType) -> None:
     flags = frame.f_code.co_flags
     if flags & _SUSPENDED or not flags & inspect.CO_OPTIMIZED:  # clearing closes a generator; a module's stay
         return
-    with contextlib.suppress(RuntimeError):  # it still runs
+    with contextlib.suppress(RuntimeError):  # the frame still runs
         frame.clear()
         if sys.version_info < (3, 13):
             frame.f_locals.clear()  # the copy that IPython made when it showed the traceback
@@ -67,21 +68,21 @@ def _empty_one(frame: FrameType) -> None:
 
 
 class TracebackFormatter:
-    """Stands in for the function with which one shell writes tracebacks."""
+    """Replaces the functions that format tracebacks in one shell."""
 
     def __init__(self, shell: Any):
         self._writer = shell.InteractiveTB
         self._of_syntax = shell.SyntaxTB
 
     def start(self) -> None:
-        """From here on lazynb's frames are left out."""
+        """Leaves out lazynb's frames from here on."""
         shells_that_trim.add(id(self))
-        # On these objects alone; their classes have the own ones.
+        # Set on the instances only; the classes keep IPython's functions.
         self._writer.structured_traceback = self._write
         self._of_syntax.structured_traceback = self._write_syntax_error
 
     def stop(self) -> None:
-        """IPython's own functions are back."""
+        """Restores IPython's functions."""
         shells_that_trim.discard(id(self))
         for writer in (self._writer, self._of_syntax):
             writer.__dict__.pop("structured_traceback", None)
@@ -89,11 +90,7 @@ class TracebackFormatter:
     def _write_syntax_error(
         self, etype: Any, evalue: Any, entries: Any, *args: Any, **kwargs: Any
     ) -> list[str]:
-        """Writes one of code that could not be compiled.
-
-        Arguments:
-          entries: of the traceback: what ``traceback.extract_tb`` gives.
-        """
+        """Formats a SyntaxError. ``entries`` is the result of ``traceback.extract_tb``."""
         write = type(self._of_syntax).structured_traceback.__get__(self._of_syntax)
         own = [at for at, entry in enumerate(entries or ()) if entry.filename.startswith(PACKAGE_ROOT)]
         if own and not filtering_is_off():
@@ -117,8 +114,8 @@ class TracebackFormatter:
 
 
 def _without_magic(trace: TracebackType) -> TracebackType | None:
-    """A copy of ``trace`` without the call that IPython puts in the place of a magic of lazynb's: it is no
-    line of the user's. Without the body of the magic below it, it stays."""
+    """A copy of ``trace`` without the call that IPython generates for one of lazynb's magics. The call stays
+    if no frame of the magic's body follows."""
     frames = frames_of(trace)
     bodies = [at for at, frame in enumerate(frames) if _is_body(frame)]
     kept = []
@@ -134,8 +131,8 @@ def _is_body(frame: TracebackType) -> bool:
 
 
 def _leads_to_magic(frames: Sequence[TracebackType], at: int) -> bool:
-    """Whether a frame is the call that IPython puts in the place of a magic of lazynb's."""
-    # IPython's own function is between the cell and the magic.
+    """Whether a frame is the call that IPython generates for one of lazynb's magics."""
+    # A function of IPython's is between the cell and the magic.
     leads = any(is_package_frame(each) for each in frames[at + 1 : at + 3])
     file, line = frames[at].tb_frame.f_code.co_filename, frames[at].tb_lineno
     return leads and "get_ipython().run_" in linecache.getline(file, line or 0)
@@ -143,8 +140,8 @@ def _leads_to_magic(frames: Sequence[TracebackType], at: int) -> bool:
 
 @contextlib.contextmanager
 def _with_typed_source(trace: TracebackType) -> Iterator[None]:
-    """While the body runs, the cells that call magics of lazynb's read as the user typed them, and not as
-    IPython compiled them."""
+    """Inside the block, ``linecache`` gives the typed source of cells with lazynb's magics instead of the
+    source that IPython compiled."""
     frames, kept = frames_of(trace), dict[str, Any]()
     for at, frame in enumerate(frames):
         file = frame.tb_frame.f_code.co_filename

@@ -1,4 +1,4 @@
-"""Two compilations compared, as text, HTML and JSON."""
+"""Comparison of two compilations: ``lazynb.diff`` as text, HTML and JSON, and the paired inspector."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from lazynb.xla.external.external_programs import SUFFIXES, compile_stage, is_ja
 from lazynb.xla.function_compilation import compile_function, is_function
 from lazynb.xla.inspection_schema import Compared, SameLine
 
-# ---- Two compilations side by side, for the front end: both inspections, and what corresponds in them -----
+# ---- Data of the paired inspector --------------------------------------------------------------------------
 
 
 def comparison_data(difference: CompilationDifference) -> Compared:
@@ -54,12 +54,12 @@ def comparison_data(difference: CompilationDifference) -> Compared:
 
 
 def _name(side: CompilationSide, other: CompilationSide) -> str:
-    """What stands above its inspector: its name, and the flags that the other side has not."""
+    """The title of a side: its name, and the flags that only this side has."""
     return ", ".join(filter(None, (side.name, own_flags(side, other))))
 
 
 def _lines(difference: CompilationDifference) -> list[SameLine]:
-    """The lines that both have, where the texts of both are kept."""
+    """The pairs of matching lines whose source text is available on both sides."""
     matching = difference.matching
     pairs = {matching.of_before(line): None for line in difference.before.lines if line is not None}
     found: list[SameLine] = []
@@ -72,7 +72,7 @@ def _lines(difference: CompilationDifference) -> list[SameLine]:
     return found
 
 
-# ---- What two things have to become to be compared: a side each, wherever they come from ------------------
+# ---- Sides of a comparison ---------------------------------------------------------------------------------
 
 ACCEPTED = (
     "a Compilation, a function with its arguments as a tuple (f, x, y), a tensor or graph that is pending, "
@@ -82,17 +82,17 @@ ACCEPTED = (
 
 
 def side_of(obj: Any, name: str, namespace: Mapping[str, Any]) -> CompilationSide:
-    """``obj`` as a side. Runs nothing; what is not compiled yet is compiled.
+    """Compiles or reads ``obj`` as one side of a comparison. Runs no operation.
 
     Arguments:
-      name: what the user calls it; a file is called as it is.
+      name: the name of the side; a file keeps its own name.
       namespace: the user's variables.
 
     Raises:
-      TypeError: it is nothing that can be compared.
-      ValueError: nothing of it is pending, or the file holds no inspection.
+      TypeError: ``obj`` cannot be compared.
+      ValueError: nothing of ``obj`` is pending, or the file has no inspection.
       OSError: the file cannot be read.
-      LazynbError: it cannot be compiled or read here; the message says why.
+      LazynbError: ``obj`` cannot be compiled or read here; the message says why.
     """
     if isinstance(obj, str | os.PathLike):
         return _of_file(os.fspath(obj))
@@ -155,18 +155,18 @@ NO_DIFFERENCE = "Nothing differs: the same operations on the same lines become t
 
 
 class Diff(CompilationDifference):
-    """What differs between two compilations; displays as text and as HTML.
+    """The differences between two compilations; displays as text and as HTML.
 
     Attributes:
       before, now: the two sides, each with its ``name``.
     """
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """A dictionary for each of ``changes``: plain data."""
+        """A dictionary of plain data for each of ``changes``."""
         return self.changes.to_dicts()
 
     def to_json(self) -> str:
-        """The headline, both sides' totals and flags, the changes and the passes, as JSON."""
+        """The headline, the totals and flags of both sides, the changes and the passes, as JSON."""
         data = {
             "before": _total(self.before),
             "now": _total(self.now),
@@ -178,7 +178,7 @@ class Diff(CompilationDifference):
         return json.dumps(data, indent=1)
 
     def save_html(self, path: str | os.PathLike[str]) -> Path:
-        """Writes it as one HTML page that works offline, with both inspectors side by side.
+        """Writes one HTML page that works offline, with both inspectors side by side.
 
         Raises:
           OSError: the file cannot be written.
@@ -212,7 +212,7 @@ class Diff(CompilationDifference):
         return {"text/plain": repr(self), "text/html": self.to_html()}
 
     def to_html(self) -> str:
-        """The findings, and tables of all that differs."""
+        """The findings, and tables of all differences."""
         findings = "".join(f"<li>{escape(escape_invisible(finding))}</li>" for finding in self.headline)
         passes = ""
         if self.passes:
@@ -231,14 +231,14 @@ class Diff(CompilationDifference):
         )
 
     def _changes(self) -> str:
-        """The changes; their lines are buttons that select them in the inspectors on the page."""
+        """The table of changes; the inspectors on the page turn its lines into buttons."""
         if not self.changes:
             return ""
         links = ["".join(map(self._line_links, change.lines[:SHOWN])) for change in self.changes[:SHOWN]]
         return html_table(self.changes.rows(), links)
 
     def _line_links(self, pair: LinePair) -> str:
-        """A line as it is now; before it the line as it was, if that stands somewhere else."""
+        """A link to the line now, after a link to the line before if that has another place."""
         spans: dict[tuple[str, int], str] = {}
         for side, line in ((self.before, pair.before), (self.now, pair.now)):
             if line is not None and (place := _place(side, line)) is not None:
@@ -246,7 +246,7 @@ class Diff(CompilationDifference):
         return f"<div>{' → '.join(spans.values()) or escape(escape_invisible(pair.shown.label))}</div>"
 
     def _figures(self, change: CompilationChange) -> dict[str, str]:
-        """The row of a change of kernels in the table of figures; empty for another."""
+        """The row of a change in the table of figures; empty if the change has no kernels now."""
         if change.now is None:
             return {}
         row = self._row(change)
@@ -258,7 +258,6 @@ class Diff(CompilationDifference):
         return [{name: text for name, text in row.items() if name in filled or not name} for row in rows]
 
     def _notes(self) -> list[str]:
-        """What cannot be said, and why."""
         notes = []
         if not self.changes and self.rewritten:
             where = listed(self.rewritten)
@@ -279,7 +278,7 @@ class Diff(CompilationDifference):
 
 
 def _place(side: CompilationSide, line: Line) -> tuple[str, int] | None:
-    """The file and number of a line; None if its file is not known."""
+    """The file and number of a line, or None if its file is unknown."""
     if line.source is None:
         return None
     return side.data["sources"][line.source]["file"], line.number
@@ -315,29 +314,29 @@ def _html(records: Records[Any]) -> str:
 
 
 def diff(a: Any, b: Any) -> Diff:
-    """What differs between two compilations, line by line: kernels, bytes, operations, memory, passes, times.
+    """Compares two compilations line by line: kernels, bytes, operations, memory, passes and times.
 
-    Runs nothing; what is not compiled yet is compiled.
+    Compiles ``a`` and ``b`` if necessary. Runs no operation.
 
     Arguments:
-      a, b: before and now. Each is a :class:`Compilation`; a tuple of a function and its arguments,
-        ``(f, x, y)``, of which types are enough; a :class:`LazyTensor` or :class:`Graph` that is pending;
-        what ``jax.jit(f)`` gives with ``.lower(...)`` or ``.compile()``; or the path of a file: what
-        ``lazynb run --save`` or ``lazynb inspect --json`` wrote, perhaps with another JAX or for another
-        chip, HLO (``.hlo``, ``.txt``) or StableHLO (``.mlir``).
+      a, b: before and now. Each is a :class:`Compilation`; a tuple of a function and its arguments or their
+        types, ``(f, x, y)``; a pending :class:`LazyTensor` or :class:`Graph`; the result of
+        ``jax.jit(f).lower(...)`` or of its ``.compile()``; or the path of a file: HLO (``.hlo``, ``.txt``),
+        StableHLO (``.mlir``), or the output of ``lazynb run --save`` or ``lazynb inspect --json``, also from
+        another JAX version or for another chip.
 
     Returns:
-      A :class:`Diff`: ``changes`` (the one that matters most first; empty if the programs are the same),
-      ``headline`` (three sentences at most), ``passes`` (of XLA, that acted differently), ``to_dicts()``,
-      ``to_json()``, ``save_html()``. Sizes are in bytes, times in seconds. Times are compared if both were
-      profiled.
+      A :class:`Diff`: ``changes`` (the most important first; empty if the programs are the same),
+      ``headline`` (at most three sentences), ``passes`` (of XLA, that acted differently), ``to_dicts()``,
+      ``to_json()``, ``save_html()``. Sizes are in bytes, times in seconds. Times are compared if both sides
+      were profiled.
 
     Raises:
-      TypeError: one of them is nothing that can be compared.
-      ValueError: one of them has no program, or the file holds no inspection.
+      TypeError: ``a`` or ``b`` cannot be compared.
+      ValueError: ``a`` or ``b`` has no program, or the file has no inspection.
       OSError: a file cannot be read.
       TraceBreakError: a function needs a value.
-      LazynbError: a file holds no program, or one for another machine; the message says which.
+      LazynbError: a file has no program, or a program for another machine; the message says which.
     """
     __tracebackhide__ = True
     namespace = user_namespace()

@@ -1,8 +1,7 @@
-"""How compilations, explanations, numerics and pending tensors are shown and saved.
+"""Entry points that display and save compilations, explanations, numerics and pending tensors.
 
-The classes belong to rooms below this one. Their methods come here through
-:class:`lazynb.recording.runtime_interface.Runtime`. Each function imports its renderer when it is called, so
-that showing a pending tensor does not import the inspector.
+The methods of these classes call this module through :class:`lazynb.recording.runtime_interface.Runtime`.
+Each function imports its renderer when called, so displaying a pending tensor does not import the inspector.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ def report_text(report: Any) -> str:
 
 
 def report_bundle(report: Any) -> dict[str, Any]:
-    """The same as a MIME bundle."""
+    """A :class:`lazynb.Explanation` or :class:`lazynb.Numerics` as a MIME bundle of text and HTML."""
     shown = {"text/plain": report_text(report)}
     try:
         shown["text/html"] = _renderer(report).to_html(report)
-    except Exception:  # the text is shown even if the HTML cannot be made
+    except Exception:  # the text is shown even if the HTML fails
         pass
     return shown
 

@@ -1,4 +1,4 @@
-"""Text of reports as HTML."""
+"""Escaped text and sentences as HTML, for the reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lazynb.user_code.text_format import escape_invisible
 
 
 def sentence_html(text: str) -> str:
-    """A sentence as HTML, with what stands in backticks as code."""
+    """A sentence as HTML; text in backticks becomes ``<code>``."""
     parts = escaped(text).split("`")
     if len(parts) % 2 == 0:
         return escaped(text)
@@ -16,5 +16,5 @@ def sentence_html(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """A user's text as HTML."""
+    """``text`` with HTML and invisible characters escaped."""
     return escape(escape_invisible(text))

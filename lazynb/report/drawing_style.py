@@ -1,8 +1,8 @@
-"""The style of a drawing: colours, fonts and measures, shared by DOT and SVG.
+"""Colours, fonts and measures of drawings, shared by DOT and SVG.
 
-The hues are Okabe and Ito's ("Color Universal Design", 2008), which people of every colour vision can tell
-apart. Boxes bring their own light fill and dark text, so that one drawing is legible on a white and on a dark
-page: an image in a notebook cannot ask which of them it stands on.
+The hues are Okabe and Ito's ("Color Universal Design", 2008), which people of every colour vision can
+distinguish. Boxes have a light fill and dark text, so one drawing is legible on light and dark pages: an
+image cannot detect the background of its page.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ PAINTS = {
 
 
 def paint(kind: str, dead: bool, inputs: bool = False) -> Paint:
-    """The paint of a box of some kind.
+    """The paint of a box.
 
     Arguments:
-      inputs: the box joins inputs, and looks like one.
+      kind: a key of ``PAINTS``.
+      inputs: whether the box is a group of inputs; it gets the paint of an input.
     """
     if dead:
         return PAINTS["dead"]
@@ -57,42 +58,41 @@ CLUSTERS = (
     "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#6E6E6E",
     "#882211", "#663366", "#3322CC", "#8877FF", "#005544", "#BBBB88",
 )  # fmt: skip
-"""Colours of fusion clusters: Okabe and Ito's and a grey; then those that are furthest from all before them.
-Any two differ by 10 or more in CIEDE2000, to normal, protan, deutan and tritan eyes (Machado, Oliveira and
-Fernandes, 2009): more colours would not. Each cluster shows its number too."""
+"""Colours of fusion clusters: Okabe and Ito's and a grey; then the colours furthest from all before them.
+Any two differ by at least 10 in CIEDE2000 for normal, protan, deutan and tritan vision (Machado, Oliveira and
+Fernandes, 2009); no further colour would. Each cluster also shows its number."""
 
 PATTERNS = 5
-"""Where the colours are used up they come again with a pattern: none, ``/``, ``-``, a half, ``x``. Look ``n``
-of a cluster has colour ``n % len(CLUSTERS)`` and pattern ``n // len(CLUSTERS) % PATTERNS``."""
+"""Patterns that make colours reusable: none, ``/``, ``-``, a half, ``x``. Look ``n`` of a cluster has colour
+``n % len(CLUSTERS)`` and pattern ``n // len(CLUSTERS) % PATTERNS``."""
 
 ADDED, CHANGED, REMOVED = "#56B4E9", "#E69F00", "#CC79A7"
-"""Colours of a difference: blue, orange and purple. A sign (+, ~, −) stands with each."""
+"""Colours of a difference: blue, orange and purple. Each is shown with a sign (+, ~, −)."""
 
-COMPILED_INPUT = Paint("#f3f4f6", "#8a8f98")  # where colours stand for clusters, inputs have none
-NOT_RUN = Paint("#f3f4f6", "#a8a8a8", dashed=True)  # an operation for which nothing runs
+COMPILED_INPUT = Paint("#f3f4f6", "#8a8f98")  # for drawings that colour boxes by cluster
+NOT_RUN = Paint("#f3f4f6", "#a8a8a8", dashed=True)  # an operation without a kernel
 
 
 def tint(colour: str, share: float = 0.17) -> str:
-    """``colour`` thinned with white, as a fill under dark text."""
+    """``colour`` mixed with white, as a fill under dark text."""
     parts = [f"{round(255 - (255 - channel) * share):02x}" for channel in _channels(colour)]
     return "#" + "".join(parts)
 
 
 def contrasting_ink(colour: str) -> str:
-    """Black or white: the one that is easier to read on ``colour`` (by WCAG 2's relative luminance)."""
+    """Black or white, whichever has more contrast on ``colour`` by WCAG 2's relative luminance."""
     red, green, blue = [(channel / 255) ** 2.2 for channel in _channels(colour)]
     luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
-    return "#ffffff" if luminance < 0.179 else "#000000"  # there both stand out by 4.6:1
+    return "#ffffff" if luminance < 0.179 else "#000000"  # at 0.179 both have a contrast of 4.6:1
 
 
 def _channels(colour: str) -> list[int]:
-    """Red, green and blue of ``colour``, from 0 to 255."""
     return [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
 
 
 @dataclass(frozen=True, slots=True)
 class Font:
-    """One of the text styles.
+    """A text style.
 
     Attributes:
       advance: width of an average character, in units of the size.
@@ -116,12 +116,11 @@ _BROAD = frozenset("mwMW@%")
 
 
 def width(text: str, font: Font) -> float:
-    """The width of ``text``, a little overestimated: the reader's fonts are not known here."""
+    """The width of ``text``, slightly overestimated because the reader's fonts are unknown."""
     return font.size * sum(_advance(char, font) for char in text)
 
 
 def _advance(char: str, font: Font) -> float:
-    """The width of a character, in units of the font's size."""
     if ord(char) >= 0x300:
         return _advance_beyond_latin(char, font)
     if font.mono:

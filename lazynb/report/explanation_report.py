@@ -1,6 +1,6 @@
-"""An explanation as text and as HTML.
+"""Text and HTML of ``lazynb.Explanation``: trace breaks, compilations and advice of a call.
 
-The HTML outlives a notebook that is reopened untrusted: it has no style sheets and no scripts.
+The HTML has no style sheets and no scripts, so an untrusted notebook still shows it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _TABLE = "text-align:left;border-collapse:collapse;margin:4px 0;font-size:12px;c
 _SOFT = "opacity:0.75;font-size:12px"
 _WIDE = 90  # characters of a cell of text
 _LONG = 160  # characters of a sentence in a column of text
-_CODE = {"line", "step"}  # columns that hold a place with its source
-_WORDS = {"instead", "reason", "advice"}  # columns that hold sentences: below the place, where there is one
+_CODE = {"line", "step"}  # columns of places with their source text
+_WORDS = {"instead", "reason", "advice"}  # columns of sentences, shown below a place if the table has one
 
 
 def headline(explanation: Explanation) -> str:
@@ -45,7 +45,7 @@ def detail(explanation: Explanation) -> str:
 
 
 def sections(explanation: Explanation) -> Iterator[tuple[str, Records[Any], list[str]]]:
-    """Heading, table and remarks of each part that has something to say."""
+    """Heading, table and remarks of each non-empty part."""
     if len(explanation.breaks):
         yield "Trace breaks", explanation.breaks, []
         heading = "Without the break: the same work as one program"
@@ -98,7 +98,7 @@ def to_text(explanation: Explanation) -> str:
 
 
 def _columns(table: Records[Any]) -> str:
-    """The rows in columns; those that are empty throughout are left out."""
+    """The rows in columns, without empty columns."""
     rows = table.rows()
     names = _used(rows)
     limits = [_WIDE if name in _CODE else _LONG for name in names]

@@ -1,7 +1,7 @@
-"""A cache miss explained: its difference to the nearest cached trace, drawn on the graph.
+"""Report on a cache miss: its causes, and its difference to the nearest cached trace.
 
-What was added, removed and changed is told by sign and colour together; removed operations stand in the
-drawing as ghosts.
+The drawing marks added, removed and changed operations by sign and colour. It includes removed operations as
+ghosts.
 """
 
 from __future__ import annotations
@@ -39,16 +39,15 @@ SIGNS = {"+": ("added", ADDED), "~": ("changed", CHANGED), "-": ("removed", REMO
 
 
 class MissReport:
-    """A miss with its causes, the cures, and the difference step by step. Displays as a drawing; its text is
-    the same in lines.
+    """The causes and cures of a miss, and its difference step by step. Displays as a drawing and as text.
 
     Arguments:
       miss: see :class:`lazynb.running.miss_log.Miss`.
 
     Attributes:
       difference: to the nearest cached trace.
-      signs: by node of ``snapshot``, ``+``, ``~`` or ``-``; those without are in both traces.
-      snapshot: the miss's program with the removed operations of the nearest one in their places.
+      signs: by node of ``snapshot``, ``+``, ``~`` or ``-``. A node without a sign is in both traces.
+      snapshot: the program of the miss, with the removed operations of the nearest trace inserted.
     """
 
     def __init__(self, miss: Miss):
@@ -58,12 +57,12 @@ class MissReport:
 
     @property
     def title(self) -> str:
-        """Which miss it is."""
+        """Such as ``Miss 3``."""
         return f"Miss {self.miss.number}"
 
     @property
     def summary(self) -> str:
-        """Where it was, how long it took, and what it is compared with."""
+        """The source line, the compile time, and the trace that the miss is compared with."""
         verb = "loaded from disk" if self.miss.origin == "disk" else "compiled"
         parts = [self.miss.place.label, f"{verb} in {duration(self.miss.seconds)}"]
         nearest = self.difference.nearest
@@ -72,11 +71,11 @@ class MissReport:
         return " · ".join(part for part in parts if part)
 
     def view(self, *, limit: int | None = _BOXES) -> GraphView:
-        """What is drawn: at most ``limit`` boxes."""
+        """The view model, with at most ``limit`` boxes."""
         return build(self.snapshot, limit=limit)
 
     def highlights(self, view: GraphView) -> dict[int, Highlight]:
-        """By box of ``view``, what differs in it."""
+        """By box of ``view``, the signs in it."""
         return {box.id: self._highlight(box) for box in view.boxes}
 
     def _highlight(self, box: Box) -> Highlight:
@@ -106,7 +105,7 @@ class MissReport:
         return "\n".join([*lines, *self._steps()])
 
     def _steps(self) -> list[str]:
-        """The steps with their signs; long stretches that are the same are left out."""
+        """The steps with their signs, without long unchanged stretches."""
         if self.difference.nearest is None:
             return []
         near: set[int] = set()
@@ -139,7 +138,6 @@ class MissReport:
         )
 
     def _legend(self) -> str:
-        """The signs that occur, with their colours and words."""
         present = set(self.signs.values())
         look = f"color:{_INK};border-radius:7px;padding:0 7px"
         chips = []
@@ -172,10 +170,10 @@ _TABLE = (
 
 
 def explained_miss(number: int) -> MissReport:
-    """The miss ``number``.
+    """The report on miss ``number``.
 
     Raises:
-      ValueError: there is none, or it is no longer remembered. The message says which there are.
+      ValueError: the miss does not exist or is no longer logged. The message gives the known numbers.
     """
     misses = {miss.number: miss for miss in miss_log.misses}
     if number in misses:
@@ -214,7 +212,7 @@ def _row(node: Node, sign: str) -> tuple[str, str, str, str, str]:
 
 
 def _nodes(miss: Miss) -> Sequence[Node]:
-    """The nodes of a trace by step. Only what was computed is live."""
+    """The nodes of a trace by step. Only computed values are live."""
     description = SnapshotBuilder([], {})
     inputs = [replace(value, earlier=None) for value in miss.summary.inputs]
     description.add(replace(miss.summary, inputs=inputs))
@@ -222,7 +220,7 @@ def _nodes(miss: Miss) -> Sequence[Node]:
 
 
 def _merged(miss: Miss, difference: Difference) -> tuple[Snapshot, dict[int, str]]:
-    """The miss's needed nodes with those removed from the nearest trace in between, and the signs."""
+    """The needed nodes of the miss merged with the nodes removed from the nearest trace, and the signs."""
     needed = _needed(miss)
     merge = _Merge(difference)
     for node in _nodes(miss):
@@ -233,10 +231,10 @@ def _merged(miss: Miss, difference: Difference) -> tuple[Snapshot, dict[int, str
 
 
 class _Merge:
-    """The nodes of two traces in one order: a removed node stands before what came after it.
+    """Merges the nodes of two traces. A removed node precedes the node that followed it.
 
     Attributes:
-      nodes: those appended so far, with new ids.
+      nodes: the nodes appended so far, with new ids.
       signs: by new id, the sign; a node of both traces has none.
     """
 
@@ -251,16 +249,16 @@ class _Merge:
         self._of_old: dict[int, int] = {}
 
     def append(self, node: Node) -> None:
-        """Appends a node of the miss, and before it what was removed before its partner."""
+        """Appends a node of the miss, after the nodes that were removed before its partner."""
         if node.id in self._difference.pairs:
             self.append_removed_before(self._difference.pairs[node.id])
         operands = [(self._of_new[step], result) for step, result in node.operands]
         self._of_new[node.id] = self._append(node, operands, self._sign(node))
 
     def append_removed_before(self, until: int | None) -> None:
-        """Appends the removed nodes before step ``until`` of the nearest trace whose operands are there.
+        """Appends the removed nodes before step ``until`` of the nearest trace, or all if it is None.
 
-        None: all of them.
+        Skips nodes that have operands not appended yet.
         """
         for number in list(self._removed_left):
             if until is not None and number >= until:
@@ -282,7 +280,7 @@ class _Merge:
             return ""
         if node.id in self._difference.added:
             return "+"
-        return "~" if node.id in self._difference.rank0_differs else ""
+        return "~" if node.id in self._difference.changed_steps else ""
 
     def _append(self, node: Node, operands: Sequence[tuple[int, int]], sign: str) -> int:
         number = len(self.nodes)
@@ -293,5 +291,4 @@ class _Merge:
 
 
 def _needed(miss: Miss) -> set[int]:
-    """Numbers of the steps that the program computes or takes."""
     return {step.depth - 1 for step in needed_steps(miss.summary.end.path(), miss.wanted)}

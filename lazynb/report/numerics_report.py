@@ -1,6 +1,6 @@
-"""Numerics as text and as HTML.
+"""Text and HTML of ``lazynb.Numerics``, which compares compiled and eager values.
 
-The HTML outlives a notebook that is reopened untrusted: it has no style sheets and no scripts.
+The HTML has no style sheets and no scripts, so an untrusted notebook still shows it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _nonfinite_text(numerics: Numerics) -> Iterator[str]:
 
 
 def findings(numerics: Numerics) -> Iterator[str]:
-    """Sentences on what parts, or differs most, and why."""
+    """Sentences on the first or largest difference and its cause."""
     first = numerics.first
     row = first or numerics.largest
     cause = numerics.cause
@@ -118,7 +118,7 @@ def _cause_sentence(cause: NumericsCause) -> str:
 
 
 def sections(numerics: Numerics) -> Iterator[tuple[str, list[Row], list[Place | None], str]]:
-    """Heading, rows, their lines, and a remark of each table."""
+    """Heading, rows, source line of each row, and remark of each table."""
     births = list(numerics.nonfinite)
     if births:
         left = _more(len(births))
@@ -142,7 +142,7 @@ def sections(numerics: Numerics) -> Iterator[tuple[str, list[Row], list[Place | 
 
 
 def _shown(rows: list[ComparedOperation]) -> list[ComparedOperation]:
-    """The rows that fit: the first ones, and those that differ."""
+    """At most ``SHOWN`` rows: differing rows, then the first others, in program order."""
     if len(rows) <= SHOWN:
         return rows
     differing = [row for row in rows if row.differing][:SHOWN]
@@ -175,7 +175,7 @@ def _sentence(words: str) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
 
-# ---- text --------------------------------------------------------------------------------------------------
+# ---- Text --------------------------------------------------------------------------------------------------
 
 
 def to_text(numerics: Numerics) -> str:
@@ -190,7 +190,7 @@ def to_text(numerics: Numerics) -> str:
 
 
 def _without_repeated_lines(rows: list[Row], places: Sequence[Place | None]) -> list[Row]:
-    """The rows, each line written with its first operation alone."""
+    """The rows without the line of the row above."""
     before: Any = object()
     found = []
     for row, place in zip(rows, places, strict=True):

@@ -1,4 +1,8 @@
-"""A prediction beside what XLA did, as a table."""
+"""Questions of ``%%predict``, and comparisons of the answers with XLA's kernels.
+
+``%%predict`` asks which lines share a kernel, ``%%predict --kernel`` which lines are in one kernel. The text
+forms are for frontends without widgets.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +23,11 @@ from lazynb.running.record_table import plural
 from lazynb.user_code.call_stack import Place, Place as NodePlace
 from lazynb.user_code.text_format import escape_invisible
 
-# ---- The question of ``%%predict`` as text, for where there are no widgets --------------------------------
+# ---- Which lines share a kernel ----------------------------------------------------------------------------
 
 
 class SharedKernelQuestion:
-    """Which lines will share a kernel? It displays as text, which says how to answer.
+    """The question which lines will share a kernel; its text says how to answer.
 
     Arguments:
       places: the lines.
@@ -42,7 +46,7 @@ class SharedKernelQuestion:
 
 
 class PredictionResult:
-    """Shows a comparison: a row for each pair of lines of which one uses what the other gives."""
+    """Shows a comparison: a row for each pair of lines where one reads a result of the other."""
 
     def __init__(self, comparison: ComparedPrediction):
         self.comparison = comparison
@@ -55,7 +59,7 @@ class PredictionResult:
         return f"{self.comparison.right} of {len(verdicts)} right"
 
     def splits(self) -> list[str]:
-        """A sentence for each line that became several kernels."""
+        """A sentence for each line that was compiled to several kernels."""
         sentences = []
         for split in self.comparison.splits:
             reasons = dict.fromkeys(f"{boundary.text} ({boundary.label})" for boundary in split.boundaries)
@@ -84,27 +88,27 @@ class PredictionResult:
 
 
 def _row(verdict: Verdict) -> str:
-    """A pair of lines, and below it what became of it: no column that a narrow page could cut off."""
+    """A pair of lines with the verdict below it; a column would be cut off on a narrow page."""
     pair = f"{line_html(verdict.producer)} <span>→</span> {line_html(verdict.consumer)}"
     said = f"You expected {_kernels(verdict.expected)}. {words_html(verdict.text)}"
     return row_html(verdict.right, pair, said)
 
 
 def row_html(right: bool, head: str, said: str) -> str:
-    """Whether an expectation held, of what, and what became of it."""
+    """A verdict: its sign, the lines, and the sentence below them."""
     sign = "✓ right" if right else "✗ wrong"
     return f'<div style="margin:0 0 8px"><div><b>{sign}</b>&ensp;{head}</div><div>{said}</div></div>'
 
 
 def line_html(place: Place) -> str:
-    """A line: its number and its code."""
+    """The number and the code of a line."""
     text = escape(escape_invisible(place.text))
     code = f'<code style="white-space:pre-wrap;overflow-wrap:anywhere">{text}</code>'
     return f"<span>line {place.line}</span>&nbsp; {code}"
 
 
 def words_html(text: str) -> str:
-    """A sentence, with what stands in backticks as code."""
+    """A sentence as HTML; text in backticks becomes ``<code>``."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(escape_invisible(text)))
 
 
@@ -112,11 +116,11 @@ def _kernels(together: bool) -> str:
     return "one kernel" if together else "two kernels"
 
 
-# ---- A kernel as a question, and a prediction of its lines beside what XLA did ----------------------------
+# ---- Which lines are in one kernel -------------------------------------------------------------------------
 
 
 class KernelQuestion:
-    """Asks which lines are in a kernel; as text, what to write to answer."""
+    """The question which lines are in a kernel; its text says how to answer."""
 
     def __init__(self, kernel: Kernel, places: Sequence[Place]):
         self.kernel = kernel

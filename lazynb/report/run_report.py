@@ -1,6 +1,6 @@
-"""A program's run as one HTML page without a network: figures, trace breaks, compilations, and their lines.
+"""The HTML page of a program's run: figures, trace breaks, compilations, and their source lines.
 
-This module needs Jinja2, which lazynb itself does without. Its importers make sure that Jinja2 is there.
+The page works offline. This module needs Jinja2, an optional dependency: importers check for it.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class RunReport:
     """The facts of a run.
 
     Attributes:
-      program, arguments: what ran.
-      status: its exit status.
-      error, where: what ended it, and in which cell; empty if nothing did.
-      seconds: how long it took.
-      counter, used: what it ran, compiled and broke.
-      limits, verdict: its budget, and what the budget says; empty if it was kept.
+      program, arguments: the command.
+      status: exit status of the program.
+      error, where: the exception that ended the run, and its cell; empty without an exception.
+      seconds: wall time of the run.
+      counter, used: counts of runs, compilations and trace breaks.
+      limits, verdict: the budget, and its message; the message is empty if the budget was kept.
     """
 
     program: str
@@ -93,13 +93,13 @@ class RunReport:
 
     def _about(self) -> str:
         about = [time.strftime("%Y-%m-%d %H:%M"), duration(self.seconds), f"JAX {jax.__version__}"]
-        if self.counter.runs:  # asking starts JAX's backend
+        if self.counter.runs:  # jax.default_backend() would start the backend
             about[-1] += f" on {jax.default_backend().upper()}"
         about.append(f"Python {sys.version.split()[0]}")
         return " · ".join(about)
 
     def _state(self) -> tuple[str, str]:
-        """A word for how it ended, and the sentence behind it."""
+        """A word for the outcome, and a sentence that explains it."""
         if self.error:
             return "failed", f"{self.where}: {self.error}" if self.where else self.error
         if self.status:
@@ -109,7 +109,6 @@ class RunReport:
         return "within budget" if self.limits.asked() else "finished", ""
 
     def _budget_rows(self) -> list[dict[str, Any]]:
-        """A row for each limit."""
         counts, rows = self.used.counts, []
         for name, limit in self.limits.asked().items():
             there = round(counts[name])
@@ -117,7 +116,7 @@ class RunReport:
         return rows
 
     def _figures(self) -> Iterator[tuple[str, str, str]]:
-        """Number, what it counts, and what more there is to say."""
+        """Number, noun and remark of each figure."""
         counter, used = self.counter, self.used
         yield *_figure(counter.operations, "operation"), f"in {plural(counter.runs, 'run')}"
         lost = ""
@@ -216,12 +215,12 @@ def _place(place: Place) -> dict[str, str]:
 
 
 def anchor(place: Place) -> str:
-    """The id of the line in the page; empty if it is not shown."""
+    """The id of the line in the page; empty if the page does not show the line."""
     return LineMark.anchor(place) if place.file else ""
 
 
 def _line_marks(used: Used) -> list[LineMark]:
-    """The breaks, and for each line the compilations together."""
+    """A mark for each trace break, and one for all compilations of each line."""
     line_marks = [_break_mark(row) for row in used.breaks[:_ROWS]]
     by_line: dict[Place, list[Compiled]] = {}
     for row in used.compilations[:_ROWS]:
@@ -243,7 +242,6 @@ def _compilations_mark(place: Place, rows: Sequence[Compiled]) -> LineMark:
 
 
 def _first_cures(rows: Sequence[Compiled]) -> Iterator[str]:
-    """For each row what to do about the cause that matters most."""
     for row in rows:
         if row.causes and row.causes[0].cure:
             yield row.causes[0].cure
@@ -254,7 +252,7 @@ def _times(count: int) -> str:
 
 
 def _words(text: str) -> Markup:
-    """A sentence, with what stands in backticks as code."""
+    """A sentence as HTML; text in backticks becomes ``<code>``."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(escape_invisible(text)))))
 
 

@@ -1,4 +1,4 @@
-"""Short forms of what a graph says: types, scopes, counts."""
+"""Short forms of types, scopes and counts for drawings and reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TRANSFORMS = re.compile(rf"\b(?:{'|'.join(TRANSFORMATION_SCOPES)})\(")
 
 
 def short_aval(aval: str) -> str:
-    """``'float32[128,64]'`` → ``'f32[128,64]'``; a scalar's empty brackets are left out."""
+    """``'float32[128,64]'`` → ``'f32[128,64]'``; drops the empty brackets of a scalar."""
     for long, brief in _DTYPES:
         if aval.startswith(long):
             aval = brief + aval[len(long) :]
@@ -24,7 +24,7 @@ def short_aval(aval: str) -> str:
 
 
 def short_avals(avals: Iterable[str], most: int = 2) -> str:
-    """Several types in one phrase, at most ``most`` of them spelled out."""
+    """Several types as one phrase that spells out at most ``most`` of them."""
     shorts = [short_aval(aval) for aval in avals]
     if len(shorts) > 1 and len(set(shorts)) == 1:
         return f"{len(shorts)} × {shorts[0]}"
@@ -34,7 +34,7 @@ def short_avals(avals: Iterable[str], most: int = 2) -> str:
 
 
 def clip(text: str, width: int) -> str:
-    """``text`` on one line, in at most ``width`` characters."""
+    """``text`` on one line, cut to ``width`` characters."""
     text = " ".join(text[: 4 * width].split())
     return text if len(text) <= width else text[: width - 1].rstrip() + "…"
 
@@ -51,7 +51,7 @@ def module_path(scope: str) -> str:
 
 
 def counts_text(names: Iterable[str], most: int = 3) -> str:
-    """What a group holds, most frequent first: ``'add ×3, exp, +2 kinds'``."""
+    """Counts of names, most frequent first: ``'add ×3, exp, +2 kinds'``."""
     counts = Counter(names)
     ranked = sorted(counts.items(), key=lambda item: -item[1])
     parts = [name if count == 1 else f"{name} ×{count:,}" for name, count in ranked[:most]]

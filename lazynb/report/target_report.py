@@ -1,4 +1,4 @@
-"""One cell compiled for several chips, as tables side by side."""
+"""Tables that compare the compilations of one cell for several chips."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from lazynb.xla.compilation import Compilation
 
 
 class TargetComparison:
-    """The compilations of one cell for several targets, and as ``jax.jit`` of it, in the order asked for.
+    """The compilations of one cell for several targets and as ``jax.jit``, in the requested order.
 
     Attributes:
       compilations: one for each target.
-      refused: why there is none, by the title of a target that cannot run the cell.
+      refused: by title of each target that cannot run the cell, the reason.
     """
 
     def __init__(self, compilations: Sequence[Compilation], refused: Mapping[str, str] | None = None):
@@ -43,7 +43,7 @@ class TargetComparison:
         return len(self.compilations)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """A dictionary for each target: title, kernels, bytes, seconds; or why there are none."""
+        """A dictionary for each target: title, kernels, bytes and seconds, or the reason of a refusal."""
         refused = [{"target": title, "refused": why} for title, why in self.refused.items()]
         return [*(vars(program_figures(one)) for one in self.compilations), *refused]
 
@@ -105,7 +105,7 @@ class TargetComparison:
         return " ".join([*([] if here else [ESTIMATED]), *([NOT_RUN] if jitted else []), COUNTED])
 
     def _liveness_sentences(self) -> list[str]:
-        """Why lazynb's programs write what ``jax.jit``'s do not; the same for each target, so said once."""
+        """Why lazynb's programs write values that ``jax.jit``'s do not. Equal sentences are listed once."""
         sentences = [
             said for lazy, jitted in pairs(self.compilations) for said in liveness(lazy, jitted).sentences()
         ]
@@ -156,9 +156,10 @@ def _line(difference: LineDifference, titles: Sequence[str]) -> dict[str, str]:
 
 
 def html_table(rows: Sequence[dict[str, str]], first: Sequence[str] = ()) -> str:
-    """
+    """A table whose head is the keys of the rows.
+
     Arguments:
-      first: HTML of the first cell of each row, in place of its text.
+      first: HTML that replaces the first cell of each row.
     """
     head = "".join(f'<th style="{_CELL}">{escape(escape_invisible(name))}</th>' for name in rows[0])
     body = ""
@@ -175,7 +176,7 @@ _CELL = "text-align:left;vertical-align:top;padding:3px 16px 3px 0"
 
 
 def line_link(text: str, file: str, line: int) -> str:
-    """Text that stands for a line: the inspectors on the page make it a button that selects the line."""
+    """Text that the inspectors on the page turn into a button that selects the line."""
     said = f'data-lazynb-file="{file_key(file)}" data-lazynb-line="{line}"'
     return f"<span {said}>{escape(escape_invisible(text))}</span>"
 

@@ -5,7 +5,10 @@ Its modules, in reading order:
 ``compilation``: ``Compilation``, the public result of ``lazynb.compile``
 ``compile_entry``: ``lazynb.compile``
 ``compilation_builder``: builds a ``Compilation`` from pending traces
-``compiled_program``: one compiled program and all that is derived from it
+``result_rows``: columns of the tables that a ``Compilation`` shows
+``hlo_text``: text of a program before and after XLA's passes
+``compiled_program``: one compiled program of a graph: fates, memory, time, boundaries
+``optimised_program``: one executable as XLA optimised it: clusters, costs, passes
 ``program_interface``: the protocol of an inspectable program, and its inputs
 ``program_origins``: graph nodes behind the marks, arguments and results of a program
 ``evidence``: evidence labels, findings and fates

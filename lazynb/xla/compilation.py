@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lazynb.recording.runtime_interface import runtime
 from lazynb.recording.snapshot.snapshot_nodes import Snapshot
 from lazynb.running.record_table import Records, plural
-from lazynb.user_code.text_format import short_duration, size
+from lazynb.user_code.text_format import short_duration
 from lazynb.xla.compiled_program import CompiledProgram
 from lazynb.xla.cost.compile_times import CompileTimes
 from lazynb.xla.cost.kernel_cost import Cost
@@ -23,9 +22,8 @@ from lazynb.xla.evidence import DEAD, Fate, Finding
 from lazynb.xla.flag_text import flag_strings, process_flags
 from lazynb.xla.fusion.boundaries import Boundary
 from lazynb.xla.fusion.boundary_experiments import NotTestable
-from lazynb.xla.fusion.kernel_formation import KernelFormation
 from lazynb.xla.hlo.clusters import Cluster
-from lazynb.xla.hlo.passes import Pass
+from lazynb.xla.hlo_text import Hlo
 from lazynb.xla.partial_results import (
     ResultsNotRemovable,
     kernel_bytes_written,
@@ -34,75 +32,21 @@ from lazynb.xla.partial_results import (
 )
 from lazynb.xla.program_findings import ranked_findings
 from lazynb.xla.reproducer import ReproducerCase, write_reproducer
+from lazynb.xla.result_rows import (
+    boundary_row,
+    cluster_row,
+    collective_row,
+    finding_row,
+    line_row,
+    sharding_row,
+)
 from lazynb.xla.sharding.collectives import Collective, collectives
 from lazynb.xla.sharding.tile_assignment import sharding_svg
 from lazynb.xla.sharding.value_shardings import ValueSharding, value_shardings
 from lazynb.xla.targets.target_chip import Target
 
 if TYPE_CHECKING:
-    from lazynb.xla.jit_equivalent import Counterpart
-
-
-@dataclasses.dataclass(frozen=True)
-class Hlo:
-    """The text of a program before and after XLA's passes.
-
-    Attributes:
-      before: StableHLO, as JAX lowered it. The scope ``n{k}`` marks the instructions of node k of the graph.
-      after: optimised HLO; empty if the backend gives none.
-    """
-
-    before: str
-    after: str
-    _trace: CompiledProgram | None = dataclasses.field(default=None, repr=False)
-
-    @property
-    def passes(self) -> Records[Pass]:
-        """The XLA passes that changed the module, each with its changes.
-
-        Compiles the program once more if the passes were not dumped at its compilation.
-
-        Raises:
-          DumpUnavailable: there is no place to write the dump.
-        """
-        passes = self._trace.passes if self._trace is not None else ()
-        return Records(passes, "XLA wrote no passes down", _pass_row)
-
-    @property
-    def formation(self) -> KernelFormation | None:
-        """The history of the kernels: each instruction from before the first pass to after the last, with the
-        kernel that would run it at each stage. None when nothing was pending.
-
-        Raises:
-          DumpUnavailable: there is no place to write the dump.
-          ValueError: the passes cannot be followed, or there are too many instructions.
-        """
-        return self._trace.formation if self._trace is not None else None
-
-
-@dataclasses.dataclass(frozen=True)
-class JitSignature:
-    """Signature of a program that was compiled as ``jax.jit`` of the user's code would be.
-
-    Attributes:
-      results: the user's name of each result; empty for an unnamed one.
-      arguments: number of arrays from outside.
-      constants: number of numbers and arrays embedded in the program.
-    """
-
-    results: tuple[str, ...]
-    arguments: int
-    constants: int
-
-    def __str__(self) -> str:
-        named = [f"`{name}`" for name in dict.fromkeys(self.results) if name]
-        unnamed = self.results.count("")
-        if unnamed:
-            named.append(plural(unnamed, "other value") if named else plural(unnamed, "value"))
-        return (
-            f"returns {', '.join(named) or 'nothing'}; {plural(self.arguments, 'argument')}, "
-            f"{plural(self.constants, 'constant')}"
-        )
+    from lazynb.xla.jit_equivalent import Counterpart, JitSignature
 
 
 class Compilation:
@@ -206,7 +150,7 @@ class Compilation:
         operations, HLO instructions, kernels, and inferred seconds."""
         places = {node.id: node.place for node in self.snapshot.nodes if node.place is not None}
         work = [line for trace in self.traces for line in line_work(trace, places)]
-        return Records(work, "no lines", _line_row, ranked=True)
+        return Records(work, "no lines", line_row, ranked=True)
 
     @property
     def compiled(self) -> Any:
@@ -224,7 +168,7 @@ class Compilation:
     def clusters(self) -> Records[Cluster]:
         """The clusters (kernels, library calls, ...) of all programs, in execution order."""
         clusters = [cluster for trace in self.traces for cluster in trace.clusters]
-        return Records(clusters, "nothing runs", _cluster_row)
+        return Records(clusters, "nothing runs", cluster_row)
 
     @property
     def fates(self) -> dict[int, Fate]:
@@ -239,7 +183,7 @@ class Compilation:
         """The arrays that one cluster writes and another reads, each with the reason against fusing the
         two."""
         boundaries = [boundary for trace in self.traces for boundary in trace.boundaries]
-        return Records(boundaries, "no boundaries", _boundary_row)
+        return Records(boundaries, "no boundaries", boundary_row)
 
     @property
     def findings(self) -> Records[Finding]:
@@ -249,7 +193,7 @@ class Compilation:
         all_ = ranked_findings(
             self.traces, self.snapshot, self._requested_values, self.runs, self._measured_savings
         )
-        return Records(all_, "nothing stands out", _finding_row, ranked=True)
+        return Records(all_, "nothing stands out", finding_row, ranked=True)
 
     @property
     def collectives(self) -> Records[Collective]:
@@ -257,7 +201,7 @@ class Compilation:
         device, and the reason for it."""
         layout = self.target.layout if self.target is not None else None
         found = [one for trace in self.traces for one in collectives(trace, self.snapshot, layout)]
-        return Records(found, "no collectives", _collective_row)
+        return Records(found, "no collectives", collective_row)
 
     @property
     def shardings(self) -> Records[ValueSharding]:
@@ -273,7 +217,7 @@ class Compilation:
         return Records(
             found,
             "no shardings: on one device, or not known",
-            _sharding_row,
+            sharding_row,
             ranked=True,
             drawing=lambda one: sharding_svg(one.tiling),
         )
@@ -443,80 +387,3 @@ class Compilation:
           LayoutUnavailable: ``graph`` and ``fusion`` need a layout engine, and none is available.
         """
         return runtime().displays.to_svg(self, figure)
-
-
-def _cluster_row(cluster: Cluster) -> dict[str, str]:
-    return {
-        "cluster": cluster.name,
-        "kind": cluster.kind,
-        "library": cluster.library,
-        "inside": cluster.inside,
-        "bytes in": f"{cluster.input_bytes:,}",
-        "bytes out": f"{cluster.output_bytes:,}",
-    }
-
-
-def _boundary_row(boundary: Boundary) -> dict[str, str]:
-    return {
-        "from": boundary.producer,
-        "to": boundary.consumer or "(result)",
-        "bytes": f"{boundary.bytes:,}",
-        "code": boundary.code,
-        "reason": boundary.text,
-        "label": boundary.label,
-    }
-
-
-def _finding_row(finding: Finding) -> dict[str, str]:
-    return {
-        "finding": " ".join(filter(None, (finding.text, finding.verdict))),
-        "kernels": ", ".join(finding.kernels[:4]),
-        "bytes": size(finding.bytes),
-        "label": finding.label,
-    }
-
-
-def _collective_row(one: Collective) -> dict[str, str]:
-    among = "" if one.among is None else f"{one.among:,}"
-    return {
-        "line": "; ".join(place.in_full for place in one.places),
-        "collective": one.kind,
-        "pass": one.direction,
-        "axes": ", ".join(one.axes),
-        "devices": among,
-        "of each": size(one.bytes),
-        "sent by each": size(one.moved),
-        "times": "" if one.executions is None else f"{one.executions:,}",
-        "beside": "" if one.beside is None else plural(one.beside, "kernel"),
-        "why": f"{one.why} ({'from the code' if one.is_asked else 'rule inferred'})",
-    }
-
-
-def _sharding_row(one: ValueSharding) -> dict[str, str]:
-    return {
-        "line": "" if one.place is None else one.place.in_full,
-        "value": one.value,
-        "type": f"{one.dtype}[{','.join(map(str, one.shape))}]",
-        "lies as": one.spec,
-        "mesh": one.mesh,
-        "each device has": f"[{','.join(map(str, one.tile))}]",
-        "copies": f"{one.copies:,}",
-        "bytes per device": size(one.bytes),
-        "in total": size(one.total),
-        "changed from": one.before,
-    }
-
-
-def _line_row(line: LineWork) -> dict[str, str]:
-    return {
-        "line": f"{line.place.label}: {line.place.text}",
-        "operations": f"{line.operations:,}",
-        "instructions before": "" if line.before is None else f"{line.before:,}",
-        "after": f"{line.after:,}",
-        "kernels compiled": f"{line.compiled:,}",
-        "XLA, inferred": "" if line.seconds is None else short_duration(line.seconds),
-    }
-
-
-def _pass_row(step: Pass) -> dict[str, str]:
-    return {"#": str(step.index), "pipeline": step.pipeline, "pass": step.name}

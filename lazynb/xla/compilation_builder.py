@@ -21,7 +21,7 @@ from lazynb.running.flush import execution, tensors_in
 from lazynb.running.trace_executable import Binding
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compiled_program import CompiledProgram
-from lazynb.xla.cost.program_memory import explain_out_of_memory
+from lazynb.xla.cost.out_of_memory import explain_out_of_memory
 from lazynb.xla.dump_reader import DumpReader
 from lazynb.xla.jit_equivalent import (
     INPUT_GONE,

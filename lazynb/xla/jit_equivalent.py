@@ -21,8 +21,9 @@ from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
 from lazynb.recording.trie import Root, State, detached_step
 from lazynb.running.executable_variants import JitExecutable
 from lazynb.running.jaxpr_program import ArgumentPacking
+from lazynb.running.record_table import plural
 from lazynb.running.trace_executable import Executable
-from lazynb.xla.compilation import Compilation, JitSignature
+from lazynb.xla.compilation import Compilation
 from lazynb.xla.compiled_program import CompiledProgram
 from lazynb.xla.hlo.value_numbering import ValueNumbering
 from lazynb.xla.program_interface import Inputs, weak_getter
@@ -42,6 +43,31 @@ from lazynb.xla.targets.target_executable import TargetExecutable
 
 class NotOneFunction(LazynbError):
     """The code cannot be one jitted function; the message says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class JitSignature:
+    """Signature of a program that was compiled as ``jax.jit`` of the user's code would be.
+
+    Attributes:
+      results: the user's name of each result; empty for an unnamed one.
+      arguments: number of arrays from outside.
+      constants: number of numbers and arrays embedded in the program.
+    """
+
+    results: tuple[str, ...]
+    arguments: int
+    constants: int
+
+    def __str__(self) -> str:
+        named = [f"`{name}`" for name in dict.fromkeys(self.results) if name]
+        unnamed = self.results.count("")
+        if unnamed:
+            named.append(plural(unnamed, "other value") if named else plural(unnamed, "value"))
+        return (
+            f"returns {', '.join(named) or 'nothing'}; {plural(self.arguments, 'argument')}, "
+            f"{plural(self.constants, 'constant')}"
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 
 import lazynb
 from lazynb.notebook.frontend_requests import RequestHandler
-from lazynb.report.inspection import inspection_data, kernel_data as view
+from lazynb.report.inspection import formation_data, program_data
 from lazynb.report.inspection.inspection_data import inspection
 from lazynb.report.inspection.inspection_html import to_html
 from lazynb.running.compiler_dump import record_dumps
@@ -64,10 +64,10 @@ def test_a_live_inspection_gets_the_formation_on_request(compiled):
 
 
 def test_a_long_formation_is_not_stored(compiled, monkeypatch):
-    monkeypatch.setattr(inspection_data, "STATIC_BOXES", 3)
+    monkeypatch.setattr(program_data, "STATIC_BOXES", 3)
     data = inspection(compiled)
     assert data["programs"][0]["hlo"]["formation"] is None and data["notes"] == []
-    monkeypatch.setattr(view, "_MOST", 3)
+    monkeypatch.setattr(formation_data, "_MOST", 3)
     answer = RequestHandler(compiled, data).answer({"type": "formation", "program": 0, "id": "a"})
     assert answer["type"] == "error" and "too many" in answer["message"]
 

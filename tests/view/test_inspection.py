@@ -15,9 +15,10 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.report.inspection.inspection_data import inspection, size
+from lazynb.report.inspection.inspection_data import inspection
 from lazynb.report.inspection.inspection_html import to_html
 from lazynb.report.inspection.inspection_index import Notes
+from lazynb.report.inspection.inspection_size import size
 from lazynb.report.inspection.inspection_text import to_text
 from lazynb.user_code.call_stack import Place
 from lazynb.xla import inspection_schema

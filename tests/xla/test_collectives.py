@@ -12,7 +12,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 import lazynb
 from lazynb.report.inspection.inspection_data import inspection
 from lazynb.report.inspection.inspection_text import to_text
-from lazynb.xla.sharding.collectives import (
+from lazynb.xla.sharding.replica_groups import (
     axes_of,
     axes_of_pairs,
     groups_of_axes,

@@ -24,8 +24,8 @@ from xla import plain_crossing, plain_hlo
 from xla.test_verifications import tried
 
 import lazynb
-from lazynb.xla import compiled_program
 from lazynb.xla.evidence import COMPILER, LABELS, UNKNOWN, VERIFIED
+from lazynb.xla.fusion import fusion_log
 
 EXAMPLES = int(os.environ.get("LAZYNB_EXAMPLES", "12"))
 ROWS, COLUMNS = 96, 160
@@ -158,10 +158,10 @@ def refusals(folder: Path) -> set[tuple[str, str, str]]:
 def check_words(compilation, trace) -> None:
     """What is given as the compiler's words stands in its log, about instructions of these two kernels."""
     logged: set[tuple[str, str, str]] = set()
-    read = compiled_program.read_decisions
+    read = fusion_log.read_decisions
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            compiled_program,
+            fusion_log,
             "read_decisions",
             lambda dump: logged.update(refusals(dump.directory)) or read(dump),
         )

@@ -305,7 +305,7 @@ class Difference:
       causes: the most important first.
       nearest: None if no trace was similar.
       pairs: step of the miss → its partner in ``nearest``.
-      rank0_differs: paired steps of the miss that are a cause, without those that differ as a consequence.
+      changed_steps: paired steps of the miss that are a cause, without those that differ as a consequence.
       added: steps of the miss without partner.
       removed: steps of ``nearest`` without partner.
     """
@@ -313,7 +313,7 @@ class Difference:
     causes: Sequence[Cause]
     nearest: Miss | None
     pairs: dict[int, int] = dataclasses.field(default_factory=dict)
-    rank0_differs: frozenset[int] = frozenset()
+    changed_steps: frozenset[int] = frozenset()
     added: tuple[int, ...] = ()
     removed: tuple[int, ...] = ()
 

@@ -1,4 +1,4 @@
-"""The processes of a cluster: ipyparallel's engines, started and ended."""
+"""Starts, finds and ends the processes of a cluster, which are ipyparallel engines."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from lazynb.errors import LazynbError
 from lazynb.notebook.cluster import engine_watcher
 from lazynb.notebook.cluster.engine_watcher import MARK
 
-_SHUTDOWN_SECONDS = 3.0  # seconds that processes have for their own ends
-_STARTING = 120.0  # seconds: a busy machine
-_BATCH_QUEUE_SECONDS = 600.0  # seconds: a batch system's queue
-_ANSWER = 10.0  # seconds in which a controller that runs says something
+_SHUTDOWN_SECONDS = 3.0  # seconds for the processes to shut down by themselves
+_STARTING = 120.0  # seconds for local processes to start, on a busy machine
+_BATCH_QUEUE_SECONDS = 600.0  # seconds to wait in the queue of a batch system
+_ANSWER = 10.0  # seconds for a running controller to answer
 
 
 class ClusterError(LazynbError):
-    """A cluster cannot be started, or cannot run a cell; the text says what to do."""
+    """A cluster cannot start or cannot run a cell; the text gives a remedy."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ClusterRequest:
-    """What ``%lazy cluster`` is asked for.
+    """The arguments of ``%lazy cluster``.
 
     Attributes:
-      count: number of processes; None for as many as the profile says.
-      profile: name of an ipyparallel profile; None for processes of this machine.
+      count: number of processes; None for the number in the profile.
+      profile: name of an ipyparallel profile; None for processes on this machine.
     """
 
     count: int | None
@@ -44,12 +44,12 @@ class ClusterRequest:
 
 
 class Engines:
-    """Engines that are there.
+    """Running engines.
 
     Attributes:
-      client: ipyparallel's.
-      ids: ipyparallel's numbers of the engines, in the order of their ranks.
-      owned: whether they were started here, and end here.
+      client: the ipyparallel client.
+      ids: ipyparallel's engine ids, by rank.
+      owned: whether this process started the engines and ends them.
     """
 
     def __init__(self, client: Any, ids: list[int], keeper: subprocess.Popen[bytes] | None):
@@ -59,11 +59,11 @@ class Engines:
         self._keeper = keeper
 
     def stop(self) -> None:
-        """Ends what was started here; returns when no process is left. Others stay, and are let go."""
+        """Ends the engines if they are owned, and waits until all have ended; otherwise disconnects."""
         try:
             if self._keeper is not None:
                 with contextlib.suppress(Exception):
-                    self.client.shutdown(block=False)  # what was registered with atexit runs there
+                    self.client.shutdown(block=False)  # runs their atexit functions
                     wait_until(lambda: not self.client.ids, _SHUTDOWN_SECONDS)
             self.client.close()
         finally:
@@ -72,13 +72,13 @@ class Engines:
 
 
 def start_engines(wish: ClusterRequest, tell: Callable[[str], None]) -> Engines:
-    """Starts the processes, or finds those of a profile that runs already.
+    """Starts the processes, or connects to a running cluster of the profile.
 
     Arguments:
-      tell: is told how far it has come.
+      tell: called with progress messages.
 
     Raises:
-      ClusterError: there is no ipyparallel, no such profile, or the processes do not come.
+      ClusterError: ipyparallel or the profile is missing, or the processes do not start in time.
     """
     if importlib.util.find_spec("ipyparallel") is None:
         raise ClusterError(
@@ -89,7 +89,7 @@ def start_engines(wish: ClusterRequest, tell: Callable[[str], None]) -> Engines:
 
 
 def wait_until(holds: Callable[[], bool], seconds: float) -> bool:
-    """Whether ``holds()`` became true in this time. An interrupt ends the wait."""
+    """Waits until ``holds()`` is true, for at most ``seconds``. Returns whether it became true."""
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:
@@ -98,11 +98,11 @@ def wait_until(holds: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-# ---- a profile's cluster that runs already
+# ---- Running cluster of a profile --------------------------------------------------------------------------
 
 
 def _running(profile: str) -> str | None:
-    """The connection file of a cluster that runs in this profile; None if none does."""
+    """The connection file of the running cluster of a profile; None without one."""
     found = glob.glob(os.path.join(_profile_folder(profile), "security", "ipcontroller*-client.json"))
     return max(found, key=os.path.getmtime) if found else None
 
@@ -139,7 +139,7 @@ def _existing_engines(connection_file: str, wish: ClusterRequest, tell: Callable
         raise
 
 
-# ---- a new one
+# ---- New cluster -------------------------------------------------------------------------------------------
 
 
 def _new_engines(wish: ClusterRequest, tell: Callable[[str], None]) -> Engines:
@@ -167,7 +167,7 @@ def _new_engines(wish: ClusterRequest, tell: Callable[[str], None]) -> Engines:
 
 
 def _arrived(client: Any, count: int, seconds: float, tell: Callable[[str], None]) -> list[int]:
-    """The engines, when all have registered."""
+    """Waits until ``count`` engines have registered, and returns their ids."""
     before = -1
 
     def here() -> bool:
@@ -180,13 +180,13 @@ def _arrived(client: Any, count: int, seconds: float, tell: Callable[[str], None
 
     if not wait_until(here, seconds):
         raise ClusterError(
-            f"{before} of {count} processes came within {seconds:.0f} s; ask for fewer of them"
+            f"{before} of {count} processes started within {seconds:.0f} s; ask for fewer of them"
         )
     return list(client.ids)[:count]
 
 
 def _described(wish: ClusterRequest, folder: str, mark: str) -> Any:
-    """ipyparallel's description. Without a profile nobody's settings count: the processes are local ones."""
+    """The ``ipyparallel.Cluster``. Without a profile, its processes are local and no settings are read."""
     import ipyparallel
     from traitlets.config import Config
 
@@ -209,12 +209,12 @@ def _described(wish: ClusterRequest, folder: str, mark: str) -> Any:
 
 def _log() -> logging.Logger:
     log = logging.getLogger("lazynb.cluster")
-    log.setLevel(logging.ERROR)  # ipyparallel writes what its processes wrote, as warnings, when they end
+    log.setLevel(logging.ERROR)  # when processes end, ipyparallel logs their output as warnings
     return log
 
 
 def _start_watcher(mark: str, folder: str, cluster_file: str) -> subprocess.Popen[bytes]:
-    """The process that ends the cluster when this one lets go of it."""
+    """Starts the watcher, which ends the cluster when this process closes the watcher's stdin."""
     command = [sys.executable, "-P", engine_watcher.__file__, mark, folder, cluster_file]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
 

@@ -1,4 +1,4 @@
-"""Which cells run on the cluster, and their way there."""
+"""Decides which cells run on the cluster, and sends them there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import re
 from typing import Any
 
-# ---- ipyparallel's own magics, ``%%px`` and its like, for the engines of a cluster ------------------------
+# ---- ipyparallel's magics (``%%px`` and others) ------------------------------------------------------------
 
 _NAMES = ("px", "autopx", "pxconfig", "pxresult")
 
@@ -16,19 +16,19 @@ _NOTEBOOK_CELL = re.compile(
 
 
 def runs_in_notebook(cell: str) -> bool:
-    """Whether a cell runs in the notebook's own process: one that begins with ``%lazy cluster``, with a magic
-    of ipyparallel's or by taking lazynb out."""
+    """Whether a cell runs in the notebook's own process: it starts with ``%lazy cluster``, with a magic of
+    ipyparallel, or with ``%unload_ext lazynb`` or ``%reload_ext lazynb``."""
     return any(_NOTEBOOK_CELL.match(line) is not None for line in code_lines(cell)[:1])
 
 
 def code_lines(cell: str) -> list[str]:
-    """The lines of a cell, without the empty ones and those that hold a comment alone."""
+    """The lines of a cell without empty lines and comment lines."""
     lines = [line.strip() for line in cell.splitlines()]
     return [line for line in lines if line and not line.startswith("#")]
 
 
 class ParallelMagics:
-    """The magics of a client's engines in a shell, in place of others of these names."""
+    """Registers the ipyparallel magics of a client in a shell, and restores the previous ones later."""
 
     def __init__(self, shell: Any, client: Any):
         self._tables = [shell.magics_manager.magics[kind] for kind in ("line", "cell")]
@@ -36,12 +36,10 @@ class ParallelMagics:
         self._before: list[dict[str, Any]] = []
 
     def start(self) -> None:
-        """Registers them."""
         self._before = [{name: table.get(name) for name in _NAMES} for table in self._tables]
         self._client.activate()
 
     def stop(self) -> None:
-        """What was there before is back."""
         for table, before in zip(self._tables, self._before, strict=True):
             for name, magic in before.items():
                 table.pop(name, None)
@@ -55,44 +53,42 @@ _CALL = "__import__('IPython').get_ipython().run_cell_on_cluster()"
 class Routing:
     """Sends the cells of a shell to its cluster while there is one.
 
-    IPython's transformers of syntax trees come after its own reading of the cell, so a cell that is no Python
-    is an error here, once. What a frontend runs silently, or without history, is a look and stays here.
+    It is an AST transformer of IPython. These run after parsing, so a syntax error is raised once, here. Code
+    that a frontend runs silently or without history (variable inspectors) also runs here.
 
     Arguments:
       extension: lazynb in this shell, a :class:`lazynb.notebook.extension.Extension`.
 
     Attributes:
-      cell: the text of the cell that runs, as typed.
+      cell: the text of the running cell, as typed.
     """
 
     def __init__(self, shell: Any, extension: Any):
         self._shell = shell
         self._extension = extension
-        self._text: str | None = None  # of the cell that goes to the cluster
+        self._text: str | None = None  # source of the cell to run on the cluster
         self.cell = ""
 
     def start(self) -> None:
-        """From here on."""
         self._shell.ast_transformers.append(self)
         self._shell.run_cell_on_cluster = self._run
 
     def stop(self) -> None:
-        """All cells run here."""
+        """Unregisters the transformer; all cells then run in this process."""
         self._shell.ast_transformers.remove(self)
         del self._shell.run_cell_on_cluster
 
     def begin(self, info: Any) -> None:
-        """A cell begins that no other runs; ``info`` is IPython's."""
+        """Called when an outermost cell starts, with IPython's ``ExecutionInfo``."""
         self.cell = info.raw_cell
         goes = self._extension.cluster is not None and info.store_history
         self._text = info.raw_cell if goes and not runs_in_notebook(info.raw_cell) else None
 
     def end(self) -> None:
-        """The cell is over."""
         self._text, self.cell = None, ""
 
     def visit(self, tree: ast.Module) -> ast.Module:
-        """The cell, or the call that runs it on the cluster."""
+        """Returns the cell unchanged, or replaced by a call that runs it on the cluster."""
         return tree if self._text is None else ast.parse(_CALL)
 
     def _run(self) -> None:

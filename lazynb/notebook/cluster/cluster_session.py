@@ -1,4 +1,4 @@
-"""A cluster in the notebook: started, given cells, ended."""
+"""A cluster of processes for the notebook's cells: start, run, stop, and the command ``%lazy cluster``."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from lazynb.notebook.cluster.rank_outputs import NotebookScreen
 from lazynb.running.record_table import plural
 from lazynb.version import __version__
 
-_JOINING = 120.0  # seconds in which the processes find each other
+_JOINING = 120.0  # seconds for the processes to connect to each other
 
 
 class Cluster:
-    """Processes in which the notebook's cells run, each of them one host.
+    """Processes in which the notebook's cells run. Each process is one host.
 
     Attributes:
       engines: the processes.
-      hosts: what each said of itself, by its rank.
-      devices: number of devices of all.
+      hosts: by rank, the :class:`~lazynb.notebook.cluster.rank_process.ProcessInfo` of each process.
+      devices: number of devices of all processes together.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class Cluster:
 
     @classmethod
     def start(cls, shell: Any, wish: ClusterRequest, tell: Callable[[str], None]) -> Cluster:
-        """Starts it. An interrupt ends what has been started.
+        """Starts a cluster. An interrupt ends the processes started so far.
 
         Arguments:
-          tell: is told how far it has come.
+          tell: called with progress messages.
 
         Raises:
-          ClusterError: it does not start; the text says why, and what to do.
+          ClusterError: the cluster does not start; the text gives the reason and a remedy.
         """
         engines = start_engines(wish, tell)
         try:
@@ -77,15 +77,15 @@ class Cluster:
         return cls(shell, engines, hosts, devices, wish.profile or "")
 
     def run(self, text: str, number: int) -> None:
-        """Runs a cell on all ranks, and shows what they show.
+        """Runs a cell on all ranks and shows their outputs.
 
         Arguments:
-          text: the cell, as the user typed it.
-          number: its execution count.
+          text: source of the cell, as typed.
+          number: execution count of the cell.
 
         Raises:
-          RanksError: it raised on some ranks.
-          RanksInterrupted: an interrupt reached the ranks.
+          RanksError: the cell raised on some ranks.
+          RanksInterrupted: the cell was interrupted.
           ClusterError: a process has ended.
         """
         __tracebackhide__ = True
@@ -120,7 +120,7 @@ class Cluster:
         )
 
     def stop(self) -> None:
-        """Ends the processes that were started for it; others run cells as before."""
+        """Ends the processes that it started. Engines of a running profile stay, without lazynb."""
         atexit.unregister(self.stop)
         self._magics.stop()
         if not self.engines.owned:
@@ -131,10 +131,7 @@ class Cluster:
 
 
 def _check(hosts: Sequence[rank_process.ProcessInfo]) -> None:
-    """
-    Raises:
-      ClusterError: the processes have different versions, or some of them belong to others already.
-    """
+    """Raises :class:`ClusterError` if versions differ or processes belong to another program."""
     import jax
 
     versions = {host.versions for host in hosts}
@@ -153,7 +150,7 @@ def _check(hosts: Sequence[rank_process.ProcessInfo]) -> None:
 
 
 def _join(engines: Engines, hosts: Sequence[rank_process.ProcessInfo]) -> int:
-    """Makes the processes hosts of one program; the number of devices of all."""
+    """Connects the processes with ``jax.distributed``. Returns the number of devices of all."""
     alone = len({host.host for host in hosts}) == 1
     coordinator = f"{'127.0.0.1' if alone else hosts[0].address}:{hosts[0].port}"
     path = list(sys.path) if engines.owned and alone else None
@@ -162,11 +159,8 @@ def _join(engines: Engines, hosts: Sequence[rank_process.ProcessInfo]) -> int:
 
 
 def _answers(engines: Engines, function: Callable[..., Any], given: Sequence[tuple], what: str) -> list[Any]:
-    """What a function returns on each rank.
-
-    Raises:
-      ClusterError: it raised on one, or one did not answer.
-    """
+    """Calls a function on each rank with the arguments ``given`` and returns the results. Raises
+    :class:`ClusterError` if it raises on a rank or a rank does not answer."""
     calls = [engines.client[one].apply_async(function, *args) for one, args in zip(engines.ids, given)]
     if not wait_until(lambda: all(call.ready() for call in calls), _JOINING):
         late = [number for number, call in enumerate(calls) if not call.ready()]
@@ -177,18 +171,18 @@ def _answers(engines: Engines, function: Callable[..., Any], given: Sequence[tup
         raise ClusterError(f"the processes could not {what}: {error}") from error
 
 
-# ---- What ``%lazy cluster`` does --------------------------------------------------------------------------
+# ---- The command ``%lazy cluster`` -------------------------------------------------------------------------
 
 _USE = "%lazy cluster N (processes), %lazy cluster --profile NAME, %lazy cluster off"
 
 
 def command(extension: Any, size: str | None, profile: str | None) -> None:
-    """Starts a cluster, ends it, or says how it stands.
+    """Starts a cluster, ends it, or prints its state.
 
     Arguments:
-      extension: lazynb in this shell, whose ``cluster`` it is.
+      extension: lazynb in this shell; its ``cluster`` is set.
       size: number of processes, or ``off``.
-      profile: ipyparallel's.
+      profile: name of an ipyparallel profile.
     """
     if rank_process.joined_cluster:
         raise UsageError("%lazy cluster: this is a process of a cluster; begin the cell with %lazy cluster")
@@ -201,8 +195,8 @@ def command(extension: Any, size: str | None, profile: str | None) -> None:
         raise UsageError("%lazy cluster: there is one already; %lazy cluster off ends it")
     elif len(code_lines(extension.routing.cell)) > 1:
         raise UsageError(
-            "%lazy cluster: what starts a cluster stands alone in its cell, for the other lines would run in "
-            "this process"
+            "%lazy cluster: the line that starts a cluster stands alone in its cell, because other lines "
+            "would run in this process"
         )
     else:
         extension.cluster = _start(extension.shell, ClusterRequest(_count(size), profile))

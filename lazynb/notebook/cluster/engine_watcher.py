@@ -1,9 +1,9 @@
-"""A process that outlives the kernel by a moment, and ends what the kernel started.
+"""A separate process that kills the processes of a cluster when the kernel ends.
 
-The processes of a cluster have sessions of their own, so that an interrupt does not reach them unasked.
-So they would stay when the kernel dies. This one waits until the kernel lets go of its standard input, which
-happens however the kernel ends, and then kills every process whose environment has the cluster's mark: also
-what the user's code started there, and what is still starting. It runs as a file, without lazynb and JAX.
+Engines run in their own sessions, so that SIGINT to the kernel does not reach them; they would survive the
+kernel. The watcher waits until its standard input closes, which happens however the kernel ends. Then it
+kills every process with the cluster's mark in its environment, including processes that the user's code
+started and engines that are still starting. It runs as a script, without lazynb and JAX.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ import threading
 import time
 
 MARK = "LAZYNB_CLUSTER"
-"""Environment variable of all processes of a cluster; the value is the cluster's own."""
+"""Environment variable of all processes of a cluster; its value is unique to the cluster."""
 
-_TIMES = 50  # looks, a tenth of a second apart: the system may take its time with a large process
+_TIMES = 50  # attempts, a tenth of a second apart: killing a large process may take time
 
 
 def main(mark: str, folder: str, cluster_file: str) -> None:
-    """Waits for the kernel's end.
+    """Waits until the kernel ends, then kills the cluster.
 
     Arguments:
       mark: value of :data:`MARK`.
-      folder: what is removed then; empty for nothing.
-      cluster_file: ipyparallel's description of a cluster that a batch system runs; empty if none does.
+      folder: folder to remove afterwards; empty for none.
+      cluster_file: ipyparallel's cluster file, to cancel jobs of a batch system; empty without a profile.
     """
     kernel, let_go = os.getppid(), threading.Event()
     threading.Thread(target=_read, args=(let_go,), daemon=True).start()
-    # What the kernel forked holds the other end of the pipe too, so the end of the kernel itself counts.
+    # Processes forked from the kernel also hold the pipe open, so this checks the parent process too.
     while not let_go.wait(0.5) and os.getppid() == kernel:
         pass
     if cluster_file and os.path.exists(cluster_file):
         _cancel(cluster_file)
-    for _ in range(_TIMES):  # one that was just starting another may have had a child meanwhile
+    for _ in range(_TIMES):  # a process may have started a child in the meantime
         if not _kill(mark, kernel):
             break
         time.sleep(0.1)
@@ -50,28 +50,27 @@ def _read(let_go: threading.Event) -> None:
 
 
 def _cancel(cluster_file: str) -> None:
-    """Ends a cluster as its launchers do, such as with ``scancel``."""
+    """Ends a cluster by its launchers' command, such as ``scancel``."""
     import ipyparallel
 
-    logging.disable(logging.ERROR)  # ipyparallel warns of jobs that have ended already
+    logging.disable(logging.ERROR)  # ipyparallel warns about jobs that have already ended
     try:
         ipyparallel.Cluster.from_file(cluster_file).stop_cluster_sync()
-    except Exception as error:  # the processes of this machine are killed all the same
+    except Exception as error:  # the processes of this machine are killed anyway
         print(f"lazynb: the cluster's jobs could not be cancelled: {error}", file=sys.stderr)
 
 
 def _kill(mark: str, kernel: int) -> int:
-    """Kills what has the mark; the number of processes."""
     import psutil
 
     found = 0
     for process in psutil.process_iter():
         try:
             marked = process.pid not in (kernel, os.getpid()) and process.environ().get(MARK) == mark
-            if marked and process.status() != psutil.STATUS_ZOMBIE:  # ended, and the kernel has not looked
+            if marked and process.status() != psutil.STATUS_ZOMBIE:  # ended, but not yet reaped by the kernel
                 process.kill()
                 found += 1
-        except (psutil.Error, OSError):  # gone, or another user's
+        except (psutil.Error, OSError):  # it ended, or belongs to another user
             continue
     return found
 

@@ -1,4 +1,4 @@
-"""The trace breaks of all processes of a cluster, a row for each line and kind."""
+"""Differences between ranks: outputs unlike rank 0's, and the trace breaks of all ranks in one table."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from lazynb.running.record_table import SHOWN, Records, plural
 from lazynb.user_code.call_stack import Place
 from lazynb.user_code.text_format import duration
 
-# ---- What other ranks showed that is not what rank 0 showed -----------------------------------------------
+# ---- Outputs that differ from rank 0's ---------------------------------------------------------------------
 
-_SHORT = 12  # lines of an output that is not folded
+_SHORT = 12  # lines; longer outputs are folded
 _STREAMS = {"stdout": "printed", "stderr": "wrote to stderr"}
 _PROCESS = re.compile(
     r"0x[0-9a-f]{6,}"  # addresses in memory
@@ -26,11 +26,11 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class RankOutput(NamedTuple):
-    """What a rank showed in a cell.
+    """The outputs of a cell on one rank.
 
     Attributes:
       streams: text of ``stdout`` and ``stderr``.
-      shown: text of each object displayed; None for what is not compared.
+      shown: text of each displayed object; None if it is not compared.
     """
 
     streams: dict[str, str]
@@ -38,13 +38,13 @@ class RankOutput(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """An output that is not rank 0's.
+    """An output that differs from rank 0's.
 
     Attributes:
-      ranks: those that have it.
-      did: what they did, such as ``printed``.
+      ranks: the ranks with this output.
+      did: a verb for the title, such as ``printed``.
       text: the output.
-      rank0_differs: whether rank 0 has another one there; it has none otherwise.
+      rank0_differs: True if rank 0 has another output, False if it has none.
     """
 
     ranks: tuple[int, ...]
@@ -64,10 +64,11 @@ def ranks_named(ranks: Sequence[int]) -> str:
 
 
 def differences(told: Sequence[RankOutput]) -> list[Difference]:
-    """What ranks showed that rank 0 (the first) did not, each once with the ranks. A rank that shows nothing
-    where rank 0 shows something is usual (``if rank == 0: print(loss)``) and not told. Times and sizes in
-    memory with their units (``3.2 ms``), addresses (``0x7f...``) and the number of the process in names of
-    files make no difference, because they are hardly ever equal.
+    """Outputs that differ from those of rank 0 (the first), each once with its ranks.
+
+    A missing output is not a difference, because ``if rank == 0: print(loss)`` is common. Times and memory
+    sizes with units (``3.2 ms``), addresses (``0x7f...``) and process ids in file names are ignored, because
+    they are rarely equal.
     """
     found = []
     for stream, did in _STREAMS.items():
@@ -79,7 +80,7 @@ def differences(told: Sequence[RankOutput]) -> list[Difference]:
 
 
 def _other(first: Sequence[str | None], shown: Sequence[str | None]) -> str:
-    """What was displayed that is not at the same place in ``first``."""
+    """The displayed objects that differ from the one at the same position in ``first``."""
     padded = [*first, *[""] * len(shown)]
     return "\n".join(
         [
@@ -99,12 +100,12 @@ def _grouped(did: str, texts: Sequence[str], unlike: bool) -> list[Difference]:
 
 
 def without_process_details(text: str) -> str:
-    """The text without what is another in each process."""
+    """The text without details that differ between processes: addresses, process ids, times and sizes."""
     return re.sub(r"[ \t]+", " ", _PROCESS.sub("0", text))
 
 
 def as_text(found: Sequence[Difference]) -> str:
-    """Each with its title, and what was shown indented."""
+    """The differences as text: each title, and the output indented."""
     lines = []
     for one in found:
         lines.append(one.title)
@@ -113,7 +114,7 @@ def as_text(found: Sequence[Difference]) -> str:
 
 
 def as_html(found: Sequence[Difference]) -> str:
-    """Each to be opened at its title; a short one is open already, unless it is of ``stderr``."""
+    """The differences as foldable sections. Short ones are open, except those of ``stderr``."""
     return "".join(map(_folded, found))
 
 
@@ -128,16 +129,16 @@ def _folded(one: Difference) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class HostBreak:
-    """A trace break of some hosts or all.
+    """A trace break on some or all hosts.
 
     Attributes:
       code, kind, location, detail, hint: see :class:`lazynb.running.break_log.TraceBreak`.
-      hosts: the numbers of those that have it.
-      count: number of times, by the number of the host.
-      ops: operations that it ran, by the number of the host.
-      seconds: what it cost, by the number of the host.
-      everywhere: whether all hosts have it, equally often.
-      gone_since: the run of a cell since which it has come on no host; None while it comes on one.
+      hosts: numbers of the hosts with this break.
+      count: by host, how often it occurred.
+      ops: by host, number of operations that it ran.
+      seconds: by host, its cost in seconds.
+      everywhere: whether it occurred on all hosts, equally often.
+      gone_since: run of the cell since which it occurred on no host; None while it occurs on some host.
     """
 
     code: str
@@ -154,11 +155,11 @@ class HostBreak:
 
 
 class MergedBreaks(Records[HostBreak]):
-    """Trace breaks of several hosts; displays as a table. Those that not all hosts have alike come first, the
-    costliest first among each.
+    """Trace breaks of several hosts, as a table with a row for each line and kind. Breaks that differ between
+    hosts come first; in each group the costliest come first.
 
     Arguments:
-      by_host: the breaks of each host.
+      by_host: by host, its trace breaks.
       hosts: number of hosts.
     """
 
@@ -175,7 +176,7 @@ class MergedBreaks(Records[HostBreak]):
         super().__init__(records, f"no trace breaks on {plural(hosts, 'host')}", self._row, ranked=True)
 
     def rows(self, limit: int = SHOWN) -> list[dict[str, str]]:
-        """As for any records, without the columns that are empty in all."""
+        """The table rows, without the columns ``asked by`` and ``now`` if they are empty in all rows."""
         rows = super().rows(limit)
         empty = [column for column in ("asked by", "now") if not any(row[column] for row in rows)]
         return [{name: cell for name, cell in row.items() if name not in empty} for row in rows]
@@ -221,13 +222,12 @@ def _gone(since: Sequence[int | None]) -> int | None:
 
 
 def _each(numbers: Mapping[int, int]) -> str:
-    """One number where all are equal; else each with its host."""
+    """One number if all are equal; otherwise each number with its host."""
     if len(set(numbers.values())) == 1:
         return f"{next(iter(numbers.values())):,}"
     return ", ".join(f"{number:,} (host {host})" for host, number in numbers.items())
 
 
 def _span(seconds: Mapping[int, float]) -> str:
-    """The least and the most."""
     least, most = duration(min(seconds.values())), duration(max(seconds.values()))
     return most if least == most else f"{least} to {most}"

@@ -1,4 +1,4 @@
-"""A cell that runs on all ranks, from its start to its end."""
+"""Runs one cell on all ranks: sends it, shows its outputs, and raises its errors and interrupts."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from lazynb.notebook.cluster.cluster_engines import Engines
 from lazynb.notebook.cluster.rank_differences import ranks_named, without_process_details
 from lazynb.notebook.cluster.rank_outputs import Outputs, Screen
 
-# ---- Errors of a cell that several processes ran: shown once, with the ranks that had them ----------------
+# ---- Errors of a cell on several ranks ---------------------------------------------------------------------
+# Each error is shown once, with the ranks that raised it.
 
 _BY_KIND = (HostMissingError.__name__, HostsDifferError.__name__)
-"""Errors of which the text says which host raised it."""
+"""Errors that are grouped by name alone, because their text names the host."""
 
 
 class Failure(NamedTuple):
     """An error in a process.
 
     Attributes:
-      name: of its class.
-      text: its message.
-      traceback: as that process shows it.
+      name: name of the exception class.
+      text: message of the exception.
+      traceback: lines of the traceback that the process formatted.
     """
 
     name: str
@@ -36,10 +37,10 @@ class Failure(NamedTuple):
 
 
 class RanksError(LazynbError):
-    """A cell raised an error on ranks of the cluster. It displays as the error does there.
+    """A cell raised errors on ranks of the cluster. Displays the tracebacks of the ranks.
 
     Attributes:
-      failures: the error of each rank that had one, a :class:`Failure`.
+      failures: by rank, its :class:`Failure`; ranks without an error are absent.
       count: number of ranks.
     """
 
@@ -56,7 +57,12 @@ class RanksError(LazynbError):
 
 
 class RanksInterrupted(KeyboardInterrupt):
-    """An interrupt that reached the ranks of the cluster. Attributes as of :class:`RanksError`."""
+    """The cell was interrupted on the ranks of the cluster.
+
+    Attributes:
+      failures, count: as in :class:`RanksError`.
+      silent: ranks that did not react to the interrupt.
+    """
 
     def __init__(self, failures: Mapping[int, Failure], count: int, silent: Sequence[int] = ()):
         self.failures, self.count = dict(failures), count
@@ -79,7 +85,7 @@ def _unanswered(ranks: Sequence[int]) -> str:
 
 
 def rendered(failures: Mapping[int, Failure], count: int) -> list[str]:
-    """Parts of a traceback: each error once, with the ranks that had it; one that others followed first."""
+    """Lines of a traceback: each error once, with its ranks. Errors caused by other errors come last."""
     parts = []
     for number, ranks in enumerate(_groups(failures)):
         one = failures[ranks[0]]
@@ -95,7 +101,7 @@ def _named(ranks: Sequence[int], count: int) -> str:
 
 
 def _groups(failures: Mapping[int, Failure]) -> list[tuple[int, ...]]:
-    """The ranks of each error. What a rank raised because another one did not come stands last."""
+    """Groups of ranks with the same error. Errors because of a missing rank come last."""
     groups: dict[Any, list[int]] = {}
     for rank, one in sorted(failures.items()):
         text = "" if one.name in _BY_KIND else without_process_details(one.text)
@@ -105,13 +111,12 @@ def _groups(failures: Mapping[int, Failure]) -> list[tuple[int, ...]]:
 
 
 def _error_order(name: str) -> int:
-    """How late an error of this name stands."""
     return {HostMissingError.__name__: 1, "KeyboardInterrupt": 2}.get(name, 0)
 
 
-_CHECK_INTERVAL = 0.1  # seconds between two looks at whether the processes are there
-_END = "end"  # of a rank's outputs
-_ANSWER = 10.0  # seconds in which a process answers an interrupt
+_CHECK_INTERVAL = 0.1  # seconds between two checks that the processes exist
+_END = "end"  # pseudo message: end of a rank's outputs
+_ANSWER = 10.0  # seconds to wait for a process, such as after an interrupt
 
 
 class _Message(NamedTuple):
@@ -122,8 +127,8 @@ class _Message(NamedTuple):
 
 @contextlib.contextmanager
 def _interrupts_raise() -> Iterator[None]:
-    """An interrupt raises KeyboardInterrupt. While a cell with ``await`` runs, ipykernel has it end a task of
-    its event loop, which waits here."""
+    """Inside the block, SIGINT raises KeyboardInterrupt. For a cell with ``await``, ipykernel's SIGINT
+    handler cancels a task of its event loop instead, which this thread blocks."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -135,12 +140,12 @@ def _interrupts_raise() -> Iterator[None]:
 
 
 class ClusterCellRun:
-    """One run of a cell.
+    """One run of a cell on all ranks.
 
     Arguments:
       engines: the processes.
-      identities: what ipyparallel addresses each by.
-      screen: where outputs are shown.
+      identities: by rank, the ZeroMQ identity by which ipyparallel addresses the engine.
+      screen: shows the outputs.
     """
 
     def __init__(self, engines: Engines, identities: Sequence[str], screen: Screen):
@@ -153,11 +158,11 @@ class ClusterCellRun:
         self._running: set[int] = set(range(len(identities)))
 
     def run(self, text: str) -> None:
-        """Runs the cell ``text`` and returns when all ranks have.
+        """Runs the cell ``text`` and returns when all ranks have finished.
 
         Raises:
-          RanksError: it raised on some.
-          RanksInterrupted: it was interrupted.
+          RanksError: the cell raised on some ranks.
+          RanksInterrupted: the cell was interrupted.
         """
         __tracebackhide__ = True
         interrupted = False
@@ -176,17 +181,17 @@ class ClusterCellRun:
             raise RanksError(self._failures, len(self._identities))
 
     def _send(self, rank: int, text: str) -> Any:
-        """Starts the cell on a rank; the future of its reply.
+        """Starts the cell on a rank and returns the future of its reply.
 
-        A view's ``execute`` cannot be told of outputs before some may have come, so this is the call that it
-        makes itself. Only cells that are not silent are cells to IPython, and lazy.
+        The view's ``execute`` accepts output callbacks only after outputs may have arrived, so this makes the
+        underlying call. IPython fires cell events, which make the cell lazy, only with ``silent=False``.
         """
         view = self._engines.client[self._engines.ids[rank]]
 
         def listen(future: Any) -> None:
             future.iopub_callbacks.append(lambda message: self._on_message(rank, message))
-            # The callbacks are not told that the rank is idle if its reply came first: ipyparallel has
-            # forgotten the future by then. The future of the outputs is done by that message.
+            # If the reply arrives before the idle message, ipyparallel has dropped the future and does not
+            # call the callbacks for idle. The idle message also completes ``future.output``.
             future.output.add_done_callback(lambda _: self._messages.put(_Message(rank, _END, {})))
 
         return self._engines.client.send_execute_request(
@@ -198,11 +203,11 @@ class ClusterCellRun:
         )
 
     def _on_message(self, rank: int, message: dict[str, Any]) -> None:
-        """A message has come. Called in ipyparallel's thread."""
+        """Queues a message. Called in ipyparallel's thread."""
         self._messages.put(_Message(rank, message["header"]["msg_type"], message["content"]))
 
     def _show_until_done(self, is_enough: Callable[[], bool]) -> None:
-        """Shows what comes, until no rank runs the cell any more."""
+        """Shows messages until no rank runs the cell any more or ``is_enough`` returns true."""
         while self._running and not is_enough():
             try:
                 rank, kind, content = self._messages.get(timeout=_CHECK_INTERVAL)
@@ -217,7 +222,7 @@ class ClusterCellRun:
                 self._outputs.take(rank, kind, content)
 
     def _ended(self, rank: int) -> None:
-        """A rank runs the cell no more. ipyparallel says so of one that is gone, too."""
+        """Records that a rank finished the cell. ipyparallel also reports the end for a process that died."""
         if rank not in self._running:
             return
         self._running.discard(rank)
@@ -228,7 +233,7 @@ class ClusterCellRun:
             self._fail(rank, "NoAnswer", "the process does not say how the cell ended")
         elif type(answer := self._replies[rank].result()).__name__ == "TaskAborted":
             self._fail(
-                rank, "NotRun", "the cell before raised only when this one was waiting: run this again"
+                rank, "NotRun", "the previous cell raised while this one was queued: run this one again"
             )
         elif isinstance(answer, Exception) and rank not in self._failures:
             self._fail(rank, type(answer).__name__, str(answer))
@@ -240,7 +245,6 @@ class ClusterCellRun:
         return self._engines.ids[rank] not in self._engines.client.ids
 
     def _check_processes(self) -> None:
-        """Notes the processes that are gone. Of those nothing more comes."""
         for rank in filter(self._is_gone, sorted(self._running)):
             self._ended(rank)
 

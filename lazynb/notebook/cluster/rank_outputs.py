@@ -1,5 +1,5 @@
-"""What the processes of a cluster show in a cell, as one output: rank 0's as it comes, and at the end what
-the others showed that is not the same."""
+"""Merges the outputs of all ranks into one cell output: rank 0's as they arrive, and at the end the outputs
+of other ranks that differ."""
 
 from __future__ import annotations
 
@@ -25,37 +25,33 @@ from lazynb.notebook.frontend_requests import may_show_widgets
 from lazynb.notebook.inspection_display import widget_problem
 
 _GLOO = re.compile(r"\[Gloo\] Rank \d+ is connected to .*\n?")
-"""What gloo prints where processes compute together for the first time: another number on each rank."""
+"""Message that gloo prints when processes first communicate; it contains the rank."""
 
 DISPLAYED = ("display_data", "execute_result")
 
 
 class Screen(Protocol):
-    """Where a notebook shows things."""
+    """Shows outputs in a notebook."""
 
     def write(self, stream: str, text: str) -> None:
-        """Writes on ``stdout`` or ``stderr``."""
+        """Writes to ``stdout`` or ``stderr``."""
 
     def show(self, shown: Any, is_result: bool) -> None:
         """Displays an object, or the content of a Jupyter message (a dict)."""
 
     def update(self, content: dict[str, Any]) -> None:
-        """Displays something else in the place of what has this display id."""
+        """Replaces the output with the same display id."""
 
     def clear(self, wait: bool) -> None:
-        """Removes what was shown."""
+        """Removes the outputs so far."""
 
     def tell(self, different: Sequence[Difference]) -> None:
-        """Shows what other ranks showed."""
+        """Shows the differing outputs of other ranks."""
 
 
 class _Output(NamedTuple):
-    """Something that rank 0 shows.
-
-    Attributes:
-      kind: of the Jupyter message.
-      merged: the number of such outputs before it, if it is one with those of the other ranks; else None.
-    """
+    """A Jupyter message of rank 0. ``merged``: for a table of trace breaks, which is merged with those of
+    other ranks, the number of such tables before it; otherwise None."""
 
     kind: str
     content: dict[str, Any]
@@ -64,14 +60,8 @@ class _Output(NamedTuple):
 
 @dataclasses.dataclass
 class _Rank:
-    """What came from a rank.
-
-    Attributes:
-      streams: the text of each stream.
-      shown: what was displayed, as text; None for what is not compared.
-      places: where in ``shown`` a display id is.
-      breaks: the tables of trace breaks.
-    """
+    """The outputs received from a rank: the text of each stream, the displayed objects as text (None if not
+    compared) with their indices by display id, and the tables of trace breaks as JSON data."""
 
     streams: dict[str, str] = dataclasses.field(default_factory=dict)
     shown: list[str | None] = dataclasses.field(default_factory=list)
@@ -80,7 +70,6 @@ class _Rank:
     has_ended: bool = False
 
     def take(self, kind: str, content: dict[str, Any]) -> None:
-        """Notes an output."""
         if kind == "stream":
             name = content["name"]
             self.streams[name] = _after_carriage_returns(self.streams.get(name, "") + content["text"])
@@ -106,7 +95,7 @@ def _display_id(content: dict[str, Any]) -> str:
 
 
 def _text(content: dict[str, Any]) -> str | None:
-    """The text form. The tables and inspectors of lazynb hold times, so they are not compared."""
+    """The text form; None for lazynb's tables and inspectors, which contain times and are not compared."""
     data = content["data"]
     if BREAKS in data or INSPECTION in data:
         return None
@@ -114,7 +103,7 @@ def _text(content: dict[str, Any]) -> str | None:
 
 
 def _after_carriage_returns(text: str) -> str:
-    """What is to be seen where a progress bar writes its line again and again."""
+    """The visible text after carriage returns, with which progress bars overwrite their line."""
     return re.sub(r"[^\n]*\r(?=[^\n\r])", "", text)
 
 
@@ -123,7 +112,7 @@ class Outputs:
 
     Arguments:
       count: number of ranks.
-      screen: where they are shown.
+      screen: shows them.
     """
 
     def __init__(self, count: int, screen: Screen):
@@ -132,7 +121,7 @@ class Outputs:
         self._waiting: collections.deque[_Output] = collections.deque()
 
     def take(self, rank: int, kind: str, content: dict[str, Any]) -> None:
-        """An output has come."""
+        """Adds an output of a rank."""
         if kind == "stream":
             content = {**content, "text": _GLOO.sub("", content["text"])}
         one = self._ranks[rank]
@@ -143,12 +132,12 @@ class Outputs:
         self._show()
 
     def ended(self, rank: int) -> None:
-        """Nothing more comes from this rank."""
+        """Records that a rank has finished the cell."""
         self._ranks[rank].has_ended = True
         self._show()
 
     def close(self) -> None:
-        """The cell is over: shows what is left, and what other ranks showed."""
+        """Shows the remaining outputs, and the differing outputs of other ranks."""
         for rank in range(len(self._ranks)):
             self.ended(rank)
         found = differences([RankOutput(one.streams, one.shown) for one in self._ranks])
@@ -156,7 +145,7 @@ class Outputs:
             self._screen.tell(found)
 
     def _show(self) -> None:
-        """Shows rank 0's outputs in their order, up to one for which others are needed."""
+        """Shows rank 0's outputs in order, up to one that waits for other ranks."""
         while self._waiting and self._is_whole(self._waiting[0]):
             self._emit(self._waiting.popleft())
 
@@ -188,11 +177,11 @@ class Outputs:
         )
 
 
-# ---- Where the outputs of a cluster are shown: this notebook ----------------------------------------------
+# ---- Display in the notebook -------------------------------------------------------------------------------
 
 
 class DisplayData:
-    """What another process displayed, as something to display."""
+    """Displays the MIME bundle that another process displayed."""
 
     def __init__(self, data: dict[str, Any], metadata: dict[str, Any]):
         self._data = data
@@ -208,19 +197,18 @@ class DisplayData:
 
 
 class NotebookScreen:
-    """Shows outputs in the cell that runs in this shell."""
+    """A :class:`Screen` that shows outputs in the running cell of this shell."""
 
     def __init__(self, shell: Any):
         self._shell = shell
 
     def write(self, stream: str, text: str) -> None:
-        """See :class:`lazynb.notebook.cluster.rank_outputs.Screen`."""
         file = sys.stderr if stream == "stderr" else sys.stdout
         file.write(text)
         file.flush()
 
     def show(self, shown: Any, is_result: bool) -> None:
-        """See :class:`lazynb.notebook.cluster.rank_outputs.Screen`. A result is also kept in ``Out``."""
+        """Displays an object; a result is also kept in ``Out``."""
         transient: dict[str, Any] = {}
         if isinstance(shown, dict):
             transient = shown.get("transient") or {}
@@ -234,22 +222,19 @@ class NotebookScreen:
             display(shown)
 
     def update(self, content: dict[str, Any]) -> None:
-        """See :class:`lazynb.notebook.cluster.rank_outputs.Screen`."""
         self._shell.display_pub.publish(
             content["data"], content.get("metadata"), transient=content.get("transient"), update=True
         )
 
     def clear(self, wait: bool) -> None:
-        """See :class:`lazynb.notebook.cluster.rank_outputs.Screen`."""
         self._shell.display_pub.clear_output(wait)
 
     def tell(self, different: Sequence[Difference]) -> None:
-        """See :class:`lazynb.notebook.cluster.rank_outputs.Screen`."""
         display({"text/plain": as_text(different), "text/html": as_html(different)}, raw=True)
 
 
 def _object(data: dict[str, Any], metadata: dict[str, Any]) -> Any:
-    """A compilation as an inspector where one can live; all else in the forms that came."""
+    """An inspector widget for a compilation, if one can be shown; else the received MIME bundle."""
     static = {kind: form for kind, form in data.items() if kind != INSPECTION}
     written = data.get(INSPECTION)
     if not written or not may_show_widgets() or widget_problem():

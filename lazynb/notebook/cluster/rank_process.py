@@ -1,5 +1,5 @@
-"""What runs in each process of a cluster, beside the user's cells. Called from the notebook through
-ipyparallel, which imports this module there."""
+"""Functions that the notebook calls in each process of a cluster through ipyparallel, and the data formats
+for inspections and trace breaks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from lazynb.user_code.call_stack import Place
 from lazynb.version import __version__
 
 # ---- Cells with ``await`` on ipyparallel's engines --------------------------------------------------------
-# ipykernel 7 takes the messages of its cells from a thread of their own, and asks that thread's object who
-# runs a cell that awaits. The kernel of an engine has no such thread (ipyparallel 9.2), so it would begin
-# such a cell, raise an AttributeError and never say that the cell has ended.
+# ipykernel 7 receives shell messages in a separate thread and needs its thread object for cells with
+# ``await``. The kernel of an engine has no such thread (ipyparallel 9.2): it would start the cell, raise an
+# AttributeError and never report the end of the cell.
 
 
 class _NoThread:
-    """No thread, as far as ipykernel looks; but its cells run in the main one."""
+    """Is false like a missing thread object, but has the main thread as ``parent_thread``."""
 
     parent_thread = threading.main_thread()
 
@@ -36,29 +36,30 @@ class _NoThread:
 
 
 def allow_await(kernel: Any) -> None:
-    """Cells of this engine may await. Does nothing to a kernel that can do so already."""
+    """Enables ``await`` in cells of this engine. Does nothing if the kernel supports it."""
     if getattr(kernel, "shell_channel_thread", _NoThread) is not None:
         return
 
     class Engine(type(kernel)):  # type: ignore[misc]
-        _supports_kernel_subshells = False  # ipykernel's property asks whether the thread is None
+        _supports_kernel_subshells = False  # ipykernel's property tests whether the thread is None
 
     kernel.__class__ = Engine
     kernel.shell_channel_thread = _NoThread()
 
 
-# ---- What a process of a cluster sends to the notebook as plain data beside the forms for reading: an -----
-# inspection, for which the notebook makes a widget, and trace breaks, which it merges.
+# ---- Data that an engine sends to the notebook ------------------------------------------------------------
+# Beside the usual MIME types: an inspection, for which the notebook creates a widget, and trace breaks, which
+# the notebook merges.
 
 INSPECTION = "application/vnd.lazynb.inspection+json"
 BREAKS = "application/vnd.lazynb.breaks+json"
 
 joined_cluster: list[bool] = []
-"""Holds something while this process is one of a cluster."""
+"""Not empty while this process belongs to a cluster."""
 
 
 def written_inspection(static: StaticForm) -> dict[str, Any]:
-    """What is displayed of a compilation, with its inspection."""
+    """The MIME bundle of a compilation with its inspection as data."""
     forms = static._repr_mimebundle_()
     if static.compilation is None or not static.compilation.traces:
         return forms
@@ -67,22 +68,22 @@ def written_inspection(static: StaticForm) -> dict[str, Any]:
 
 
 def marked_inspection(static: StaticForm) -> dict[str, Any]:
-    """What is displayed of a compilation, marked as one: a rank whose output is not shown sends no more."""
+    """The MIME bundle of a compilation with an empty inspection, for ranks whose output is not shown."""
     return {**static._repr_mimebundle_(), INSPECTION: {}}
 
 
 def inspection_of(data: dict[str, Any]) -> Entry:
-    """The inspection that another process sent."""
+    """Reads an inspection that another process sent."""
     return entry_from_json(data)
 
 
 def written_breaks(breaks: Breaks) -> dict[str, Any]:
-    """Trace breaks as JSON; the forms for reading come as they do anywhere."""
+    """Trace breaks as JSON, displayed in addition to the usual MIME types."""
     return {BREAKS: json.loads(json.dumps(breaks.to_dicts()))}
 
 
 def breaks_of(data: list[dict[str, Any]]) -> list[TraceBreak]:
-    """The trace breaks that another process sent."""
+    """Reads trace breaks that another process sent."""
     return [_break(one) for one in data]
 
 
@@ -100,13 +101,14 @@ class ProcessInfo(NamedTuple):
     """A process before it joins the others.
 
     Attributes:
-      identity: what ipyparallel addresses it by.
+      identity: ZeroMQ identity by which ipyparallel addresses it.
       host: name of its machine.
-      address: of its machine.
-      port: one that is free there.
-      pid: its number.
-      versions: of JAX and lazynb.
-      joined: its number and the count of processes, if it is one of several already.
+      address: network address of its machine.
+      port: a free port of its machine.
+      pid: process id.
+      versions: versions of JAX and lazynb.
+      joined: ``jax.process_index()`` and ``jax.process_count()`` if ``jax.distributed`` is initialised;
+        otherwise None.
     """
 
     identity: str
@@ -119,7 +121,7 @@ class ProcessInfo(NamedTuple):
 
 
 def process_info() -> ProcessInfo:
-    """This process."""
+    """Describes this process."""
     host, joined = socket.gethostname(), jax.distributed.is_initialized()
     return ProcessInfo(
         _shell().kernel.ident,
@@ -137,7 +139,7 @@ def _shell() -> Any:
 
 
 def _address(host: str) -> str:
-    """One by which other machines find this one: a name may stand for the loopback interface on its own."""
+    """An address for other machines: the host name if it resolves to the loopback interface here."""
     try:
         found = socket.gethostbyname(host)
     except OSError:
@@ -152,19 +154,21 @@ def _free_port() -> int:
 
 
 def join(coordinator: str, count: int, number: int, path: list[str] | None) -> tuple[int, int]:
-    """Makes this process number ``number`` of ``count``, in which cells run lazily.
+    """Initialises ``jax.distributed`` in this process and loads lazynb.
 
     Arguments:
       coordinator: address and port of rank 0.
-      path: where Python looks for modules, as in the notebook; None leaves it as it is.
+      count: number of processes.
+      number: rank of this process.
+      path: the notebook's ``sys.path``; None keeps this process's own.
 
     Returns:
-      The number of devices here, and of all.
+      The number of devices of this process, and of all processes.
     """
     if path is not None:
         sys.path[:] = path
     if not jax.distributed.is_initialized():
-        jax.config.update("jax_cpu_collectives_implementation", "gloo")  # for CPUs alone
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")  # only affects CPUs
         jax.distributed.initialize(coordinator, count, number)
     shell = _shell()
     formatter = shell.display_formatter.mimebundle_formatter
@@ -177,12 +181,12 @@ def join(coordinator: str, count: int, number: int, path: list[str] | None) -> t
 
 
 def begin(number: int) -> None:
-    """The next cell has this number, as in the notebook."""
+    """Sets the execution count of the next cell to that in the notebook."""
     _shell().execution_count = number
 
 
 def leave() -> None:
-    """Cells run as they did before. The process stays joined to the others: JAX allows that once."""
+    """Unloads lazynb. ``jax.distributed`` stays initialised, because JAX allows initialisation only once."""
     shell = _shell()
     for type_ in (StaticForm, Breaks):
         shell.display_formatter.mimebundle_formatter.pop(type_, None)

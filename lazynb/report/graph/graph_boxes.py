@@ -1,4 +1,4 @@
-"""The view of a trace: operations in groups, scalars with their users, joined inputs, edges between boxes."""
+"""Builds the view of a snapshot: grouped operations, inlined scalars, joined inputs, and edges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lazynb.running.record_table import plural
 from lazynb.user_code.text_format import line_range
 
 LABEL_LENGTH = 34
-"""The most letters of a label: what a box's title has room for."""
+"""Most characters of a label: the space of a box's title."""
 
 _Value = TypeVar("_Value")
 
@@ -24,19 +24,20 @@ MAX_EDGES = 400
 
 
 def build(snapshot: Snapshot, *, limit: int | None = 150, expand: bool = False) -> GraphView:
-    """The view of a trace. Takes time proportional to its size and runs nothing.
+    """Builds the view of a trace, in time proportional to its size. Runs no operation.
 
     Arguments:
         snapshot: the trace.
-        limit: the most boxes to draw (at least 2); None draws everything.
-        expand: draw single operations and dead ones, where the default is one box per function called.
+        limit: the most boxes to draw (at least 2); None draws all.
+        expand: whether to draw single operations, dead ones included, instead of one box per function call.
 
-    Raises: ValueError for a limit below 2.
+    Raises:
+      ValueError: ``limit`` is below 2.
     """
     if limit is not None and limit < 2:
         raise ValueError(f"limit must be at least 2, not {limit}")
     view = _build(snapshot, limit, expand)
-    # Groups of a tangled graph may be joined all to all, which no layout makes legible: fewer groups, fewer
+    # In a tangled graph each group may have edges to all others, which is illegible. Fewer groups have fewer
     # edges.
     while limit is not None and len(view.edges) > max(MAX_EDGES, 2 * limit) and limit > 2:
         limit = max(2, limit // 2)
@@ -47,7 +48,7 @@ def build(snapshot: Snapshot, *, limit: int | None = 150, expand: bool = False) 
 def _build(snapshot: Snapshot, limit: int | None, expand: bool) -> GraphView:
     nodes = snapshot.nodes
     counts = _count(nodes)
-    # A drawing with nothing in it helps nobody: when all is dead, dead is shown.
+    # If all operations are dead, draw them instead of an empty graph.
     show_dead = expand or counts.dead == counts.operations
     ops = [node for node in nodes if node.kind == "op"]
     if not show_dead:
@@ -88,7 +89,7 @@ def _count(nodes: Sequence[Node]) -> Counts:
 
 
 def _owners(ops: list[Node], runs: list[OperationRange]) -> dict[int, int]:
-    """Operation → the box that draws it."""
+    """The box of each operation, both by id."""
     owner = {}
     for run in runs:
         members = ops[run.start : run.stop]
@@ -97,7 +98,7 @@ def _owners(ops: list[Node], runs: list[OperationRange]) -> dict[int, int]:
 
 
 def _users(ops: Sequence[Node]) -> dict[int, list[int]]:
-    """Node id → the operations that read it, in trace order."""
+    """By node id, the operations that read the node, in trace order."""
     users: dict[int, list[int]] = {}
     for op in ops:
         for operand, _ in op.operands:
@@ -106,7 +107,7 @@ def _users(ops: Sequence[Node]) -> dict[int, list[int]]:
 
 
 def _inputs(nodes: Sequence[Node], users: dict[int, list[int]]) -> tuple[list[Node], set[int]]:
-    """The inputs to draw, and the ids of the scalars that go into their user's label instead."""
+    """The inputs that get a box, and the ids of the scalars that are inlined into labels."""
     arrays: list[Node] = []
     scalars: set[int] = set()
     for node in nodes:
@@ -123,7 +124,7 @@ def _inputs(nodes: Sequence[Node], users: dict[int, list[int]]) -> tuple[list[No
 def _join_inputs(
     arrays: list[Node], users: dict[int, list[int]], owner: dict[int, int], room: int | None
 ) -> list[list[Node]]:
-    """Inputs in at most ``room`` groups. Inputs have no operands, so no grouping of them makes a cycle."""
+    """Inputs in at most ``room`` groups. Inputs have no operands, so any grouping keeps the graph acyclic."""
     if room is None or len(arrays) <= room:
         return [[node] for node in arrays]
     readers: dict[int, list[int]] = {}
@@ -139,7 +140,7 @@ def _join_inputs(
 
 
 def _inlined_scalars(ops: list[Node], scalars: set[int], owner: dict[int, int]) -> dict[int, list[int]]:
-    """Box id → the scalars its operations read, each once."""
+    """By box id, the scalars that its operations read, each once."""
     taken: dict[int, dict[int, None]] = {}
     for op in ops:
         for operand, _ in op.operands:
@@ -176,7 +177,6 @@ def _input_box(group: list[Node]) -> Box:
 
 
 def _distinct(names: Iterable[str]) -> tuple[str, ...]:
-    """Each name once, in the order in which they come up."""
     return tuple(dict.fromkeys(names))
 
 
@@ -185,14 +185,14 @@ def _scalar(node: Node) -> str:
 
 
 def variable_of(node: Node) -> str:
-    """What an input is called, with its value where it has one."""
+    """The variable or name of an input, with its value if it is a scalar."""
     name = node.names[0] if node.names else node.name
     return f"{name} = {node.value}" if node.value is not None else name
 
 
 @dataclass(frozen=True, slots=True)
 class _BoxBuilder:
-    """What is known of the whole trace when the box of one run is made."""
+    """Makes the box of a range from facts about the whole trace."""
 
     nodes: Sequence[Node]
     users: dict[int, list[int]]
@@ -228,7 +228,7 @@ class _BoxBuilder:
         return replace(box, kind="group", inside=contents_of(members, run.turns))
 
     def _types_leaving(self, members: list[Node]) -> tuple[str, ...]:
-        """The types of what other boxes and the user read; of the last result if nobody reads any."""
+        """The types of the results that other boxes or the user read; without any, of the last result."""
         leaving = [op for op in members if self._leaves(op, members[0].id)]
         avals: list[str] = []
         for op in leaving or members[-1:]:
@@ -248,12 +248,11 @@ def _names_of_outputs(members: list[Node]) -> tuple[str, ...]:
 
 
 def _common(values: Sequence[_Value]) -> _Value | None:
-    """The value that all of ``values`` are, or None."""
     return values[0] if len(set(values)) == 1 else None
 
 
 def label_of(members: Sequence[Node], rule: str, expand: bool = False, turns: int = 0) -> str:
-    """What stands on the box of some operations that ``rule`` put together."""
+    """The label of the box of operations that ``rule`` grouped."""
     first = members[0]
     if len(members) > turns > 0:
         return loop_label(members, turns)
@@ -270,8 +269,9 @@ def label_of(members: Sequence[Node], rule: str, expand: bool = False, turns: in
 
 
 def loop_label(members: Sequence[Node], turns: int, most: int = LABEL_LENGTH) -> str:
-    """A loop with what its first turn does, as ``× 60 {matmul, tanh, sin, add}``; loops in it likewise. What
-    would be longer than ``most`` letters is counted."""
+    """A loop with its first iteration, as ``× 60 {matmul, tanh, sin, add}``; inner loops likewise.
+
+    Operations that do not fit into ``most`` characters are counted."""
     turn = members[: len(members) // turns]
     runs = first_iteration(members, turns, MIN_ITERATIONS - 1)
     head, tail = f"× {turns:,} {{", "}"
@@ -289,21 +289,20 @@ def loop_label(members: Sequence[Node], turns: int, most: int = LABEL_LENGTH) ->
 
 
 def contents_of(members: Sequence[Node], turns: int = 0) -> str:
-    """What a group holds, in brief."""
+    """A short text on the operations of a group."""
     if turns in (0, len(members)):
         return counts_text(op.name for op in members)
     return f"{turns:,} turns of {plural(len(members) // turns, 'operation')}"
 
 
 def _source_line(first: Node, rule: str) -> str:
-    """The line that the members of a group were written on, if the rule put them together for that."""
     if rule in ("scope", "line") and first.place is not None:
         return first.place.text
     return ""
 
 
 def _edges(nodes: Sequence[Node], ops: list[Node], owner: dict[int, int]) -> tuple[Edge, ...]:
-    """One edge per pair of boxes; a value that is read twice is carried once."""
+    """One edge per pair of boxes, with each value once."""
     carried: dict[tuple[int, int], dict[tuple[int, int], None]] = {}
     for op in ops:
         head = owner[op.id]
@@ -318,7 +317,7 @@ def _edges(nodes: Sequence[Node], ops: list[Node], owner: dict[int, int]) -> tup
 
 
 def _regions(boxes: list[Box]) -> tuple[LineRegion, ...]:
-    """Stretches of two or more neighbouring boxes from one line: they are named by it together."""
+    """A region for each stretch of two or more neighbouring boxes from one line."""
     regions = []
     for place, group in groupby(boxes, key=lambda box: box.place):
         ids = tuple(box.id for box in group)

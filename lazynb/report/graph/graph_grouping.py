@@ -1,8 +1,8 @@
-"""Groups of a trace's operations, each of which can be drawn as one box.
+"""Groups of operations that are drawn as one box: loops, calls, scopes, lines and cells.
 
-Every group is a *contiguous range* of the trace. That is what keeps the grouped graph acyclic: an operand
-always has a smaller position than its user, so an edge between two ranges can only lead from an earlier range
-to a later one. No other property of the graph is needed, so any rule may choose where to cut.
+Each group is a *contiguous range* of the trace. This keeps the grouped graph acyclic: an operand has a
+smaller position than its user, so an edge leads from an earlier range to a later one. Any rule may choose the
+cuts.
 """
 
 from __future__ import annotations
@@ -17,26 +17,24 @@ from typing import NamedTuple
 from lazynb.recording.snapshot.snapshot_nodes import Node
 from lazynb.user_code.call_stack import Place
 
-# ---- Loops of the user's, folded: the turns of a Python loop are the same operations on the same lines, over
-# and
-# over.
-#
-# A loop is found by its period. Two operations are *alike* if they do the same on the same line; they are
-# also *wired* alike if they last touched each of their operands equally long ago (as in
-# `lazynb.recording.loops.trace_division`). A loop is made of turns that are wired alike. The turns before,
-# whose values come from before the loop, need only be alike.
+# ---- Loops of Python code ----------------------------------------------------------------------------------
+# The iterations of a Python loop record the same operations on the same lines, so a loop has a period. Two
+# operations are *alike* if they compute the same on the same line. They are *wired alike* if, in addition,
+# each of their operands was last used equally many operations ago (as in
+# `lazynb.recording.loops.trace_division`). The iterations of a loop are wired alike. The first ones read
+# values from before the loop and need only be alike.
 
 MIN_ITERATIONS = 3
-"""Turns from which a loop is folded."""
+"""Fewest iterations of a folded loop."""
 
 _WINDOWS = (1, 2, 4, 8)
-"""Neighbours by which a period is noticed; one is not enough for a turn such as a, a, b, b."""
+"""Lengths of the windows that detect a period; one is not enough for an iteration such as a, a, b, b."""
 
-_ITERATIONS_BEFORE = 2  # turns that may be wired otherwise, since they read what was there before the loop
+_ITERATIONS_BEFORE = 2  # first iterations that need not be wired alike: they read values from before the loop
 
 
 class Loop(NamedTuple):
-    """Turns that are the same: ``turns`` times ``period`` runs, from run ``start``."""
+    """Equal iterations: ``turns`` times ``period`` ranges, from range ``start``."""
 
     start: int
     period: int
@@ -44,38 +42,38 @@ class Loop(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """The run after its last."""
+        """The range after its last."""
         return self.start + self.length
 
     @property
     def length(self) -> int:
-        """Its runs."""
+        """The number of its ranges."""
         return self.period * self.turns
 
 
 def loops(ops: Sequence[Node], bounds: Sequence[tuple[int, int]], least: int) -> list[Loop]:
-    """The loops in a trace, in its order; none overlaps another, and what is inside of one is not told.
+    """The outermost loops of a trace, in trace order, without overlap.
+
+    Takes time proportional to the number of operations, except in contrived traces.
 
     Arguments:
       ops: the operations, in trace order.
-      bounds: runs of ``ops``, from start to stop, that are not cut.
-      least: the fewest runs of a loop.
-
-    Time in proportion to the number of operations, in all but contrived traces.
+      bounds: (start, stop) of the ranges of ``ops``; a loop contains whole ranges.
+      least: the fewest ranges of a loop.
     """
     alike, wired = _marks(ops, bounds)
     found = [one for one in set(_periodic(alike, wired)) if one.length >= least]
     chosen: list[Loop] = []
     taken = [False] * len(bounds)
     for loop in sorted(found, key=lambda one: (-one.length, one.period, one.start)):
-        if not (taken[loop.start] or taken[loop.stop - 1]):  # none that is longer lies within it
+        if not (taken[loop.start] or taken[loop.stop - 1]):  # no shorter loop is chosen yet
             taken[loop.start : loop.stop] = [True] * loop.length
             chosen.append(loop)
     return sorted(chosen)
 
 
 def _periodic(alike: Sequence[int], wired: Sequence[int]) -> Iterator[Loop]:
-    """All that repeats often enough, also what overlaps."""
+    """All loops of at least ``MIN_ITERATIONS``, including overlapping ones."""
     for period, places in _periods(wired).items():
         end = 0
         for place in places:
@@ -87,7 +85,7 @@ def _periodic(alike: Sequence[int], wired: Sequence[int]) -> Iterator[Loop]:
             end = place
             while end < len(wired) and wired[end] == wired[end - period]:
                 end += 1
-            if end - start < period:  # not even two turns
+            if end - start < period:  # fewer than two iterations
                 continue
             first = start - period
             earliest = max(0, first - _ITERATIONS_BEFORE * period)
@@ -99,7 +97,7 @@ def _periodic(alike: Sequence[int], wired: Sequence[int]) -> Iterator[Loop]:
 
 
 def _periods(marks: Sequence[int]) -> dict[int, list[int]]:
-    """How long ago the same was there last, with the places where it was so, in order."""
+    """By distance to the previous equal window, the positions of the windows, in order."""
     found: dict[int, set[int]] = {}
     for window in _WINDOWS:
         last: dict[Hashable, int] = {}
@@ -112,8 +110,8 @@ def _periods(marks: Sequence[int]) -> dict[int, list[int]]:
 
 
 def _marks(ops: Sequence[Node], bounds: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    """By run, a number that alike runs share, and one that those share that are wired alike too."""
-    touched: dict[tuple[int, int], tuple[int, int]] = {}  # by value: which operation touched it last, as what
+    """By range, the number of its class of alike ranges, then of its class of ranges wired alike."""
+    touched: dict[tuple[int, int], tuple[int, int]] = {}  # by value: (last user, operand position)
     made = {op.id: number for number, op in enumerate(ops)}
     one_by_one = []
     for number, op in enumerate(ops):
@@ -133,7 +131,7 @@ def _marks(ops: Sequence[Node], bounds: Sequence[tuple[int, int]]) -> tuple[list
 
 
 def _operation_key(op: Node) -> Hashable:
-    """What an operation does and where it was written."""
+    """The key that alike operations share: what an operation computes, and its source line."""
     calls = tuple([(call.name, _loop_line(call.place)) for call in op.calls])
     return op.name, op.primitive, op.avals, op.scope, op.call, calls, _loop_line(op.place), len(op.operands)
 
@@ -143,22 +141,24 @@ def _loop_line(place: Place | None) -> Hashable:
 
 
 def _numbered(values: Sequence[Hashable]) -> list[int]:
-    """Equal values by the same number."""
+    """A number for each value; equal values share it."""
     numbers: dict[Hashable, int] = {}
     return [numbers.setdefault(value, len(numbers)) for value in values]
 
 
 MAX_UNFOLDED = 12
-"""The most boxes that the turns of a loop take where they are not folded."""
+"""The most boxes of an unfolded loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperationRange:
-    """The operations ``ops[start:stop]`` and the rule that put them together.
+    """The operations ``ops[start:stop]`` and the rule that grouped them.
 
-    ``rule`` is one of ``op``, ``call``, ``loop``, ``scope``, ``line``, ``cell``, ``chunk``. ``name`` is that
-    of a jitted function or a loop that they are inside of, or of an operation in one that is opened; else
-    empty. ``turns`` are those of a loop of the user's, all of the same operations.
+    Attributes:
+      rule: ``op``, ``call``, ``loop``, ``scope``, ``line``, ``cell`` or ``chunk``.
+      name: the jitted function or traced loop that contains them, or the operation in an opened one; else
+        empty.
+      turns: iterations of a Python loop; else 0.
     """
 
     start: int
@@ -169,17 +169,17 @@ class OperationRange:
 
 
 def partition(ops: Sequence[Node], limit: int | None, expand: bool) -> list[OperationRange]:
-    """Cut ``ops`` into at most ``limit`` runs, as fine as that allows.
+    """Cuts ``ops`` into at most ``limit`` ranges, as fine as that allows.
 
     Arguments:
         ops: the operations, in trace order.
-        limit: the most runs allowed (at least 1), or None.
-        expand: start from single operations and not from whole calls.
+        limit: the most ranges (at least 1), or None.
+        expand: whether to start from single operations instead of whole calls.
 
-    Returns: runs that cover ``ops`` in order, without gap or overlap.
+    Returns: ranges that cover ``ops`` in order, without gap or overlap.
     """
     runs = _single(len(ops)) if expand else _calls(ops)
-    if len(runs) == 1 and len(ops) > 1:  # all is in one jitted function: what is in that
+    if len(runs) == 1 and len(ops) > 1:  # one jitted function contains all operations: open it
         runs = _calls(ops, _common_call_depth(ops))
     if limit is None:
         return runs
@@ -193,16 +193,16 @@ def partition(ops: Sequence[Node], limit: int | None, expand: bool) -> list[Oper
 
 
 def divide(ops: Sequence[Node], limit: int) -> list[OperationRange]:
-    """Cut the operations of one group again, by the same rules.
+    """Cuts the operations of one group by the same rules as :func:`partition`.
 
-    A rule that would put all of them together again is left out. The last resort is even pieces of ``limit``
-    runs each, if there are not too many of these: they can be cut again.
+    Skips a rule that would join all of them. The last resort is even pieces, of ``limit`` ranges each unless
+    that makes more than ``limit`` pieces. Pieces can be cut again.
 
     Arguments:
         ops: two operations or more, in trace order.
-        limit: the most runs allowed (at least 2).
+        limit: the most ranges (at least 2).
 
-    Returns: two runs or more, or a loop that is all of ``ops``.
+    Returns: two ranges or more, or one loop that covers ``ops``.
     """
     runs = fold_loops(ops, _finest(ops))
     for rule, key in _RULES:
@@ -215,14 +215,15 @@ def divide(ops: Sequence[Node], limit: int) -> list[OperationRange]:
 
 
 def first_iteration(ops: Sequence[Node], turns: int, few: int = MAX_UNFOLDED) -> list[OperationRange]:
-    """The runs of the first turn of a loop, as fine as calls allow, with loops in it of more than ``few``
-    runs put together."""
+    """The ranges of the first iteration of a loop, one per call or operation.
+
+    Folds inner loops of more than ``few`` ranges."""
     size = len(ops) // turns
     return fold_loops(ops[:size], [run for run in _finest(ops) if run.stop <= size], few)
 
 
 def _finest(ops: Sequence[Node]) -> list[OperationRange]:
-    """Whole calls, or what is in the one call that all of ``ops`` are inside of."""
+    """A range for each call; if one call contains all of ``ops``, a range for each call in it."""
     runs = _calls(ops, _common_call_depth(ops))
     return _single(len(ops)) if len(runs) == 1 else runs
 
@@ -230,7 +231,7 @@ def _finest(ops: Sequence[Node]) -> list[OperationRange]:
 def fold_loops(
     ops: Sequence[Node], runs: list[OperationRange], few: int = MAX_UNFOLDED
 ) -> list[OperationRange]:
-    """``runs`` with the turns of each loop put together that takes more than ``few`` of them."""
+    """``runs`` with each loop of more than ``few`` ranges joined to one."""
     if len(runs) <= few:
         return runs
     joined: list[OperationRange] = []
@@ -245,12 +246,12 @@ def fold_loops(
 
 
 def piece_count(length: int, limit: int) -> int:
-    """The number of even pieces: as few as have at most ``limit`` things each, but 2 to ``limit``."""
+    """The number of even pieces: the fewest with at most ``limit`` items each, clamped to 2..``limit``."""
     return min(limit, max(2, -(-length // limit)))
 
 
 def even_ranges(length: int, number: int) -> Iterator[tuple[int, int]]:
-    """From where to where ``length`` things are cut into ``number`` pieces of nearly equal length."""
+    """(start, stop) of ``number`` pieces of nearly equal length that cover ``length`` items."""
     return pairwise(length * i // number for i in range(number + 1))
 
 
@@ -259,7 +260,7 @@ def _single(length: int) -> list[OperationRange]:
 
 
 def _common_call_depth(ops: Sequence[Node]) -> int:
-    """How many traced calls, from the outermost, all of ``ops`` are inside of."""
+    """The number of traced calls, from the outermost, that contain all of ``ops``."""
     depth = 0
     for calls in zip(*(op.calls for op in ops)):
         if len({call.id for call in calls}) > 1:
@@ -269,23 +270,23 @@ def _common_call_depth(ops: Sequence[Node]) -> int:
 
 
 def _calls(ops: Sequence[Node], around: int = 0) -> list[OperationRange]:
-    """One run per invocation of a function, single operations otherwise.
+    """A range for each invocation of a function, and for each operation outside of calls.
 
     Arguments:
-      around: the number of traced calls that all are inside of, and that are opened.
+      around: the number of traced calls that contain all of ``ops`` and are opened.
     """
     runs: list[OperationRange] = []
     start = 0
     for key, members in groupby(ops, key=partial(_invocation, around=around)):
         stop = start + sum(1 for _ in members)
         scopes = {op.scope for op in ops[start:stop]}
-        if key is None and around:  # directly inside of what is opened: known by its own name
+        if key is None and around:  # directly inside an opened call: use the name of the operation
             runs.extend(OperationRange(i, i + 1, "op", ops[i].name) for i in range(start, stop))
         elif key is None or stop == start + 1:
             runs.extend(OperationRange(i, i + 1, "op") for i in range(start, stop))
         elif len(ops[start].calls) > around:
             runs.append(OperationRange(start, stop, "call", _names(ops[start:stop], around)))
-        elif len(scopes) > 1:  # a call that runs a whole model: its modules tell more than its name
+        elif len(scopes) > 1:  # a call of a whole model: modules say more than its name
             runs.extend(_by_scope(ops, start, stop))
         else:
             runs.append(OperationRange(start, stop, "call"))
@@ -294,7 +295,6 @@ def _calls(ops: Sequence[Node], around: int = 0) -> list[OperationRange]:
 
 
 def _by_scope(ops: Sequence[Node], start: int, stop: int) -> list[OperationRange]:
-    """One run per stretch of operations of one scope."""
     runs = []
     for _, positions in groupby(range(start, stop), key=lambda position: ops[position].scope):
         first, *others = positions
@@ -304,10 +304,10 @@ def _by_scope(ops: Sequence[Node], start: int, stop: int) -> list[OperationRange
 
 
 def _coarsen(runs: list[OperationRange], keys: list[Hashable], rule: str, limit: int) -> list[OperationRange]:
-    """Join neighbours of equal key, the longest stretches first, until ``limit`` is met.
+    """Joins neighbours of equal key until at most ``limit`` ranges are left.
 
-    What repeats most is joined first, so the rest keeps its detail. Stretches of one length are joined
-    together or not at all: layers that are alike should look alike.
+    Joins the longest stretches first, so shorter ones keep their detail. Joins all stretches of equal length
+    or none, so equal layers look alike.
     """
     stretches = [list(group) for _, group in groupby(range(len(runs)), key=keys.__getitem__)]
     excess = len(runs) - limit
@@ -329,8 +329,8 @@ def _coarsen(runs: list[OperationRange], keys: list[Hashable], rule: str, limit:
 def _keys(
     ops: Sequence[Node], runs: list[OperationRange], rule: str, key: Callable[[Node], Hashable]
 ) -> list[Hashable]:
-    """What neighbours have to share. A loop goes with its neighbours in a cell alone, since it has lines of
-    its own."""
+    """The key of each range for :func:`_coarsen`. A folded loop joins its neighbours only by rule ``cell``,
+    because it spans several lines."""
     return [
         ("loop", number) if run.turns and rule != "cell" else key(ops[run.start])
         for number, run in enumerate(runs)
@@ -338,7 +338,7 @@ def _keys(
 
 
 def _chunks(runs: list[OperationRange], limit: int) -> list[OperationRange]:
-    """Exactly ``limit`` runs of nearly equal length: the last resort, which always fits."""
+    """Exactly ``limit`` ranges of nearly equal length, regardless of the code: the last resort."""
     chunks = []
     for low, high in even_ranges(len(runs), limit):
         if high == low + 1:
@@ -349,7 +349,7 @@ def _chunks(runs: list[OperationRange], limit: int) -> list[OperationRange]:
 
 
 def _names(ops: Sequence[Node], around: int) -> str:
-    """The traced calls that all of ``ops`` are inside of, without those that are opened: ``step › scan``."""
+    """The traced calls that contain all of ``ops``, without the opened ones: ``step › scan``."""
     return " › ".join(call.name for call in ops[0].calls[around : _common_call_depth(ops)])
 
 
@@ -365,7 +365,7 @@ def _line(op: Node) -> Hashable:
 
 
 def _scope(op: Node) -> Hashable:
-    # Outside any module the source line is the next best unit.
+    # Operations without a scope are grouped by source line.
     return op.scope or (_line(op),)
 
 

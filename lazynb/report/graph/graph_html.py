@@ -1,9 +1,8 @@
-"""The view as HTML for a notebook's output.
+"""The view as HTML for a notebook's output, and the HTML templates.
 
-The drawing is an ``<img>`` with its data inside and the table is made of ``<details>``: both outlive a
-notebook that is reopened untrusted, where inline SVG, style sheets and scripts are stripped. The templates
-are `string.Template`s and not Jinja's, which the core of lazynb, JAX and NumPy alone, does not have; the only
-loop is over table rows.
+The drawing is an ``<img>`` with a data URL and the table consists of ``<details>``: an untrusted notebook
+shows both, while it strips inline SVG, style sheets and scripts. The templates are `string.Template`s,
+because the core of lazynb depends on JAX and NumPy only, not on Jinja2.
 """
 
 from __future__ import annotations
@@ -25,21 +24,23 @@ from lazynb.user_code.call_stack import Place
 from lazynb.user_code.text_format import escape_invisible
 
 MAX_ROWS = 300
-_FITS = 1100  # pixels: a wider drawing would shrink below legibility, and is scrolled instead
+_FITS = 1100  # pixels: wider drawings scroll, because shrinking would make them illegible
 
-# Written out on each element: style sheets do not survive, and themes right-align cells.
+# Inline styles on each element: notebooks strip style sheets, and themes right-align cells.
 _CELL = "text-align:left;vertical-align:top;padding:1px 10px 1px 0"
 _INK = "var(--jp-content-font-color1, inherit)"
 _TABLE = f"text-align:left;border-collapse:collapse;margin:2px 0;font-size:12px;color:{_INK}"
 
 
 def to_html(view: GraphView, *, heading: str = "", rows: int = MAX_ROWS, outlook: str = "") -> str:
-    """The drawing, a caption and a table of the operations (at most ``rows`` rows).
+    """The drawing, a caption and a table of the operations.
+
+    Without a layout engine, the text form replaces the drawing, with a hint what to install.
 
     Arguments:
-        outlook: what reading the value would run, in a sentence.
-
-    Without a layout engine the text twin stands in the drawing's place, with what to install.
+        heading: title of the graph.
+        rows: the most rows of the table.
+        outlook: a sentence on what reading the value would run.
     """
     return fill_template(
         "graph",
@@ -89,7 +90,7 @@ def _table(view: GraphView, rows: int) -> str:
 
 
 def _group_row(box: Box, ops: list[Node], view: GraphView) -> str:
-    """A group that opens to its operations, across the whole width."""
+    """A row of full width that opens to the operations of a group."""
     parts = [
         f"<b>{_text(title(box))}</b>{_tag(box)}",
         _text(" ".join(box.badges_but_output)),
@@ -108,7 +109,7 @@ def _group_row(box: Box, ops: list[Node], view: GraphView) -> str:
 
 
 def _row(op: Node, view: GraphView, box: Box | None = None, place: Place | None = None) -> str:
-    """One operation: a box of its own, or a member of a group written at ``place``."""
+    """A row for one operation: of ``box``, or of a group from line ``place``."""
     label = _text(clip(op.name, 40))
     if box is not None:
         label = f"<b>{_text(title(box))}</b>{_tag(box)}"

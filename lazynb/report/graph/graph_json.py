@@ -1,7 +1,7 @@
-"""The groups of a view as a tree: what a live drawing shows first, and what each group opens to.
+"""The view as JSON for the front end, with its groups as a tree.
 
-The top of the tree is what the view draws, box by box, so a stored drawing and a live one show the same
-graph. The front end lays the tree out and opens its groups; it has no rule of its own.
+The top of the tree is the boxes of the view, so a stored and a live drawing show the same graph. The front
+end lays out the tree and opens its groups; all grouping rules are here.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from lazynb.xla.inspection_schema import Group as Group
 MAX_PARTS = 40
 """The most parts that a group opens to."""
 
-_NAMED = 12  # inputs of a group that are named on it
+_NAMED = 12  # inputs of a group that its label names
 
 
 Part = int | Group
 
 
 def groups(view: GraphView) -> list[Part]:
-    """The boxes of ``view``: the id of a node, or a group with everything in it.
+    """The boxes of ``view``: each is the id of a node, or a group with its contents.
 
-    The dead operations that the view leaves out come last, since nothing that is drawn reads them.
+    Dead operations that the view omits come last, because no drawn operation reads them.
     """
     parts = [_of_box(box, view.nodes) for box in view.boxes]
     drawn = {member for box in view.boxes for member in box.members}
@@ -62,14 +62,13 @@ def _of_box(box: Box, nodes: Sequence[Node]) -> Part:
 
 
 def _part_maker(turns: int) -> Callable[[Sequence[Node]], list[Part]]:
-    """Makes what a group opens to, one of so many turns if it is a loop."""
+    """The function that makes the contents of a group, or of a loop of ``turns`` iterations."""
     return partial(_divided_loop, turns=turns) if turns else _divided
 
 
 def _divided(operations: Sequence[Node], most: int = MAX_PARTS) -> list[Part]:
-    """What a group of operations opens to."""
     runs = divide(operations, most)
-    if len(runs) == 1:  # all of it is one loop
+    if len(runs) == 1:  # one loop covers all operations
         return _divided_loop(operations, runs[0].turns)
     return [_of_run(operations[run.start : run.stop], run) for run in runs]
 
@@ -80,7 +79,7 @@ def _of_run(operations: Sequence[Node], run: OperationRange) -> Part:
 
 
 def _divided_loop(operations: Sequence[Node], turns: int) -> list[Part]:
-    """What a loop opens to: its first turn, and the others in a group."""
+    """The contents of a loop: its first iteration, and a group of the others."""
     size = len(operations) // turns
     runs = first_iteration(operations, turns)
     if len(runs) < MAX_PARTS:
@@ -91,12 +90,12 @@ def _divided_loop(operations: Sequence[Node], turns: int) -> list[Part]:
 
 
 def _iterations_group(operations: Sequence[Node], first: int, size: int) -> Part:
-    """A group of turns, of which the first is number ``first``, each of ``size`` operations."""
+    """A group of iterations of ``size`` operations each, numbered from ``first``."""
     count = len(operations) // size
     if count == 1:
         turn = _group(operations, "turns", f"turn {first:,}", "", _divided)
         if not isinstance(turn, int):
-            turn["where"] = ""  # of thousands, this would be most of what is stored
+            turn["where"] = ""  # for thousands of iterations, this would dominate the size
         return turn
     label = f"turns {first:,}–{first + count - 1:,}"
     open_up = partial(_divided_turns, first=first, size=size)
@@ -104,7 +103,7 @@ def _iterations_group(operations: Sequence[Node], first: int, size: int) -> Part
 
 
 def _divided_turns(operations: Sequence[Node], first: int, size: int) -> list[Part]:
-    """What a group of turns opens to: each turn, or even pieces where these are many."""
+    """The contents of a group of iterations: each one, or even pieces of many."""
     cuts = _cuts(len(operations) // size)
     return [_iterations_group(operations[a * size : b * size], first + a, size) for a, b in cuts]
 
@@ -115,12 +114,11 @@ def _inputs(nodes: Sequence[Node]) -> Part:
 
 
 def _divided_inputs(nodes: Sequence[Node]) -> list[Part]:
-    """What a group of inputs opens to: the inputs, or even pieces where these are many."""
     return [_inputs(nodes[start:stop]) for start, stop in _cuts(len(nodes))]
 
 
 def _cuts(count: int) -> Iterator[tuple[int, int]]:
-    """From where to where ``count`` things are cut: each alone, or even pieces where these are many."""
+    """(start, stop) of the parts of ``count`` items: each alone, or even pieces of many."""
     return even_ranges(count, count if count <= MAX_PARTS else piece_count(count, MAX_PARTS))
 
 
@@ -143,7 +141,7 @@ def _group(
     }
 
 
-# ---- The view as plain data: what a front end needs to draw it, select in it and open its groups ----------
+# ---- The view as JSON --------------------------------------------------------------------------------------
 
 MIME_TYPE = "application/vnd.lazynb.graph+json"
 VERSION = 1
@@ -156,14 +154,13 @@ def to_json(
     """The view as dictionaries, lists, strings and numbers.
 
     Arguments:
-        view: what to describe.
-        title: what the graph is of.
-        nodes: the most nodes to describe one by one; with more, none is (``nodes_left_out`` says how many),
-          and there are no ``groups``, which are the boxes with what each of them opens to. None: all.
+        title: the title of the graph.
+        nodes: the most nodes in the output. A view with more nodes gets empty ``nodes`` and ``groups`` (the
+          boxes with their contents), and ``nodes_left_out`` counts them. None: no limit.
         outlook: what reading the value would run. ``"outlook"`` is null without it. Otherwise it has ``text``
-          (a sentence), ``operations``, ``programs``, ``compiled`` (how many of them), ``cached`` (all
-          compiled already; null: not known), ``seconds`` (until Python went on last time; null: not known),
-          ``ran`` and ``tensors`` (how many would be read; 0: all that is pending).
+          (a sentence), ``operations``, ``programs``, ``compiled`` (the number of compiled programs),
+          ``cached`` (whether all are compiled; null: unknown), ``seconds`` (until Python continued last time;
+          null: unknown), ``ran`` and ``tensors`` (the number of tensors to read; 0: all pending ones).
     """
     fits = nodes is None or len(view.nodes) <= nodes
     return escape_invisible_in(
@@ -236,7 +233,7 @@ def _node(node: Node) -> dict[str, Any]:
 
 
 def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
-    """Without what is empty or false; ``id`` and counts of zero stay."""
+    """The fields without empty and false values; zeros stay."""
     kept = {}
     for key, value in fields.items():
         is_zero = value == 0 and value is not False
@@ -252,7 +249,7 @@ def _place(place: Place | None) -> dict[str, Any] | None:
 
 
 def _ranges(ids: Iterable[int]) -> list[list[int]]:
-    """Ascending ids as ``[first, last]`` pairs: a group of thousands stays small."""
+    """Ascending ids as ``[first, last]`` pairs, which keeps large groups small."""
     ranges: list[list[int]] = []
     for number in ids:
         if ranges and ranges[-1][1] == number - 1:

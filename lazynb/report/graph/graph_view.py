@@ -1,8 +1,7 @@
-"""The view model: what is drawn, before anyone decides how.
+"""The view model of a drawing: boxes, edges, regions, and the highlights of a compiled graph.
 
 `GraphView` has boxes (inputs, operations, groups of operations), edges between them, and regions (boxes
-written on one source line). Text, DOT, SVG, HTML and JSON are lowerings of it; none of them decides what to
-show.
+of one source line). The renderers to text, DOT, SVG, HTML and JSON show all of it.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from lazynb.user_code.call_stack import Place
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One drawn thing.
+    """A drawn box: an input, an operation or a group.
 
-    ``id`` is that of its first node, so it is the same in every drawing of a trace. ``avals`` are the types
-    of what leaves the box. ``members`` are its nodes in trace order, scalars that it took in included.
+    ``id`` is the id of its first node, so it is the same in every drawing of a trace. ``avals`` are the types
+    of the results that leave the box. ``members`` are its nodes in trace order, inlined scalars included.
     """
 
     id: int
@@ -30,17 +29,17 @@ class Box:
     avals: tuple[str, ...]
     members: tuple[int, ...]
     operations: int
-    names: tuple[str, ...] = ()  # the user's variables for what leaves the box
-    scalars: tuple[str, ...] = ()  # '0.01' or 'lr=0.01', drawn with the label
-    inside: str = ""  # what a group holds, in brief
+    names: tuple[str, ...] = ()  # the user's variables of the results that leave the box
+    scalars: tuple[str, ...] = ()  # inlined scalars, '0.01' or 'lr=0.01'
+    inside: str = ""  # short text on the contents of a group
     scope: str = ""
-    place: Place | None = None  # when all of it was written on one line
+    place: Place | None = None  # if all members have the same source line
     where: str = ""
     output: bool = False
     dead: bool = False
-    repeated: bool = False  # all operations have the label's name
-    turns: int = 0  # of a loop of the user's
-    rule: str = "op"  # what put its members together: that of a `grouping.Run`, or 'inputs'
+    repeated: bool = False  # all operations have the same name, the label
+    turns: int = 0  # iterations of a Python loop
+    rule: str = "op"  # grouping rule: that of an `OperationRange`, or 'inputs'
 
     @property
     def badges(self) -> tuple[str, ...]:
@@ -56,7 +55,7 @@ class Box:
 
     @property
     def badges_but_output(self) -> list[str]:
-        """The badges where an output is shown in another way."""
+        """The badges for renderers that show outputs in another way."""
         return [badge for badge in self.badges if badge != "output"]
 
     def _count(self) -> str:
@@ -69,7 +68,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Values that go from box ``tail`` to box ``head`` (box ids), with the type of each."""
+    """The types of the values that box ``head`` reads from box ``tail`` (ids)."""
 
     tail: int
     head: int
@@ -78,14 +77,14 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class LineRegion:
-    """Neighbouring boxes (ids) that one source line wrote."""
+    """Neighbouring boxes (ids) of one source line."""
 
     place: Place
     boxes: tuple[int, ...]
 
 
 class Chip(NamedTuple):
-    """A cluster's label on its colour; ``pattern`` is one of :data:`lazynb.report.drawing_style.PATTERNS`."""
+    """A cluster's label, colour and pattern, a number below :data:`lazynb.report.drawing_style.PATTERNS`."""
 
     text: str
     colour: str
@@ -94,11 +93,12 @@ class Chip(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """What became of a box when it was compiled: a chip for each of its clusters, the one with most of it
-    first.
+    """The result of compiling a box.
 
-    Without chips nothing runs for it, and ``fate`` says why. ``look`` is ``plain`` for a box that nothing
-    became of (then it is drawn as in a pending graph), ``ghost`` for one that is no longer there.
+    Attributes:
+      chips: one for each of its clusters; the first cluster computes most of the box.
+      fate: without chips, why no kernel computes the box.
+      look: ``plain`` to draw the box as in a pending graph, ``ghost`` for a removed one; else empty.
     """
 
     chips: tuple[Chip, ...] = ()
@@ -108,7 +108,7 @@ class Highlight:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Of the whole trace, whatever is drawn of it."""
+    """Counts of the whole trace, not only of the drawn nodes."""
 
     operations: int
     inputs: int
@@ -119,9 +119,9 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class GraphView:
-    """Boxes in trace order (inputs first), edges, regions, and the counts of the trace behind them.
+    """Boxes in trace order (inputs first), edges, regions, and counts of the trace.
 
-    ``nodes`` are the drawn trace's nodes, which the members of boxes index.
+    ``nodes`` are all nodes of the trace; the members of boxes are indices into it.
     """
 
     boxes: tuple[Box, ...]
@@ -129,24 +129,24 @@ class GraphView:
     regions: tuple[LineRegion, ...]
     counts: Counts
     nodes: tuple[Node, ...]
-    dead_left_out: int = 0  # dead operations left out
+    dead_left_out: int = 0  # dead operations that no box shows
 
 
-# ---- How the boxes of a compiled drawing look: their colours and chips ------------------------------------
+# ---- Paint and chips of compiled boxes ---------------------------------------------------------------------
 
 _GREY = "#6b7280"
 HATCH = 6.0
-"""Width of the part of a chip that has its pattern."""
+"""Width of the patterned part of a chip, in pixels."""
 
 
 def cluster_chip(label: str, look: int) -> Chip:
-    """A cluster's label and how it looks: ``('c2', '#009E73', 0)``."""
+    """The chip of a cluster with look ``look``: ``('c2', '#009E73', 0)``."""
     patterns, colour = divmod(look, len(drawing_style.CLUSTERS))
     return Chip(label, drawing_style.CLUSTERS[colour], patterns % drawing_style.PATTERNS)
 
 
 def paint_of(box: Box, highlight: Highlight) -> Paint:
-    """The paint of a compiled box: that of its first chip, which is the cluster with most of it."""
+    """The paint of a compiled box: the colour of its first chip."""
     if highlight.look == "plain":
         return drawing_style.paint(box.kind, box.dead, not box.operations)
     if highlight.chips:
@@ -156,7 +156,7 @@ def paint_of(box: Box, highlight: Highlight) -> Paint:
 
 
 def chips_of(highlight: Highlight, width: float) -> list[Chip]:
-    """The chips that fit on a box: the clusters, or in grey what became of it otherwise."""
+    """The chips that fit on a box ``width`` pixels wide: its clusters, or its fate in grey."""
     if not highlight.chips:
         return [Chip(highlight.fate, _GREY)] if highlight.fate else []
     shown: list[Chip] = []
@@ -172,5 +172,5 @@ def chips_of(highlight: Highlight, width: float) -> list[Chip]:
 
 
 def chip_width(chip: Chip) -> float:
-    """What a chip takes of a box, in pixels."""
+    """The width of a chip, in pixels."""
     return drawing_style.width(chip.text, drawing_style.CHIP_TEXT) + 8 + (HATCH if chip.pattern else 0)

@@ -1,4 +1,4 @@
-"""`Graph`: a pending graph as the user holds it."""
+"""``lazynb.graph`` and `Graph`: pending graphs, their displays, and the keys of displayed tensors."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from lazynb.running.record_table import plural
 from lazynb.user_code.text_format import escape_invisible
 
 DISPLAYED_BOXES = 40
-"""Boxes in a drawing that the user did not size: what fits a screen and is understood in one look."""
+"""Default limit of boxes in a display: fits a screen."""
 
-_JSON_NODES = 500  # nodes described one by one in a notebook's output, which is saved with the notebook
+_JSON_NODES = 500  # most nodes in a display's JSON, which is saved with the notebook
 
 
 class Graph:
-    """A pending graph, as it was when it was asked for. Nothing that it does runs an operation.
+    """A snapshot of a pending graph. No method runs an operation.
 
     Arguments:
         snapshot: the trace.
-        title: what the graph is of, such as ``'y: float32[128,10]'``.
-        jaxpr, stablehlo: make the graph's jaxpr and StableHLO text when they are asked for.
-        pending: gives those of the graph's tensors that are still pending.
-        outlook: what reading them would have run when the graph was asked for; None if nothing, or if it is
-          not known.
+        title: such as ``'y: float32[128,10]'``.
+        jaxpr, stablehlo: functions that make the graph's jaxpr and StableHLO text.
+        pending: returns the tensors of the graph that are still pending.
+        outlook: what reading these tensors would have run at the time of the snapshot; None if nothing, or if
+          unknown.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class Graph:
         self._stablehlo = stablehlo
         self._pending = pending
         self.outlook = outlook
-        self.hint = ""  # what to type to get the value
-        self.shown = ""  # the key by which a page asks for the value
+        self.hint = ""  # the code that gives the value
+        self.shown = ""  # the key by which a page requests the value
         self._views: dict[tuple[int | None, bool], GraphView] = {}
 
     @property
@@ -73,12 +73,12 @@ class Graph:
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        """The arrays and scalars that the operations start from."""
+        """The input arrays and scalars of the operations."""
         return tuple(node for node in self.nodes if node.kind == "input")
 
     @property
     def outputs(self) -> tuple[Node, ...]:
-        """The operations of which a result is still in reach."""
+        """The operations with a result that the user can still reach."""
         return tuple(node for node in self.nodes if node.kind == "op" and node.output)
 
     def __len__(self) -> int:
@@ -89,13 +89,13 @@ class Graph:
         return True  # an empty graph is a graph
 
     def pending(self) -> list[Any]:
-        """Those of its tensors that are still in reach and pending."""
+        """The tensors of the graph that are still alive and pending."""
         return self._pending() if self._pending is not None else []
 
     def view(self, *, limit: int | None = 150, expand: bool = False) -> GraphView:
-        """What is drawn: at most ``limit`` boxes, single operations when ``expand``."""
+        """The view model: at most ``limit`` boxes; single operations if ``expand``."""
         key = limit, expand
-        if key not in self._views:  # one display needs the same view as text, as HTML and as data
+        if key not in self._views:  # a display uses one view for text, HTML and JSON
             self._views[key] = build(self.snapshot, limit=limit, expand=expand)
         return self._views[key]
 
@@ -104,7 +104,7 @@ class Graph:
         return _call(self._jaxpr, "jaxpr")
 
     def to_stablehlo(self) -> str:
-        """The graph as StableHLO text, before any of XLA's passes."""
+        """The graph as StableHLO text, before XLA's passes."""
         return str(_call(self._stablehlo, "StableHLO"))
 
     def to_dot(self, *, limit: int | None = 150, expand: bool = False) -> str:
@@ -112,11 +112,11 @@ class Graph:
         return to_dot(self.view(limit=limit, expand=expand))
 
     def to_svg(self, *, limit: int | None = 150, expand: bool = False) -> str:
-        """An SVG document. Raises `LayoutUnavailable` without a layout engine."""
+        """An SVG document. Raises `LayoutUnavailable` without a working layout engine."""
         return to_svg(self.view(limit=limit, expand=expand))
 
     def to_json(self, *, limit: int | None = 150, expand: bool = False) -> dict[str, Any]:
-        """Plain data, every node included; ``"version"`` counts its incompatible changes."""
+        """Plain data with all nodes; ``"version"`` increases with each incompatible change."""
         return to_json(self.view(limit=limit, expand=expand), title=self.title, outlook=self.outlook)
 
     def __str__(self) -> str:
@@ -130,7 +130,7 @@ class Graph:
         return f"{self.outlook.text} {self.hint}".rstrip()
 
     def __repr__(self) -> str:
-        # A debugger or a logger must get a line of text, whatever is wrong with the drawing code.
+        # Debuggers and loggers call this, so it returns text even if drawing fails.
         return _or_none(self.__str__) or f"<Graph of {plural(len(self), 'operation')}>"
 
     def _repr_mimebundle_(
@@ -165,24 +165,20 @@ def _call(thunk: Callable[[], Any] | None, form: str) -> Any:
 
 
 def _or_none(make: Callable[[], Any]) -> Any:
-    """What ``make`` returns, or None: display degrades, it never raises into the user's cell."""
+    """The result of ``make``, or None if it fails: a display never raises into the user's cell."""
     try:
         return make()
     except Exception:
         return None
 
 
-# ---- The pending values that a page shows, each by a key that no other kernel knows: so a page can ask for
-# one
-# of them, and a drawing that was stored by another kernel finds nothing.
+# ---- Keys of displayed tensors -----------------------------------------------------------------------------
+# A page requests a pending value by its key. Keys contain a random token of the kernel, so a drawing that
+# another kernel stored finds no tensor.
 
 
 class _PageConnection:
-    """Whether there may be a page that asks; without, keys would only make equal drawings unequal.
-
-    Attributes:
-      active: whether there may be.
-    """
+    """``active``: whether a page may request values. Otherwise drawings get no keys, to be reproducible."""
 
     active = False
 
@@ -195,7 +191,7 @@ _shown: dict[str, weakref.ref[LazyTensor]] = {}
 
 
 def key_of(tensor: LazyTensor) -> str:
-    """A new key for ``tensor``, which it does not keep alive; empty if nobody could ask for it."""
+    """A new key for ``tensor``, held by a weak reference; empty without a page."""
     if not page_connection.active:
         return ""
     key = f"{_KERNEL}-{next(_numbers)}"
@@ -204,30 +200,30 @@ def key_of(tensor: LazyTensor) -> str:
 
 
 def tensor_of_key(key: object) -> LazyTensor | None:
-    """The tensor of a key; None if the user can reach it no more, or if this kernel gave no such key."""
+    """The tensor of a key; None if the user cannot reach it, or if the key is from another kernel."""
     reference = _shown.get(key) if isinstance(key, str) else None
     pending = _pending_of(reference) if reference is not None else None
-    if pending is not None:  # its trace refers to it as well: that is not the user
+    if pending is not None:  # the trace refers to it, so check that the user does too
         return next((tensor for tensor in pending.live() if tensor is reference()), None)  # type: ignore[misc]
     return reference() if reference is not None else None
 
 
 def _pending_of(reference: weakref.ref[LazyTensor]) -> PendingTrace | None:
-    """The trace that a tensor waits for. The caller must refer to the tensor by nothing else."""
+    """The pending trace of a tensor. A caller must hold no strong reference to the tensor."""
     tensor = reference()
     return tensor._pending if tensor is not None else None
 
 
 def is_own_key(key: object) -> bool:
-    """Whether this kernel gave the key."""
+    """Whether this kernel made the key."""
     return isinstance(key, str) and key.startswith(f"{_KERNEL}-")
 
 
-# ---- Graphs of what is pending: from the recorder's tensors to a drawable `Graph`. Runs nothing -----------
+# ---- Graphs of pending tensors -----------------------------------------------------------------------------
 
 
 def graph_of(tensors: Sequence[Any], namespace: Mapping[str, Any]) -> Graph:
-    """The graph that ``tensors`` (or pytrees of them) wait for, or of all that this thread has pending.
+    """The graph of pytrees of tensors, or without any, of all pending operations of this thread.
 
     Arguments:
       namespace: the user's variables, for the names in the drawing.
@@ -256,7 +252,7 @@ def graph_of(tensors: Sequence[Any], namespace: Mapping[str, Any]) -> Graph:
 
 
 def _with_nested_operations(cost: ReadCost, description: SnapshotBuilder) -> ReadCost:
-    """``cost`` with the operations inside of jitted functions and loops, as the graph has them."""
+    """``cost`` with the operations inside jitted functions and loops counted, as the graph shows them."""
     nodes = description.snapshot().nodes
     if not any(node.calls for node in nodes):
         return cost
@@ -284,7 +280,7 @@ def _title(tensors: Sequence[Any], leaves: Sequence[LazyTensor], names: Mapping[
 
 
 class _TracePrograms:
-    """The traces behind a graph, without their tensors: a graph that somebody keeps keeps no value alive."""
+    """The traces behind a graph, without references to tensors: a kept graph keeps no value alive."""
 
     def __init__(self, traces: Sequence[PendingTrace], outputs: Sequence[LazyTensor]):
         number = {id(pending): index for index, pending in enumerate(traces)}
@@ -295,7 +291,7 @@ class _TracePrograms:
 
     @staticmethod
     def _input(value: Any, number: Mapping[int, int]) -> Any:
-        """Where an input comes from, as (trace, slot), or what it looks like."""
+        """The (trace, slot) that computes an input, or its abstract value."""
         if isinstance(value, LazyTensor) and value._pending is not None:
             return number[id(value._pending)], value._slot
         return jc.abstract(value._value if isinstance(value, LazyTensor) else value)
@@ -321,7 +317,7 @@ class _TracePrograms:
         return self._assemble()[0]
 
     def stablehlo(self) -> str:
-        """All traces as one StableHLO module, with the scopes of the operations."""
+        """All traces as one StableHLO module, with name stacks as locations."""
         if not self._ends:
             return ""
         jaxpr, arguments = self._assemble()
@@ -329,7 +325,7 @@ class _TracePrograms:
 
 
 def mime_bundle_of(tensor: LazyTensor) -> dict[str, Any]:
-    """MIME bundle of a pending tensor: its graph, with the names that the running line can see."""
+    """The MIME bundle of a pending tensor: its graph, with the variables in scope as names."""
     namespace = user_namespace()
     graph = graph_of([tensor], namespace)
     if tensor.is_pending:
@@ -340,17 +336,17 @@ def mime_bundle_of(tensor: LazyTensor) -> dict[str, Any]:
 
 
 def value_hint(name: str) -> str:
-    """What to type to get the value of variable ``name``; without a name, of what is shown last."""
+    """A sentence on how to get the value of variable ``name``, or of ``_`` without a name."""
     return f"print({name or '_'}) gives its value; %%compile shows what XLA makes of its cell."
 
 
 def graph(*tensors: Any) -> Graph:
-    """The graph of the operations that ``tensors`` (or pytrees of them) need. Never runs anything.
+    """The graph of the operations that ``tensors`` (or pytrees of them) depend on. Runs no operation.
 
     Without arguments, the graph of all pending operations.
 
     Returns:
       A :class:`Graph`: ``nodes``, ``inputs``, ``outputs``, ``len()``, ``to_jaxpr()``, ``to_stablehlo()``,
-      ``to_dot()``, ``to_svg()``, ``to_json()``; in a notebook it is drawn.
+      ``to_dot()``, ``to_svg()``, ``to_json()``; a notebook displays it as a drawing.
     """
     return graph_of(tensors, user_namespace())

@@ -1,4 +1,4 @@
-"""HLO as the front end gets it: lines with their nodes and clusters, and what each pass changed."""
+"""HLO and compile times as plain data: lines with nodes and clusters, changes of passes, times."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from lazynb.xla.program_origins import argument_number
 
 NO_STAGE: Stage = {"text": None, "lines": []}
 _INSTRUCTION = re.compile(r"(ROOT )?(%?)([\w.\-]+) = ")
-_HEAD = 400  # characters of the module's first line: it may list thousands of arguments
+_HEAD = 400  # characters of the module's first line, which may list thousands of arguments
 
 
 def hlo_stage(index: Index, number: int, text: str, module: Module | None, limit: int | None = None) -> Stage:
-    """A module's text without metadata, each line with what it was made from.
+    """The text of a module without metadata; each line has its nodes and cluster.
 
     Arguments:
-      module: the compiled module, whose text this is; None if it is that before XLA's passes.
-      limit: the most characters; a longer module has no text here.
+      text: the text of the module.
+      module: the parsed module if ``text`` is compiled; None if ``text`` is from before XLA's passes.
+      limit: the most characters; a longer module gets no text.
     """
     if not text:
         return NO_STAGE
-    if limit is not None and len(text) > 4 * limit:  # metadata is most of a text
+    if limit is not None and len(text) > 4 * limit:  # metadata is at most three quarters of a text
         return NO_STAGE
     at_first: Marks = {}
     if module is None:
@@ -65,13 +66,13 @@ def _lines(index: Index, number: int, text: str, module: Module, at_first: Marks
 def _instruction(
     index: Index, number: int, line: str, module: Module, computation: str, at_first: Marks
 ) -> Iterator[HloLine]:
-    """The line of an instruction with what it was made from; nothing for another line."""
+    """The line of an instruction with its nodes and cluster; nothing for other lines."""
     match = _INSTRUCTION.match(line.strip())
     instruction = module.by_name.get(match[3]) if match is not None else None
     if match is None or instruction is None:
         return
     trace = index.traces[number]
-    # A name says nothing about another module: XLA gives it away again.
+    # Names identify instructions only within one module: XLA reuses them.
     if module is trace.module:
         nodes, cluster = trace.nodes_of_instruction(instruction), index.home(number, instruction.name)
     else:
@@ -86,7 +87,7 @@ def _instruction(
 
 
 def _nodes_before_passes(index: Index, number: int, instruction: Instruction, at_first: Marks) -> list[int]:
-    """The nodes of an instruction before XLA's passes; the input, of a parameter of the program."""
+    """The nodes of an instruction before XLA's passes; for a parameter of the program, its input."""
     given = argument_number(instruction.scope) if instruction.opcode == "parameter" else None
     if given is not None:
         node = index.traces[number].origins.inputs.get(given)
@@ -100,10 +101,10 @@ def _line(text: str) -> HloLine:
 
 
 def pass_info(step: Pass, seconds: float | None = None) -> PassInfo:
-    """A pass of which nobody has counted the changes.
+    """A pass without counts of changes.
 
     Arguments:
-      seconds: that it took, if that is known.
+      seconds: duration of the pass, if known.
     """
     return {
         "index": step.index,
@@ -121,7 +122,7 @@ def pass_info(step: Pass, seconds: float | None = None) -> PassInfo:
 def pass_with_counts(
     index: Index, number: int, step: Pass, most: int, seconds: float | None = None
 ) -> PassInfo:
-    """A pass with the number of its changes, and the changes themselves if there are at most ``most``."""
+    """A pass with counts of its changes, and the changes if there are at most ``most``."""
     counts = Counter(change.kind for change in step.changes)
     info = pass_info(step, seconds)
     return {
@@ -135,7 +136,7 @@ def pass_with_counts(
 
 
 def changes(index: Index, number: int, step: Pass) -> list[Change]:
-    """What a pass changed; an instruction that was fused into several clusters stands once for each."""
+    """The changes of a pass; an instruction fused into several clusters is listed once for each."""
     listed = []
     for change in step.changes:
         nodes: list[int] = []
@@ -158,7 +159,7 @@ def _change(change: InstructionChange, nodes: list[int], into: str) -> Change:
 
 
 def passes_by_fusion(number: int, passes: Sequence[Pass]) -> dict[tuple[int, str], list[str]]:
-    """By program and fusion, the passes that made it or put something into it."""
+    """By program and fusion, the passes that added the fusion or fused instructions into it."""
     names_of: dict[tuple[int, str], dict[str, None]] = {}
     for step in passes:
         for change in step.changes:
@@ -170,13 +171,14 @@ def passes_by_fusion(number: int, passes: Sequence[Pass]) -> dict[tuple[int, str
     return {key: list(names) for key, names in names_of.items()}
 
 
-# ---- What compiling took, as the front end gets it: passes of one name together, lines with their places
+# ---- Compile times -----------------------------------------------------------------------------------------
+# Runs of passes with the same name are added up. Lines have their places.
 
 _PASSES, _LINES = 24, 40
 
 
 def compile_times(trace: CompiledProgram, snapshot: Snapshot, sources: Sources) -> CompileTimes:
-    """What compiling a program took."""
+    """The compile times of a program."""
     times = trace.compile_times
     places = {node.id: node.place for node in snapshot.nodes if node.place is not None}
     lines = line_work(trace, places) if times.xla is not None else []
@@ -201,7 +203,7 @@ def compile_times(trace: CompiledProgram, snapshot: Snapshot, sources: Sources) 
 
 
 def seconds_by_file(trace: CompiledProgram) -> dict[int, float]:
-    """By number of the file that XLA wrote after it, the seconds of a pass without the writing."""
+    """The seconds of each pass without dumping, by number of the file that XLA dumped after it."""
     passes = trace.compile_times.passes
     return {one.file: one.own for one in passes if one.file is not None and one.writing is not None}
 

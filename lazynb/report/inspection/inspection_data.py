@@ -1,23 +1,32 @@
-"""A compilation as plain data: everything that the inspector shows, in a notebook or on a page.
+"""Assembles an inspection: all data about a compilation that the inspector shows.
 
-Each part is made on its own. A part that cannot be had is absent, and a note says why.
+Each section is built separately. A section that fails is empty, and a note says why.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, cast
 
 from lazynb.compare.misses.cache_info import cache_info
-from lazynb.recording.snapshot.snapshot_nodes import Snapshot
-from lazynb.report.inspection import hlo_data, inspection_phrases, kernel_data as parts
-from lazynb.report.inspection.hlo_data import compile_times, seconds_by_file
+from lazynb.report.inspection import inspection_phrases
+from lazynb.report.inspection.boundary_data import boundaries
+from lazynb.report.inspection.finding_data import findings
 from lazynb.report.inspection.inspection_index import Index, Notes
 from lazynb.report.inspection.inspection_phrases import is_kernel, kernels_and_bytes
-from lazynb.report.inspection.kernel_data import STATIC_BOXES, findings, formation
-from lazynb.report.inspection.operation_data import earlier_cells, earlier_cells_text, groups_of, nodes_of
+from lazynb.report.inspection.inspection_size import within_size_limit
+from lazynb.report.inspection.kernel_data import chip_data, clusters, code_data
+from lazynb.report.inspection.operation_data import (
+    coverage,
+    earlier_cells,
+    earlier_cells_text,
+    fates_of,
+    groups_of,
+    nodes_of,
+)
+from lazynb.report.inspection.program_data import STATIC_HLO_CHARACTERS, passes_by_cluster, program_data
 from lazynb.report.inspection.session_tables import EMPTY, NO_TIMELINES, table, timelines
 from lazynb.report.inspection.sharding_data import layouts, reshardings
 from lazynb.report.inspection.source_data import Sources
@@ -25,34 +34,47 @@ from lazynb.running.break_log import Breaks, breaks as all_breaks
 from lazynb.running.record_table import Records, plural
 from lazynb.user_code.text_format import escape_invisible_in
 from lazynb.xla.compilation import Compilation
-from lazynb.xla.compiled_program import CompiledProgram
-from lazynb.xla.evidence import DEAD, Fate
 from lazynb.xla.inspection_schema import (
     VERSION,
     Cluster,
-    CompileTimes,
-    Coverage,
-    Fate as FateData,
-    Formation,
     Inspection,
     JitCounterpart,
-    PassInfo,
+    Layout,
     Program,
-    Stage,
-    Table,
     Timelines,
+    ValueLayout,
 )
-from lazynb.xla.sharding.value_shardings import device_count
 
-LIVE_HLO_CHARACTERS = 60_000  # characters of a module that a kernel sends unasked
-STATIC_HLO_CHARACTERS = 600_000  # and that a page without a kernel has
-# characters of all modules of a program, up to which the changes of its passes are counted unasked
-_COUNTED_HLO_CHARACTERS = 1_500_000
-_CHANGES = 400  # changes of one pass that are sent unasked
 _NONE: Records[Any] = Records([], "")
-_LARGEST = 6_000_000  # characters of JSON
-_SURELY_SMALL = 3_000  # nodes and lines of HLO: with fewer, the characters need not be counted
-_BOUNDARIES = 1_000  # that are kept of a program that is larger than that
+
+
+@dataclass(frozen=True)
+class _Context:
+    """The inputs of the section builders."""
+
+    compilation: Compilation
+    index: Index
+    sources: Sources
+    notes: Notes
+    live: bool
+    full: bool
+    breaks: Records[Any]
+    cache: Records[Any]
+
+    @cached_property
+    def collectives(self) -> Records[Any]:
+        return self._value("Collectives are missing", lambda: self.compilation.collectives, _NONE)
+
+    @cached_property
+    def shardings(self) -> Records[Any]:
+        return self._value("Shardings are missing", lambda: self.compilation.shardings, _NONE)
+
+    @cached_property
+    def layouts(self) -> tuple[list[Layout], list[ValueLayout]]:
+        return self._value("Drawings of shardings are missing", lambda: layouts(self.shardings), ([], []))
+
+    def _value(self, missing: str, make: Callable[[], Any], otherwise: Any) -> Any:
+        return self.notes.value_or_note(missing, make, otherwise)
 
 
 def inspection(
@@ -66,104 +88,142 @@ def inspection(
     title: str = "",
     begun: Callable[[str], None] = lambda part: None,
 ) -> Inspection:
-    """All that is known of ``compilation``, version 1 of the shapes in :mod:`lazynb.xla.inspection_schema`.
+    """The inspection of a compilation, version 1 of the shapes in :mod:`lazynb.xla.inspection_schema`.
 
     Arguments:
-      ran: whether it was run.
-      live: whether a kernel will answer requests for what is too long to send.
-      full: count what each pass changed too, which takes about as long as all the rest; by default if
-        nobody can ask.
+      ran: whether the compilation was run.
+      live: whether a Jupyter kernel will answer requests for parts that are too long to send.
+      full: whether to count the changes of each pass, which takes about as long as all the rest. By default,
+        only if ``live`` is false.
       breaks, cache: the tables to show, by default ``lazynb.breaks()`` and ``lazynb.cache_info()``.
-      begun: is told of each part that is begun, see :class:`lazynb.report.inspection.inspection_index.Notes`.
+      begun: called at the start of each section, see
+        :class:`lazynb.report.inspection.inspection_index.Notes`.
     """
-    if full is None:
-        full = not live
-    snapshot, notes = compilation.snapshot, Notes(begun)
+    notes = Notes(begun)
+    full = not live if full is None else full
+    snapshot = compilation.snapshot
+    cache = cache_info() if cache is None else cache
+    breaks = all_breaks() if breaks is None else breaks
     index = Index(compilation, notes)
     sources = notes.value_or_note("Source lines are missing", lambda: Sources(snapshot.nodes), Sources(()))
-    fates = notes.value_or_note("Fates are missing", lambda: _fates(index, snapshot, notes), [])
-    boundaries = parts.boundaries(index, notes)
-    formed: dict[tuple[int, str], list[str]] = {}
-    if full:
-        formed = notes.value_or_note(
-            "The passes that formed a cluster are missing", lambda: _passes_by_cluster(index), formed
-        )
-    programs = [
-        _program(index, number, runs, notes, live, full, sources)
-        for number, runs in enumerate(compilation.runs)
-    ]
-    earlier = notes.value_or_note(
-        "What earlier cells left is missing", lambda: earlier_cells(compilation.earlier), []
-    )
-    said = notes.value_or_note("Collectives are missing", lambda: compilation.collectives, _NONE)
-    lying = notes.value_or_note("Shardings are missing", lambda: compilation.shardings, _NONE)
-    ways, tiles = notes.value_or_note("Drawings of shardings are missing", lambda: layouts(lying), ([], []))
-    if cache is None:
-        cache = cache_info()
-    if breaks is None:
-        breaks = all_breaks()
-    data: Inspection = {
+    context = _Context(compilation, index, sources, notes, live, full, breaks, cache)
+    data = cast(Inspection, _recorded_part(context, title, ran))
+    for key, (missing, build, empty) in _SECTIONS.items():
+        data[key] = notes.value_or_note(missing, partial(build, context, data), empty())  # type: ignore[literal-required]
+    data["apart"] = earlier_cells_text(data["earlier"])
+    data["coverage"] = coverage(index, data["fates"], snapshot, notes)
+    _add_notes(context, data)
+    whole: Inspection = escape_invisible_in(within_size_limit(data, notes))
+    whole["other"] = jit_counterpart(compilation, live, full, breaks, cache)
+    return whole
+
+
+def _recorded_part(context: _Context, title: str, ran: bool) -> dict[str, Any]:
+    """The keys that do not depend on XLA's output."""
+    compilation = context.compilation
+    return {
         "version": VERSION,
         "title": title,
-        "live": live,
+        "live": context.live,
         "ran": ran and compilation.is_run,
         "target": "" if compilation.target is None else compilation.target.title,
         "form": "" if compilation.form is None else str(compilation.form),
         "instead": compilation.instead,
         "other": None,
-        "chip": parts.chip_data(compilation.target),
+        "chip": chip_data(compilation.target),
         "cell": compilation.cell,
-        "earlier": earlier,
-        "apart": earlier_cells_text(earlier),
-        "sources": sources.data,
-        "nodes": nodes_of(snapshot, sources),
-        "groups": notes.value_or_note("The groups of the graph are missing", lambda: groups_of(snapshot), []),
-        "fates": fates,
-        "coverage": _coverage(index, fates, snapshot, notes),
-        "programs": programs,
-        "clusters": notes.value_or_note(
-            "Clusters are missing",
-            lambda: parts.clusters(index, snapshot, sources, boundaries, formed, notes),
-            [],
-        ),
-        "boundaries": boundaries,
-        "findings": notes.value_or_note(
-            "Findings are missing", lambda: findings(compilation, index, boundaries), []
-        ),
-        "collectives": notes.value_or_note(
-            "Collectives are missing", lambda: table(said, "collective", lambda one: one.nodes), EMPTY
-        ),
-        "shardings": notes.value_or_note(
-            "Shardings are missing", lambda: table(lying, "value", lambda one: [one.node]), EMPTY
-        ),
-        "layouts": ways,
-        "tiles": tiles,
-        "reshardings": notes.value_or_note(
-            "Where shardings change is missing", lambda: reshardings(lying, said), []
-        ),
+        "sources": context.sources.data,
+        "nodes": nodes_of(compilation.snapshot, context.sources),
         "machine": None,
-        "cache": _table(cache, "executable", notes, sources),
-        "breaks": _table(breaks, "trace break", notes, sources),
-        "timelines": notes.value_or_note(
-            "The timelines are missing", lambda: _timelines(breaks, sources, compilation.cell), NO_TIMELINES
-        ),
-        "notes": notes,
+        "notes": context.notes,
         "reading": False,
     }
-    if not live:
-        notes.value_or_note("The code of the kernels is missing", lambda: _add_code(index, data, notes), None)
-    _note_missing_parts(index, data, notes)
-    if per_device := inspection_phrases.per_device(data):
-        notes.say(per_device)
-    for note in compilation.notes:
-        notes.say(note)
-    if compilation.beside:
-        notes.say(f"{compilation.beside}.")
-    if compilation.unlisted:
-        notes.say(f"The cell ran {plural(compilation.unlisted, 'other program')}, not shown here.")
-    whole: Inspection = escape_invisible_in(_within_size_limit(data, notes))
-    whole["other"] = jit_counterpart(compilation, live, full, breaks, cache)
-    return whole
+
+
+def _programs(context: _Context, data: Inspection) -> list[Program]:
+    index, notes, sources = context.index, context.notes, context.sources
+    return [
+        program_data(index, number, runs, notes, context.live, context.full, sources)
+        for number, runs in enumerate(context.compilation.runs)
+    ]
+
+
+def _clusters(context: _Context, data: Inspection) -> list[Cluster]:
+    index, notes = context.index, context.notes
+    formed: dict[tuple[int, str], list[str]] = {}
+    if context.full:
+        formed = notes.value_or_note(
+            "The passes that formed a cluster are missing", lambda: passes_by_cluster(index), formed
+        )
+    return clusters(index, context.compilation.snapshot, context.sources, data["boundaries"], formed, notes)
+
+
+def _timelines(context: _Context, data: Inspection) -> Timelines:
+    if not isinstance(context.breaks, Breaks):
+        return NO_TIMELINES
+    return timelines(context.breaks, context.sources.placed, context.compilation.cell)
+
+
+_SECTIONS: dict[str, tuple[str, Callable[[_Context, Inspection], Any], Callable[[], Any]]] = {
+    "fates": (
+        "Fates are missing",
+        lambda context, data: fates_of(context.index, context.compilation.snapshot, context.notes),
+        list,
+    ),
+    "boundaries": (
+        "Boundaries are missing",
+        lambda context, data: boundaries(context.index, context.notes),
+        list,
+    ),
+    "programs": ("Programs are missing", _programs, list),
+    "earlier": (
+        "What earlier cells left is missing",
+        lambda context, data: earlier_cells(context.compilation.earlier),
+        list,
+    ),
+    "groups": (
+        "The groups of the graph are missing",
+        lambda context, data: groups_of(context.compilation.snapshot),
+        list,
+    ),
+    "clusters": ("Clusters are missing", _clusters, list),
+    "findings": (
+        "Findings are missing",
+        lambda context, data: findings(context.compilation, context.index, data["boundaries"]),
+        list,
+    ),
+    "collectives": (
+        "Collectives are missing",
+        lambda context, data: table(context.collectives, "collective", lambda one: one.nodes),
+        lambda: EMPTY,
+    ),
+    "shardings": (
+        "Shardings are missing",
+        lambda context, data: table(context.shardings, "value", lambda one: [one.node]),
+        lambda: EMPTY,
+    ),
+    "layouts": ("Drawings of shardings are missing", lambda context, data: context.layouts[0], list),
+    "tiles": ("Drawings of shardings are missing", lambda context, data: context.layouts[1], list),
+    "reshardings": (
+        "Where shardings change is missing",
+        lambda context, data: reshardings(context.shardings, context.collectives),
+        list,
+    ),
+    "cache": (
+        "The list of executables is missing",
+        lambda context, data: table(context.cache, "executable", placed=context.sources.placed),
+        lambda: EMPTY,
+    ),
+    "breaks": (
+        "The list of trace breaks is missing",
+        lambda context, data: table(context.breaks, "trace break", placed=context.sources.placed),
+        lambda: EMPTY,
+    ),
+    "timelines": ("The timelines are missing", _timelines, lambda: NO_TIMELINES),
+}
+"""By key of an inspection: the note if the section fails, its builder, and a maker of its empty value.
+
+The builders run in this order; each may read the sections before it in ``data``."""
 
 
 def jit_counterpart(
@@ -173,7 +233,7 @@ def jit_counterpart(
     breaks: Records[Any] | None = None,
     cache: Records[Any] | None = None,
 ) -> JitCounterpart | None:
-    """The program of ``jax.jit`` beside lazynb's, as far as it is compiled; None if nobody knows of one.
+    """The ``jax.jit`` counterpart of a compilation, with its inspection if compiled; None without one.
 
     Arguments: as for :func:`inspection`.
     """
@@ -192,156 +252,22 @@ def jit_counterpart(
     }
 
 
-def _table(records: Records[Any], noun: str, notes: Notes, sources: Sources) -> Table:
-    make = partial(table, records, noun, placed=sources.placed)
-    return notes.value_or_note(f"The list of {noun}s is missing", make, EMPTY)  # type: ignore[no-any-return]
+# ---- Notes and the code of kernels ------------------------------------------------------------------------
 
 
-def _timelines(breaks: Records[Any], sources: Sources, cell: int | None) -> Timelines:
-    if not isinstance(breaks, Breaks):
-        return NO_TIMELINES
-    return timelines(breaks, sources.placed, cell)
-
-
-# ---- what became of the nodes -----------------------------------------------------------------------------
-
-
-def _fates(index: Index, snapshot: Snapshot, notes: Notes) -> list[FateData]:
-    """Exactly one for each operation."""
-    known: dict[int, tuple[int, Fate]] = {}
-    for number, trace in enumerate(index.traces):
-        own = notes.value_or_note(
-            "Fates are missing", partial(getattr, trace, "fates"), _unexplained_fates(trace)
-        )
-        known.update((node, (number, fate)) for node, fate in own.items())
-    fates = []
-    for node in snapshot.nodes:
-        if node.kind == "op":
-            number, fate = known.get(node.id, (0, DEAD))
-            fates.append(_fate(index, node.id, number, fate))
-    return fates
-
-
-def _unexplained_fates(trace: CompiledProgram) -> dict[int, Fate]:
-    lost = Fate("lost", "what became of it could not be worked out")
-    return dict.fromkeys(trace.origins.operations.values(), lost)
-
-
-def _fate(index: Index, node: int, program: int, fate: Fate) -> FateData:
-    return {
-        "node": node,
-        "kind": fate.kind,  # type: ignore[typeddict-item]
-        "clusters": index.ids(program, fate.clusters),
-        "with": fate.merged_with,
-        "by": fate.by,
-        "text": fate.text,
-        "label": fate.label,  # type: ignore[typeddict-item]
-    }
-
-
-def _coverage(index: Index, fates: Sequence[FateData], snapshot: Snapshot, notes: Notes) -> Coverage:
-    operations = snapshot.operations()
-    inferred = 0
-    for trace in index.traces:
-        own = notes.value_or_note("Fates are missing", partial(getattr, trace, "fates"), {})
-        inferred += sum(not fate.followed and fate.kind != "lost" for fate in own.values())
-    followed = sum(fate["kind"] != "lost" for fate in fates) - inferred
-    return {
-        "operations": operations,
-        "followed": followed,
-        "inferred": inferred,
-        "lost": operations - followed - inferred,
-    }
-
-
-# ---- programs ----------------------------------------------------------------------------------------------
-
-
-def _program(
-    index: Index, number: int, runs: int, notes: Notes, live: bool, full: bool, sources: Sources
-) -> Program:
-    trace = index.traces[number]
-    limit = LIVE_HLO_CHARACTERS if live else STATIC_HLO_CHARACTERS
-
-    def before() -> Stage:
-        return (
-            hlo_data.hlo_stage(index, number, trace.before, None, limit)
-            if trace.has_dump
-            else hlo_data.NO_STAGE
-        )
-
-    def after() -> Stage:
-        return hlo_data.hlo_stage(index, number, trace.text, trace.module, limit)
-
-    def passes() -> list[PassInfo]:
-        return _passes(index, number, full, notes)
-
-    def formed() -> Formation | None:
-        if live or not full or not has_countable_changes(trace) or len(trace.formation.boxes) > STATIC_BOXES:
-            return None
-        return formation(index, number)
-
-    def times() -> CompileTimes:
-        return compile_times(trace, index.snapshot, sources)
-
-    return {
-        "number": number,
-        "operations": trace.operations,
-        "cache": trace.cache_event,
-        "compile_seconds": trace.compile_seconds,
-        "backend": notes.value_or_note("The backend's name is missing", lambda: _backend(trace), ""),
-        "devices": device_count(trace),
-        "runs": runs,
-        "hlo": {
-            "before": notes.value_or_note("HLO before the passes is missing", before, hlo_data.NO_STAGE),
-            "after": notes.value_or_note("Optimised HLO is missing", after, hlo_data.NO_STAGE),
-            "passes": notes.value_or_note("XLA's passes are missing", passes, []),
-            "kernels": notes.value_or_note(
-                "The kernels after each pass are missing", lambda: trace.kernel_counts or [], []
-            ),
-            "formation": notes.value_or_note("How the kernels came about is missing", formed, None),
-        },
-        "memory": notes.value_or_note("Memory is missing", lambda: parts.memory_data(index, number), None),
-        "total": notes.value_or_note(
-            "The cost of all kernels is missing", lambda: parts.total_data(index, number), None
-        ),
-        "times": notes.value_or_note("What compiling took is missing", times, None),
-    }
-
-
-def _backend(trace: CompiledProgram) -> str:
-    return trace.platform
-
-
-def _passes(index: Index, number: int, full: bool, notes: Notes) -> list[PassInfo]:
-    trace = index.traces[number]
-    if not trace.has_dump:
-        return []
-    seconds = seconds_by_file(trace)
-    if full and has_countable_changes(trace):
-        return [
-            hlo_data.pass_with_counts(index, number, step, _CHANGES, seconds.get(step.file))
-            for step in trace.passes
-        ]
-    if full:
-        notes.say("The program is large: what each pass changed is not counted.")
-    return [hlo_data.pass_info(step, seconds.get(step.file)) for step in trace.passes]
-
-
-def has_countable_changes(trace: CompiledProgram) -> bool:
-    """Whether the changes of its passes are counted in a second or two."""
-    return trace.has_dump and sum(len(step.after) for step in trace.passes) <= _COUNTED_HLO_CHARACTERS
-
-
-def _passes_by_cluster(index: Index) -> dict[tuple[int, str], list[str]]:
-    passes_of: dict[tuple[int, str], list[str]] = {}
-    for number, trace in enumerate(index.traces):
-        if has_countable_changes(trace):
-            passes_of.update(hlo_data.passes_by_fusion(number, trace.passes))
-    return passes_of
-
-
-# ---- notes -------------------------------------------------------------------------------------------------
+def _add_notes(context: _Context, data: Inspection) -> None:
+    compilation, index, notes = context.compilation, context.index, context.notes
+    if not context.live:
+        notes.value_or_note("The code of the kernels is missing", lambda: _add_code(index, data, notes), None)
+    _note_missing_parts(index, data, notes)
+    if per_device := inspection_phrases.per_device(data):
+        notes.say(per_device)
+    for note in compilation.notes:
+        notes.say(note)
+    if compilation.beside:
+        notes.say(f"{compilation.beside}.")
+    if compilation.unlisted:
+        notes.say(f"The cell ran {plural(compilation.unlisted, 'other program')}, not shown here.")
 
 
 def _note_missing_parts(index: Index, data: Inspection, notes: Notes) -> None:
@@ -355,22 +281,6 @@ def _note_missing_parts(index: Index, data: Inspection, notes: Notes) -> None:
     fused = [cluster for cluster in kernels if cluster["kind"] != "library"]
     if fused and not any(map(_has_cost, fused)):
         notes.say("XLA gives no cost for any kernel of this program.")
-
-
-def _add_code(index: Index, data: Inspection, notes: Notes) -> None:
-    """The code of each kernel, until there is as much as a saved page keeps."""
-    left, without = STATIC_HLO_CHARACTERS, 0
-    for cluster in data["clusters"]:
-        if not is_kernel(cluster):
-            continue
-        code = parts.code_data(index, cluster["id"])
-        left -= sum(len(code[key]) for key in ("hlo", "assembly", "llvm"))  # type: ignore[literal-required]
-        if left < 0:
-            without += 1
-        else:
-            cluster["code"] = code
-    if without:
-        notes.say(f"The code of {plural(without, 'kernel')} is too long to be kept here.")
 
 
 def _has_cost(cluster: Cluster) -> bool:
@@ -389,78 +299,17 @@ def _no_passes(event: str, of: str) -> str:
     )
 
 
-# ---- size --------------------------------------------------------------------------------------------------
-
-
-def size(data: Any) -> int:
-    """Characters of its JSON."""
-    return len(json.dumps(data, separators=(",", ":")))
-
-
-def _within_size_limit(data: Inspection, notes: Notes) -> Inspection:
-    """Leaves out what is longest until the JSON is of a size that a notebook can keep."""
-    if _rows(data) < _SURELY_SMALL or size(data) <= _LARGEST:
-        return data
-    for drop, what in (
-        (_drop_code, "the code of the kernels"),
-        (_drop_changes, "the changes of the passes"),
-        (_drop_texts, "the HLO texts"),
-        (_drop_instructions, "the instructions of the clusters and the memory"),
-        (_drop_values, f"what each cluster reads, and all but the {_BOUNDARIES:,} largest boundaries"),
-    ):
-        if not drop(data):
+def _add_code(index: Index, data: Inspection, notes: Notes) -> None:
+    """Adds the code of each kernel, up to the size limit of a saved page."""
+    left, without = STATIC_HLO_CHARACTERS, 0
+    for cluster in data["clusters"]:
+        if not is_kernel(cluster):
             continue
-        notes.say(f"The program is large: {what} are left out here.")
-        if size(data) <= _LARGEST:
-            break
-    return data
-
-
-def _rows(data: Inspection) -> int:
-    """Nodes and lines of HLO."""
-    count = len(data["nodes"])
-    for program in data["programs"]:
-        count += len(program["hlo"]["before"]["lines"]) + len(program["hlo"]["after"]["lines"])
-    return count
-
-
-# Each returns whether there was anything to leave out.
-
-
-def _drop_code(data: Inspection) -> bool:
-    with_code = [cluster for cluster in data["clusters"] if cluster["code"] is not None]
-    for cluster in with_code:
-        cluster["code"] = None
-    return bool(with_code)
-
-
-def _drop_texts(data: Inspection) -> bool:
-    for program in data["programs"]:
-        program["hlo"]["before"], program["hlo"]["after"] = hlo_data.NO_STAGE, hlo_data.NO_STAGE
-    return True
-
-
-def _drop_changes(data: Inspection) -> bool:
-    steps = [step for program in data["programs"] for step in program["hlo"]["passes"]]
-    for program in data["programs"]:
-        program["hlo"]["formation"] = None
-    changed = [step for step in steps if step["changes"]]
-    for step in steps:
-        step["changes"] = None
-    return bool(changed)
-
-
-def _drop_instructions(data: Inspection) -> bool:
-    for cluster in data["clusters"]:
-        cluster["instructions"] = [cluster["name"]]
-    for program in data["programs"]:
-        program["memory"] = None
-    return True
-
-
-def _drop_values(data: Inspection) -> bool:
-    for cluster in data["clusters"]:
-        cluster["inputs"], cluster["outputs"] = [], []
-    largest = sorted(data["boundaries"], key=lambda boundary: -boundary["bytes"])[:_BOUNDARIES]
-    data["boundaries"] = sorted(largest, key=lambda boundary: boundary["id"])
-    return True
+        code = code_data(index, cluster["id"])
+        left -= sum(len(code[key]) for key in ("hlo", "assembly", "llvm"))  # type: ignore[literal-required]
+        if left < 0:
+            without += 1
+        else:
+            cluster["code"] = code
+    if without:
+        notes.say(f"The code of {plural(without, 'kernel')} is too long to be kept here.")

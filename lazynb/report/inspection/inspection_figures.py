@@ -1,4 +1,4 @@
-"""The memory of a program as a drawing: bytes in use at each step, and when the largest values live."""
+"""SVG figures of an inspection: the graph coloured by kernel, the graph of kernels, and memory over time."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from lazynb.running.record_table import plural
 from lazynb.user_code.text_format import escape_invisible, size
 from lazynb.xla.inspection_schema import Boundary, Buffer, Cluster, Fate, Inspection, Memory
 
-# ---- The kernels of a compilation as a drawing: what each writes, and who reads it ------------------------
+# ---- Graph of kernels --------------------------------------------------------------------------------------
 
 MAX_KERNELS = 60
-"""Kernels that a drawing shows: more could not be read."""
+"""Most kernels in a drawing; more would be illegible."""
 
 
 def kernel_graph(data: Inspection) -> tuple[GraphView, dict[int, Highlight]]:
-    """A box for each kernel, transfer and loop around kernels; an arrow for what goes from one to another."""
+    """The graph of clusters: a box for each, and an edge for each boundary between two."""
     arrows: dict[tuple[int, int], list[Boundary]] = {}
     for boundary in data["boundaries"]:
         if boundary["consumer"] is not None:
@@ -42,7 +42,7 @@ def kernel_graph(data: Inspection) -> tuple[GraphView, dict[int, Highlight]]:
 
 
 def _results(data: Inspection) -> dict[int, list[str]]:
-    """By kernel that writes a result of a program, what the user calls it."""
+    """By id of each kernel that writes a result of a program, the variables of the result."""
     names: dict[int, list[str]] = {}
     for boundary in data["boundaries"]:
         if boundary["consumer"] is None or boundary["variables"]:
@@ -56,10 +56,7 @@ def _results(data: Inspection) -> dict[int, list[str]]:
 
 
 def _box(cluster: Cluster, data: Inspection, names: Sequence[str] | None) -> Box:
-    """
-    Arguments:
-      names: what the user calls the results that it writes; None if it writes none.
-    """
+    """The box of a cluster. ``names`` are the variables of its results; None if it writes no result."""
     place, text = inspection_phrases.lines_text(cluster, data)
     return Box(
         id=cluster["id"],
@@ -76,15 +73,14 @@ def _box(cluster: Cluster, data: Inspection, names: Sequence[str] | None) -> Box
 
 
 def _edge_text(boundary: Boundary) -> str:
-    """``f32[256,128], 128 KiB: ``why it is not fused away."""
     return f"{boundary['shape']}, {size(boundary['bytes'])}: {boundary['text']} ({boundary['label']})"
 
 
-# ---- What became of the boxes of a drawing, and of the user's lines, when they were compiled --------------
+# ---- Highlights and chips ----------------------------------------------------------------------------------
 
 
 def highlights(view: GraphView, data: Inspection) -> dict[int, Highlight]:
-    """By box of ``view``, where its operations went."""
+    """By box of ``view``, the clusters of its operations, or their fate."""
     kernels = {cluster["id"] for cluster in data["clusters"] if is_kernel(cluster)}
     chip_of = _chip_of(data)
     fates = {fate["node"]: fate for fate in data["fates"]}
@@ -107,7 +103,7 @@ def _chip_of(data: Inspection) -> dict[int, Chip]:
 
 
 def _clusters_to_show(fate: Fate, kernels: set[int]) -> list[int]:
-    """The kernels of an operation; where it is in none, what runs them or brings values to them."""
+    """The kernels of an operation; if it has none, its control flow and transfers."""
     return [id_ for id_ in fate["clusters"] if id_ in kernels] or fate["clusters"]
 
 
@@ -120,8 +116,7 @@ def _one_word(kinds: Sequence[str]) -> str:
 
 
 def line_chips(data: Inspection) -> Mapping[tuple[int, int], list[Chip]]:
-    """By source and line, the kernels that its operations went to and the loops around them, in the order in
-    which they run."""
+    """By source and line, the chips of the kernels and loops of its operations, in execution order."""
     places = {node["id"]: [node["place"], *node["callers"]] for node in data["nodes"]}
     chip_of = _chip_of(data)
     kernels = {cluster["id"] for cluster in data["clusters"] if cluster["kind"] != "transfer"}
@@ -135,7 +130,7 @@ def line_chips(data: Inspection) -> Mapping[tuple[int, int], list[Chip]]:
 
 
 def pattern_css(chip: Chip) -> str:
-    """The pattern of a chip as CSS, apart from its colour: a page may take the one and not the other."""
+    """The pattern of a chip as CSS without its colour, because some pages accept only one of them."""
     if not chip.pattern:
         return ""
     images = _HATCHES[chip.pattern - 1].format(ink=contrasting_ink(chip.colour))
@@ -152,7 +147,7 @@ _HATCHES = (
 
 
 ROWS = 24
-"""Values that are shown, the largest."""
+"""Most buffers in the memory figure, the largest."""
 
 _WIDTH, _LEFT, _MARGIN, _ROW, _PROFILE = 760.0, 250.0, 14.0, 19.0, 84.0
 _COLOURS = {"temp": "#E69F00", "argument": "#0072B2", "output": "#009E73", "constant": "#8C8C8C"}
@@ -160,10 +155,12 @@ _WORDS = {"temp": "temporary", "argument": "argument", "output": "result", "cons
 
 
 def memory_svg(memory: Memory, title: str) -> str:
-    """A stand-alone SVG document on white.
+    """A program's memory over time as a stand-alone SVG document on white.
+
+    Shows the bytes in use at each step, and the live ranges of the largest buffers.
 
     Arguments:
-      title: says of which program it is.
+      title: title of the figure.
     """
     largest = sorted(memory["buffers"], key=lambda buffer: -buffer["bytes"])[:ROWS]
     shown = sorted(largest, key=lambda buffer: (buffer["start"], -buffer["bytes"]))
@@ -247,23 +244,23 @@ def _legend(shown: Sequence[Buffer], left: int, y: float) -> list[str]:
     return parts
 
 
-# ---- Figures of a compilation as SVG, for slides and papers -----------------------------------------------
+# ---- SVG figures -------------------------------------------------------------------------------------------
 
 
 class NoFigure(LazynbError):
-    """There is nothing that could be drawn, or too much."""
+    """There is nothing to draw, or too much."""
 
 
 def svg_figure(data: Inspection, snapshot: Snapshot, name: str) -> str:
-    """A stand-alone SVG document.
+    """A figure of an inspection as a stand-alone SVG document.
 
     Arguments:
       name: one of :data:`FIGURES`.
 
     Raises:
-      NoFigure: there is nothing to draw, or more than could be read.
+      NoFigure: there is nothing to draw, or too much to be legible.
       LayoutUnavailable: no layout engine is installed.
-      ValueError: there is no such figure.
+      ValueError: ``name`` is not one of :data:`FIGURES`.
     """
     if name not in FIGURES:
         raise ValueError(f"there is no figure {name!r}; there are {', '.join(FIGURES)}")
@@ -304,5 +301,4 @@ FIGURES: dict[str, Callable[[Inspection, Snapshot], str]] = {
     "fusion": _fusion,
     "memory": _memory,
 }
-"""The recorded graph in the colours of its kernels; the kernels and what goes between them; memory over time,
-of several programs that which takes most."""
+"""The graph coloured by kernel, the graph of kernels, and the memory of the program with the highest peak."""

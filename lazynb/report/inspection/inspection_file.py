@@ -1,4 +1,4 @@
-"""Inspections in a file: what a chip measured is opened where the chip is not."""
+"""Saved inspections: writing, reading and checking files, so that another machine can show them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from lazynb.xla.inspection_schema import VERSION, Inspection
 if TYPE_CHECKING:
     from lazynb.xla.inspection_schema import Cluster, Inspection, Program, Value
 
-# ---- Whether an inspection that was read is whole: every number in it is that of something in it ----------
+# ---- Validity of the ids in an inspection ------------------------------------------------------------------
 
 
 def check_references(data: Inspection) -> None:
-    """Nothing, if every node, kernel, program and source that is spoken of is there.
+    """Checks that all ids of nodes, kernels, programs, sources and layouts in ``data`` are valid.
 
     Raises:
-      LookupError: one is not. What is missing or of another kind altogether raises what Python raises.
+      LookupError: an id is invalid. Missing keys and wrong types raise other :data:`INVALID_DATA_ERRORS`.
     """
     nodes, clusters = len(data["nodes"]), len(data["clusters"])
     if clusters and not data["programs"]:
@@ -73,7 +73,7 @@ def _sources(data: Inspection) -> Iterator[int]:
 
 
 def _nodes(data: Inspection) -> Iterator[int]:
-    for finding in data.get("findings", ()):  # older data have none
+    for finding in data.get("findings", ()):  # missing in data of older versions
         yield from finding["nodes"]
     for fate in data["fates"]:
         yield fate["node"]
@@ -97,7 +97,7 @@ def _nodes_of(program: Program) -> Iterator[int]:
     for step in program["hlo"]["passes"]:
         for change in step["changes"] or ():
             yield from change["nodes"]
-    formation = hlo.get("formation")  # older files have none
+    formation = hlo.get("formation")  # missing in files of older versions
     for box in formation["boxes"] if formation is not None else ():
         for stand in box["stands"]:
             yield from stand["nodes"]
@@ -110,7 +110,7 @@ def _clusters(data: Inspection) -> Iterator[int]:
         if cluster["inside"] is not None:
             yield cluster["inside"]
         yield from (value["from"] for value in _values(cluster) if value["from"] is not None)
-    for finding in data.get("findings", ()):  # older data have none
+    for finding in data.get("findings", ()):  # missing in data of older versions
         yield from finding["clusters"]
     for boundary in data["boundaries"]:
         yield boundary["producer"]
@@ -124,18 +124,18 @@ def _clusters(data: Inspection) -> Iterator[int]:
 
 
 class InspectionFileError(ValueError):
-    """The file holds no inspection that this lazynb can show; the text says why."""
+    """The file has no inspection that this version of lazynb can show; the message says why."""
 
 
 INVALID_DATA_ERRORS = (LookupError, TypeError, AttributeError, ValueError)
-"""What showing an inspection raises of which a part is missing, or is something else."""
+"""Exceptions from displaying an inspection with missing or malformed parts."""
 
 
 class Entry(NamedTuple):
-    """One inspection, and the graph that it draws.
+    """An inspection with its graph.
 
     Attributes:
-      flags: of XLA's, that it was compiled with; None if nobody noted them.
+      flags: XLA flags of the compilation; None if unknown.
     """
 
     data: Inspection
@@ -147,15 +147,12 @@ class SavedInspections:
     """Inspections from a file; displays as text and as HTML.
 
     Attributes:
-      entries: one for each program, in the order in which they first ran.
-      made_by: the JAX that the program was compiled with, such as ``JAX 0.10.2``; empty if nobody noted it.
+      entries: one for each program, in the order of their first runs.
+      made_by: the JAX version that compiled the programs, such as ``JAX 0.10.2``; empty if unknown.
     """
 
     def __init__(self, entries: Sequence[Entry], name: str = "", above: str = "", made_by: str = ""):
-        """
-        Arguments:
-          above: HTML that stands before them on a page.
-        """
+        """``name`` is the default title of the page, ``above`` the HTML before the inspectors on it."""
         self.entries = tuple(entries)
         self.made_by = made_by
         self._name = name
@@ -163,12 +160,12 @@ class SavedInspections:
 
     @property
     def inspections(self) -> list[Inspection]:
-        """The plain data of each."""
+        """The plain data of each entry."""
         return [entry.data for entry in self.entries]
 
     @property
     def flags(self) -> dict[str, str] | None:
-        """XLA's flags that all of the programs were compiled with; None if nobody noted those of one."""
+        """The XLA flags common to all programs; None if unknown for one of them."""
         noted = [entry.flags for entry in self.entries if entry.flags is not None]
         if len(noted) < len(self.entries):
             return None
@@ -176,7 +173,7 @@ class SavedInspections:
         return {name: value for name, value in first.items() if all(one.get(name) == value for one in others)}
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes them as JSON, with the JAX and the flags of XLA's that they were compiled with.
+        """Writes the inspections as JSON, with the JAX version and XLA flags of their compilation.
 
         Raises:
           OSError: the file cannot be written.
@@ -193,7 +190,7 @@ class SavedInspections:
         return target
 
     def save_html(self, path: str | os.PathLike[str], *, title: str = "") -> Path:
-        """Writes them as one HTML page that works offline.
+        """Writes the inspections as one HTML page that works offline.
 
         Raises:
           OSError: the file cannot be written.
@@ -208,10 +205,10 @@ class SavedInspections:
         return self.text()
 
     def text(self, times: bool = False) -> str:
-        """What is shown of each.
+        """The inspections as text.
 
         Arguments:
-          times: all that is known of what compiling took, rather than a glance.
+          times: whether to list all compile times instead of a summary.
         """
         texts = [to_text(entry.data, times=times) for entry in self.entries]
         if len(texts) == 1:
@@ -227,11 +224,12 @@ class SavedInspections:
 
 
 def inspection_entry(compilation: Compilation, *, ran: bool = False, title: str = "") -> Entry:
-    """All that is known of ``compilation``, with the changes of each pass. What XLA did not write down when
-    it compiled, or is gone, is written down now: a program that ran in a script is compiled once more.
+    """The full inspection of ``compilation``, with the changes of each pass.
+
+    Compiles a program again if its dump is missing, such as a program that ran in a script.
 
     Arguments:
-      ran: whether it was run.
+      ran: whether the compilation was run.
     """
     dump_passes(compilation)
     data = inspection(compilation, ran=ran, full=True, title=title)
@@ -242,30 +240,31 @@ def inspection_entry(compilation: Compilation, *, ran: bool = False, title: str 
 
 
 def dump_passes(compilation: Compilation) -> None:
-    """Has XLA write its passes and live ranges of each program down, where it did not or they are gone. Where
-    there is no place to write to they stay unknown."""
+    """Makes XLA dump the passes and live ranges of each program whose dump is missing.
+
+    Does nothing if no folder for the dump is available."""
     for trace in compilation.traces:
         with contextlib.suppress(DumpUnavailable):
             trace.ensure_dump()
 
 
 def entry_to_json(entry: Entry) -> dict[str, Any]:
-    """An inspection as :meth:`Saved.save` writes it."""
+    """An entry as :meth:`SavedInspections.save` writes it."""
     graph = [dataclasses.asdict(node) for node in entry.graph.nodes]
     return {"inspection": entry.data, "graph": graph, "flags": entry.flags}
 
 
 def entry_from_json(written: dict[str, Any]) -> Entry:
-    """The opposite of :func:`written_form`."""
+    """The inverse of :func:`entry_to_json`."""
     return Entry(written["inspection"], _graph(written["graph"]), _flags(written.get("flags")))
 
 
 def read_inspections(path: str | os.PathLike[str]) -> SavedInspections:
-    """The inspections of a file that :meth:`Saved.save` wrote.
+    """Reads a file that :meth:`SavedInspections.save` wrote.
 
     Raises:
-      OSError: it cannot be read.
-      NotSaved: it is no such file, or one of a later lazynb.
+      OSError: the file cannot be read.
+      InspectionFileError: the file has another format, or is from a newer lazynb.
     """
     name = os.fspath(path)
     try:
@@ -281,11 +280,11 @@ def read_inspections(path: str | os.PathLike[str]) -> SavedInspections:
     try:
         found = [entry_from_json(entry) for entry in entries]
         for entry in found:
-            entry.data.setdefault("collectives", {**EMPTY})  # an earlier lazynb wrote none of these
+            entry.data.setdefault("collectives", {**EMPTY})  # missing in files of older versions
             entry.data.setdefault("shardings", {**EMPTY})
             for part in ("layouts", "tiles", "reshardings"):
                 entry.data.setdefault(part, [])  # type: ignore[misc]
-            to_text(entry.data)  # whether it can be shown
+            to_text(entry.data)  # raises if the data cannot be shown
             check_references(entry.data)
     except INVALID_DATA_ERRORS:
         raise InspectionFileError(f"{name} holds an inspection that is not whole") from None
@@ -300,10 +299,6 @@ _WRITERS = "lazynb run --save and lazynb inspect --json write one"
 
 
 def _json_of(content: bytes, name: str) -> Any:
-    """
-    Raises:
-      NotSaved: it is no JSON; the text says what is wrong with it.
-    """
     if not content.strip():
         raise InspectionFileError(f"{name} holds no inspection, it is empty: {_WRITERS}")
     try:
@@ -319,12 +314,11 @@ def _json_of(content: bytes, name: str) -> Any:
 
 
 def jax_version_text() -> str:
-    """The JAX that compiles here."""
+    """The version of the imported JAX, such as ``JAX 0.10.2``."""
     return f"JAX {jax.__version__}"
 
 
 def _flags(written: Any) -> dict[str, str] | None:
-    """The flags of an entry; one of an earlier lazynb has none."""
     if not isinstance(written, dict):
         return None
     return {str(name): str(value) for name, value in written.items()}

@@ -1,4 +1,4 @@
-"""Ids for the clusters of all programs of a compilation, found by name, instruction or node."""
+"""Ids, labels and looks of the clusters of a compilation, and notes on missing sections."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from lazynb.xla.hlo.clusters import Cluster, cluster_labels
 from lazynb.xla.hlo.module import Mark
 from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 
-# ---- Which cluster has which look: a colour, and a pattern where the colours are used up ------------------
+# ---- Looks of clusters -------------------------------------------------------------------------------------
+# A look is a colour; once the colours are used up, a colour with a pattern.
 
 GREY = 7
-"""The colour of what runs other clusters (a loop, a branch), in each pattern; kernels have it only where
-nothing else is left."""
+"""The colour of control flow (loops, branches), in each pattern. Kernels get it only if no look is free."""
 
 LOOKS = tuple(look for look in range(len(CLUSTERS) * PATTERNS) if look % len(CLUSTERS) != GREY)
-"""Looks of kernels, in the order in which they are given away."""
+"""Looks of kernels, in order of assignment."""
 
 _GREYS = tuple(look for look in range(len(CLUSTERS) * PATTERNS) if look % len(CLUSTERS) == GREY)
 
 
 def assign_looks(controls: Sequence[bool], pairs: Iterable[tuple[int, int]]) -> list[int]:
-    """The look of each cluster, its own while there are enough; then neighbours differ.
+    """The look of each cluster: distinct if there are enough looks, else distinct from its neighbours.
 
     Arguments:
-      controls: by cluster, in the order in which they run: whether it only runs others.
-      pairs: neighbours; clusters that run one after the other are neighbours too.
+      controls: by cluster, in execution order: whether it is control flow.
+      pairs: neighbours; consecutive clusters are neighbours too.
     """
     beside = _neighbours(len(controls), pairs)
     uses = dict.fromkeys(LOOKS, 0)
     look_of: dict[int, int] = {}
     kernels = [id_ for id_, control in enumerate(controls) if not control]
-    # A kernel with fewer neighbours than there are looks always finds a free one: the others come first.
+    # A kernel with fewer neighbours than looks always finds a free look, so the others come first.
     for id_ in sorted(kernels, key=lambda id_: len(beside[id_]) < len(LOOKS)):
         taken = {look_of.get(other) for other in beside[id_]}
         free = [look for look in LOOKS if look not in taken]
@@ -60,10 +60,10 @@ def _neighbours(count: int, pairs: Iterable[tuple[int, int]]) -> list[set[int]]:
 
 
 class Notes(list[str]):
-    """Plain sentences: what is missing and why.
+    """Sentences on missing sections and their reasons.
 
     Arguments:
-      begun: is told of each part before it is worked out, by what would be said of it.
+      begun: called with the note of each section before the section is built.
     """
 
     def __init__(self, begun: Callable[[str], None] = lambda part: None):
@@ -71,10 +71,7 @@ class Notes(list[str]):
         self._on_part = begun
 
     def value_or_note(self, what: str, make: Callable[[], Any], otherwise: Any) -> Any:
-        """What ``make`` gives, or ``otherwise`` and a note if it fails.
-
-        A part that fails must not blank the rest.
-        """
+        """The result of ``make``; if it fails, adds a note and returns ``otherwise``."""
         self._on_part(what)
         try:
             return make()
@@ -86,20 +83,20 @@ class Notes(list[str]):
             return otherwise
 
     def say(self, sentence: str) -> None:
-        """Adds a sentence, once."""
+        """Adds a sentence if it is new."""
         if sentence not in self:
             self.append(sentence)
 
 
 class Index:
-    """The clusters of all programs, numbered in the order in which they run.
+    """The clusters of all programs, numbered in execution order.
 
     Attributes:
       traces: the programs.
-      snapshot: the graph that was compiled.
+      snapshot: the compiled graph.
       clusters: (number of the program, cluster), by id.
-      labels: as shown, by id: those of what a loop runs begin with the loop's.
-      nodes: what each computes, by id.
+      labels: displayed label, by id; inside a loop it begins with the loop's label.
+      nodes: the nodes that the cluster computes, by id.
     """
 
     def __init__(self, compilation: Compilation, notes: Notes):
@@ -121,7 +118,7 @@ class Index:
         self.nodes = self._members(notes)
 
     def _members(self, notes: Notes) -> list[list[int]]:
-        """By id of a cluster, the nodes that it computes, or a part of them, as their fates say."""
+        """By id of a cluster, the nodes that it computes or partly computes, by their fates."""
         members: list[list[int]] = [[] for _ in self.clusters]
         for number, trace in enumerate(self.traces):
             fates = notes.value_or_note("Fates are missing", partial(getattr, trace, "fates"), {})
@@ -131,35 +128,34 @@ class Index:
         return members
 
     def id(self, program: int, name: str) -> int | None:
-        """Id of the cluster ``name``."""
+        """The id of the cluster ``name``."""
         return self._ids.get((program, name))
 
     def ids(self, program: int, names: Iterable[str]) -> list[int]:
-        """Ids of the clusters ``names``; those that are none are left out."""
+        """The ids of the clusters ``names``, without unknown names."""
         return [self._ids[program, name] for name in names if (program, name) in self._ids]
 
     def home(self, program: int, instruction: str) -> int | None:
-        """Id of the cluster that an instruction stands in, or is."""
+        """The id of the cluster that contains an instruction."""
         return self._homes.get((program, instruction))
 
     def node(self, program: int, operation: Mark | None) -> list[int]:
-        """The node behind the mark of an operation, as a list of none or one."""
+        """The node of an operation's mark, as a list of one or none."""
         nodes = self.traces[program].origins.operations
         if operation is None or operation not in nodes:
             return []
         return [nodes[operation]]
 
     def colours(self, pairs: Iterable[tuple[int, int]]) -> list[int]:
-        """The look of each cluster, as :func:`lazynb.report.inspection.inspection_index.assign_looks` gives
-        them."""
+        """The look of each cluster, from :func:`assign_looks`."""
         return assign_looks([cluster.kind == "control" for _, cluster in self.clusters], pairs)
 
 
 def shared_instructions(trace: CompiledProgram, cluster: Cluster) -> dict[Mark, set[tuple[str, str]]]:
-    """By mark of an operation, what a cluster computes of it: (scope, opcode).
+    """By mark of an operation, the (scope, opcode) of its instructions in a cluster.
 
-    What two clusters have in common is computed twice. What is applied to each element is a part of what
-    applies it: XLA splits a long reduction into two kernels, which add other numbers with one function.
+    Two clusters with a common entry duplicate work. Excludes applied computations such as the reducer of a
+    ``reduce``: XLA splits a long reduction into two kernels that add different numbers with one reducer.
     """
     computed: dict[Mark, set[tuple[str, str]]] = {}
     module = trace.module

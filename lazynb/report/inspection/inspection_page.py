@@ -1,4 +1,4 @@
-"""How a compilation shows itself, and which one was the last."""
+"""The inspection as an offline HTML page, and as a MIME bundle with embedded data."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from lazynb.user_code.text_format import escape_invisible
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.inspection_schema import Inspection
 
-# ---- The inspector as one HTML file that needs neither a kernel nor a network -----------------------------
+# ---- Offline page ------------------------------------------------------------------------------------------
 
 BUNDLE = Path(__file__).parents[2] / "notebook" / "static" / "inspector.js"
 """The front end: an ES module with ``render`` for anywidget and ``mount`` for a page."""
 
 
 def bundle_source() -> str | None:
-    """The front end's code, or None if lazynb was installed without it."""
+    """The code of the front end, or None if lazynb was installed without it."""
     try:
         return BUNDLE.read_text(encoding="utf-8") or None
     except OSError:
@@ -40,9 +40,9 @@ def bundle_source() -> str | None:
 def save_html(
     compilation: Compilation, path: str | os.PathLike[str], *, title: str = "", ran: bool = True
 ) -> Path:
-    """Writes the inspector of ``compilation`` to ``path``, one file that works offline.
+    """Writes the inspector of ``compilation`` to ``path`` as one file that works offline.
 
-    Where scripts do not run, the file shows the static form.
+    Without scripts, the file shows the static form.
 
     Raises:
       OSError: the file cannot be written; the message says why.
@@ -58,7 +58,7 @@ def save_html(
 
 
 def page(compilation: Compilation, *, title: str = "", ran: bool = True) -> str:
-    """The text of that file."""
+    """The text of the file that :func:`save_html` writes."""
     data = inspection(compilation, ran=ran, title=title)
     return render_inspections([(data, compilation.snapshot)], title)
 
@@ -66,10 +66,11 @@ def page(compilation: Compilation, *, title: str = "", ran: bool = True) -> str:
 def render_inspections(
     entries: Sequence[tuple[Inspection, Snapshot]], title: str = "", above: str = ""
 ) -> str:
-    """One page with an inspector for each of ``entries``, which are inspections with their graphs.
+    """A page with an inspector for each of ``entries``.
 
     Arguments:
-      above: HTML that stands before them.
+      entries: inspections with their graphs.
+      above: HTML before the inspectors.
     """
     static = "\n".join(to_html(data, graph) for data, graph in entries)
     shown = [data for data, _ in entries]
@@ -78,11 +79,11 @@ def render_inspections(
 
 
 def render_page(data: Any, static: str, title: str, above: str = "") -> str:
-    """One page in which the front end shows ``data``.
+    """A page in which the front end shows ``data``.
 
     Arguments:
-      static: HTML that stands there where scripts do not run.
-      above: HTML that stands before it.
+      static: HTML to show without scripts.
+      above: HTML before the inspector.
     """
     code, body = bundle_source(), static
     if code is not None:
@@ -93,21 +94,22 @@ def render_page(data: Any, static: str, title: str, above: str = "") -> str:
 
 
 def _script_safe_json(data: Any) -> str:
-    """JSON that nothing in an HTML page can end early."""
+    """JSON without ``<``, ``>`` and ``&``, so it cannot end a ``<script>`` element."""
     text = json.dumps(data, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-# ---- An inspection inside its static form, of which a page that has the front end makes an inspector ------
+# ---- Static form with embedded data ------------------------------------------------------------------------
+# A page with the front end turns embedded data into an inspector.
 
 _MOST = 200_000
-"""Characters that are stored at most, in a notebook that may hold twenty of them."""
+"""Most characters of embedded data; a notebook may contain twenty inspections."""
 
 
 def embedded_data(data: Inspection) -> str:
-    """An element that holds ``data``, as JSON, deflated; empty where it would be too long.
+    """A hidden element with ``data`` as deflated JSON; empty if it would be too long.
 
-    It is an attribute: what cleans the HTML of others leaves it out, and nothing of it is shown.
+    The data is an attribute: HTML sanitizers strip it, and it is never displayed.
     """
     text = json.dumps({**data, "live": False}, separators=(",", ":"))
     packed = b64encode(zlib.compress(text.encode(), 9)).decode("ascii")
@@ -122,13 +124,13 @@ def static_mime_bundle(
     arranged: PlacedView | None = None,
     hint: str = "",
 ) -> dict[str, Any]:
-    """The static form as a MIME bundle: ``text/html`` and ``text/plain``. Never raises: display degrades.
+    """The static form as a MIME bundle of ``text/html`` and ``text/plain``. Never raises.
 
     Arguments:
-      data: what is shown, if it is there already.
-      opened: sections that are shown opened, see :mod:`lazynb.report.inspection.inspection_html`.
-      arranged: the drawing's layout, if it is there already.
-      hint: a line below it.
+      data: the inspection, if already built.
+      opened: names of sections to open, see :mod:`lazynb.report.inspection.inspection_html`.
+      arranged: the layout of the drawing, if already computed.
+      hint: an additional note.
     """
     try:
         data = data or inspection(compilation, full=False)
@@ -148,6 +150,6 @@ def static_mime_bundle(
         if config.stored_data:
             html += embedded_data(data)
         shown["text/html"] = html
-    except Exception:  # a rendering bug must not cost the user the text
+    except Exception:  # if the HTML fails, the text is still shown
         pass
     return shown

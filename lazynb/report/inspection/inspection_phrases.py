@@ -1,4 +1,4 @@
-"""Phrases of an inspection: headline, kinds, shapes."""
+"""Phrases of an inspection, such as headline, kinds, figures and shapes, and costs by source line."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from lazynb.user_code.text_format import listed_lines, number, short_duration, s
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.inspection_schema import Boundary, Bounds, Cluster, Cost, Inspection, Place, Total
 
-# ---- The kernels and bytes of a compilation, in words -----------------------------------------------------
+# ---- Kernels and bytes of a compilation --------------------------------------------------------------------
 
 
 def kernels(one: ProgramFigures) -> str:
-    """How many kernels there are, and how often they run if that is another figure."""
+    """The number of kernels, with the number of their executions if that differs."""
     if one.runs == one.kernels:
         return f"{one.kernels:,}"
     runs = "how often they run is not known" if one.runs is None else plural(one.runs, "run")
@@ -25,7 +25,7 @@ def kernels(one: ProgramFigures) -> str:
 
 
 def with_loop_executions(once: Figure, in_all: Figure | None, written: Callable[[Figure], str]) -> str:
-    """A figure with each kernel as often as it runs, and once if that is another."""
+    """A figure over all executions of kernels, with the figure that counts each kernel once if it differs."""
     if once == in_all:
         return written(once)
     if in_all is None:
@@ -34,7 +34,7 @@ def with_loop_executions(once: Figure, in_all: Figure | None, written: Callable[
 
 
 def kernels_and_bytes(compilation: Compilation) -> str:
-    """The kernels of a compilation and the bytes that go through memory."""
+    """The number of kernels of a compilation, and the bytes through memory."""
     one = program_figures(compilation)
     count, _, turns = kernels(one).partition(" ")
     named = f"{count} kernel{'s' * (one.kernels != 1)}{turns and f' {turns}'}"
@@ -61,7 +61,7 @@ _EVENTS = {  # the costliest first
 
 def headline(data: Inspection) -> str:
     """For example ``13 operations → 4 kernels``."""
-    if not data["programs"] and data.get("instead"):  # older data have none
+    if not data["programs"] and data.get("instead"):  # missing in data of older versions
         return data["instead"]
     if not data["programs"]:
         return "The cell recorded no operations" if data["earlier"] else "Nothing was pending"
@@ -71,36 +71,34 @@ def headline(data: Inspection) -> str:
         transfers = f" and {plural(moving, 'transfer')}" if moving else ""
         return f"{operations} → {plural(kernels, 'kernel')}{transfers}"
     if _has_no_hlo(data):
-        return f"{operations} (no HLO: nobody can tell which kernels run)"
+        return f"{operations} (no HLO: the kernels are unknown)"
     return f"{operations} → no kernel"
 
 
 def counts(data: Inspection) -> tuple[int, int]:
-    """Kernels, and transfers: one that runs beside other work counts where it starts."""
+    """The numbers of kernels and of transfers; an asynchronous transfer counts once."""
     kernels = sum(map(is_kernel, data["clusters"]))
     return kernels, sum(is_transfer(cluster) for cluster in data["clusters"])
 
 
 def is_kernel(cluster: Cluster) -> bool:
-    """Whether it computes: no loop around others, no transfer."""
+    """Whether a cluster computes, that is, it is neither control flow nor a transfer."""
     return cluster["kind"] not in ("control", "transfer")
 
 
 def is_transfer(cluster: Cluster) -> bool:
-    """Whether it brings a value to another memory; its end is no second one."""
+    """Whether a cluster is a transfer between memories; ``-done`` and ``-update`` do not count."""
     return cluster["kind"] == "transfer" and not cluster["opcode"].endswith(("-done", "-update"))
 
 
 def _has_no_hlo(data: Inspection) -> bool:
-    """Whether the backend gives nothing that says which kernels run."""
     if any(fate["kind"] == "lost" for fate in data["fates"]):
         return True
     return any("no HLO" in note for note in data["notes"])
 
 
 def details(data: Inspection) -> list[str]:
-    """Whose operations they are, where the program came from, how much of it is explained, and what was left
-    out."""
+    """Phrases on cell, origin, coverage and runs of the programs, and on dead and earlier operations."""
     phrases = _of_programs(data) if data["programs"] else []
     if data["apart"]:
         phrases.append(f"apart: {data['apart']}")
@@ -120,25 +118,25 @@ def _of_programs(data: Inspection) -> list[str]:
 
 
 def _runs(data: Inspection) -> list[str]:
-    """Which programs ran at trace breaks, before the cell's end, and which did not run."""
+    """Which programs ran at trace breaks before the end of the cell, and which did not run."""
     early = [program["runs"] for program in data["programs"] if program["runs"]]
     phrases = []
     if early:
         which = "it" if len(data["programs"]) == 1 else f"{len(early)} of them"
         times = f", {sum(early):,} times" if sum(early) > len(early) else ""
         phrases.append(f"{which} ran at a trace break{times}")
-    given = all(program["cache"] == "given" for program in data["programs"])  # nobody knows whether it ran
+    given = all(program["cache"] == "given" for program in data["programs"])  # unknown whether it ran
     if not data["ran"] and not given and len(early) < len(data["programs"]):
         phrases.append("the last not run" if early else "not run")
     return phrases
 
 
 def _origin_text(data: Inspection) -> str:
-    """The costliest way in which one of the programs was come by, and the seconds of all."""
+    """The costliest origin among the programs, and the compile time of all."""
     events = {program["cache"] for program in data["programs"]}
     phrase = next((words for event, words in _EVENTS.items() if event in events), "")
     seconds = sum(program["compile_seconds"] for program in data["programs"])
-    if data.get("form"):  # older data have none
+    if data.get("form"):  # missing in data of older versions
         phrase += f" as jax.jit ({data['form']})"
     if data["target"]:
         phrase += f" for {data['target']}"
@@ -148,7 +146,7 @@ def _origin_text(data: Inspection) -> str:
 
 
 def coverage_percent(data: Inspection) -> str:
-    """The share of operations whose fate is known; never rounded up to 100 %."""
+    """The share of operations with a known fate, rounded down."""
     coverage = data["coverage"]
     if not coverage["operations"]:
         return "100 %"
@@ -168,27 +166,27 @@ def kind_text(cluster: Cluster) -> str:
 
 
 def trip_count_text(cluster: Cluster) -> str:
-    """How often a loop turns: ``'5 turns'``."""
+    """The trip count of a loop: ``'5 turns'``."""
     if cluster["turns"] is None:
         return "turns not known"
     return plural(cluster["turns"], "turn")
 
 
 def traffic(cluster: Cluster) -> str:
-    """What a kernel reads and writes each time it runs, and how often it runs: ``'64 KiB → 4 B × 5'``."""
+    """The bytes that a kernel reads and writes, and the number of its executions: ``'64 KiB → 4 B × 5'``."""
     once = f"{size(cluster['input_bytes'])} → {size(cluster['output_bytes'])}"
     return once + (executions(cluster["cost"]) if cluster["cost"] else "")
 
 
 def operations(cluster: Cluster, data: Inspection, most: int = 4) -> str:
-    """What a cluster computes: ``'add, exp, multiply ×2'``."""
+    """The operations of a cluster: ``'add, exp, multiply ×2'``."""
     if not cluster["nodes"]:
-        return f"{cluster['name']} (XLA's own)"  # what XLA took apart or added carries no operation number
+        return f"{cluster['name']} (XLA's own)"  # instructions that XLA added have no operation number
     return counts_text((data["nodes"][node]["name"] for node in cluster["nodes"]), most)
 
 
 def executions(cost: Cost) -> str:
-    """How often a kernel runs in one run of the program: ``' × 10'``; empty for once."""
+    """The executions of a kernel in one run of the program: ``' × 10'``; empty for one."""
     times = cost["executions"]
     if times is None:
         return " × an unknown number"
@@ -196,8 +194,9 @@ def executions(cost: Cost) -> str:
 
 
 def flops_text(cost: Cost | None) -> str:
-    """What a kernel computes each time: ``'65.5 k FLOPs + 131 k transc.'``; empty if XLA does not say. XLA
-    counts ``exp``, ``tanh`` and the like apart, so that ``tanh`` alone has no FLOPs."""
+    """The work of one execution: ``'65.5 k FLOPs + 131 k transc.'``; empty if XLA gives no FLOPs.
+
+    XLA counts ``exp``, ``tanh`` and other transcendentals separately, so ``tanh`` alone has no FLOPs."""
     if cost is None or cost["flops"] is None:
         return ""
     return flops_and_transcendentals(cost["flops"], cost["transcendentals"])
@@ -210,8 +209,9 @@ def flops_and_transcendentals(flops: float, transcendentals: float | None) -> st
 
 
 def total(cost: Total, devices: int = 1) -> str:
-    """``'All kernels, as often as they run: FLOPs 335 M, bytes read and written 1.2 GiB'``; of several
-    devices on each of them, and on all."""
+    """``'All kernels, as often as they run: FLOPs 335 M, bytes read and written 1.2 GiB'``.
+
+    For several devices, figures of each and of all."""
     figures = _figures(cost, 1)
     if devices > 1:
         figures += f" on each device; on all {devices:,} together {_figures(cost, devices)}"
@@ -229,8 +229,8 @@ def _figures(cost: Total, devices: int) -> str:
 
 
 def per_device(data: Inspection) -> str:
-    """That figures are those of one device; empty where there is one."""
-    counts = {program.get("devices", 1) for program in data["programs"]}  # older data have none
+    """A sentence that figures are per device; empty for one device."""
+    counts = {program.get("devices", 1) for program in data["programs"]}  # missing in data of older versions
     if counts <= {1}:
         return ""
     devices = " or ".join(f"{count:,}" for count in sorted(counts))
@@ -240,7 +240,7 @@ def per_device(data: Inspection) -> str:
 
 
 def bounds_text(figure: Bounds, write: Callable[[float], str]) -> str:
-    """A figure of which may be known only between what it lies: ``'at least 2 M'``."""
+    """A figure with its bounds: ``'at least 2 M'``."""
     low, high = figure["low"], figure["high"]
     if high is None:
         return f"at least {write(low)}" if low else "unknown"
@@ -248,7 +248,7 @@ def bounds_text(figure: Bounds, write: Callable[[float], str]) -> str:
 
 
 def lines_text(cluster: Cluster, data: Inspection) -> tuple[str, str]:
-    """Where a cluster was written, and the text of the line that most of it was written on."""
+    """The source lines of a cluster, and the text of the line with most of its operations."""
     places = []
     for node in cluster["nodes"]:
         place = data["nodes"][node]["place"]
@@ -260,7 +260,7 @@ def lines_text(cluster: Cluster, data: Inspection) -> tuple[str, str]:
 
 
 def boundary_value_text(boundary: Boundary, data: Inspection) -> str:
-    """The user's name for what is written at a boundary, else its type."""
+    """The variables and the type of the value at a boundary."""
     names = ", ".join(boundary["variables"][:3])
     return f"{names} ({shape(boundary['shape'])})" if names else shape(boundary["shape"])
 
@@ -275,17 +275,18 @@ def shape(text: str) -> str:
     return clip("".join(parts), 40)
 
 
-# ---- What the kernels cost by the user's lines: each kernel on the line that most of it was written on ----
+# ---- Costs by source line ----------------------------------------------------------------------------------
+# Each kernel counts for the line with most of its operations.
 
 
 @dataclasses.dataclass(frozen=True)
 class LineCost:
-    """What one run of the kernels of a line costs. A figure is None where that of one of them is not known.
+    """The cost of one run of the kernels of a line.
 
     Attributes:
       place: the line.
       clusters: the ids of the kernels.
-      flops, transcendentals, bytes: of all of them, each as often as it runs.
+      flops, transcendentals, bytes: sums over the executions of all kernels; None if unknown for one of them.
     """
 
     place: Place
@@ -296,7 +297,7 @@ class LineCost:
 
 
 def line_costs(clusters: Iterable[Cluster]) -> list[LineCost]:
-    """The lines in the order of their first kernels; loops around kernels have no cost of their own."""
+    """The costs of the lines, in the order of their first kernels. Excludes control flow and transfers."""
     lines: dict[tuple[int | None, str], list[Cluster]] = {}
     for cluster in clusters:
         place = cluster["place"]
@@ -312,7 +313,6 @@ def line_costs(clusters: Iterable[Cluster]) -> list[LineCost]:
 
 
 def _sum(figure: str, kernels: Iterable[Cluster]) -> float | None:
-    """The figure of all of them; None if that of one is not known."""
     total = 0.0
     for kernel in kernels:
         cost = kernel["cost"]
@@ -324,6 +324,6 @@ def _sum(figure: str, kernels: Iterable[Cluster]) -> float | None:
 
 
 def transcendentals(cluster: Cluster) -> float | None:
-    """Those of one execution; a loop's are those of what it runs."""
+    """The transcendentals of one execution; None for control flow, which only runs other kernels."""
     cost = cluster["cost"]
     return cost["transcendentals"] if cost is not None and cluster["kind"] != "control" else None

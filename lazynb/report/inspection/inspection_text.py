@@ -1,4 +1,4 @@
-"""The plain-text twin of the inspector: kernels with the lines they come from, and why they are not fewer."""
+"""The inspection as plain text: kernels with their source lines, boundaries, costs and compile times."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from lazynb.report.inspection import inspection_phrases
+from lazynb.report.inspection.finding_data import sentences
 from lazynb.report.inspection.inspection_phrases import line_costs
-from lazynb.report.inspection.kernel_data import sentences
 from lazynb.report.inspection.sharding_data import drawings_text
 from lazynb.report.short_text import clip
 from lazynb.user_code.text_format import escape_invisible, short_duration, size
 from lazynb.xla.inspection_schema import Boundary, Cluster, CompileTimes, Inspection, LineTime, Program, Table
 
-# ---- What compiling took, in words: a line for a glance, and tables ---------------------------------------
+# ---- Compile times -----------------------------------------------------------------------------------------
 
-_GLANCE = 4  # passes and lines of a glance
+_GLANCE = 4  # passes and lines of a summary
 CHECKING = "(checking the module)"
 WRITING = "(writing the module's text, for this view; inferred)"
 
 
 def compile_time_summary(data: Inspection) -> Iterator[str]:
-    """A few lines for each program that was lowered or compiled now."""
+    """A summary for each program that was compiled or loaded."""
     for times in _known(data):
         yield summary(times)
         if times["passes"]:
@@ -34,7 +34,7 @@ def compile_time_summary(data: Inspection) -> Iterator[str]:
 
 
 def compile_time_tables(data: Inspection) -> Iterator[str]:
-    """All that is known, for each program."""
+    """All compile times of each program."""
     programs = data["programs"]
     for program in programs:
         of = f" of program {program['number'] + 1}" if len(programs) > 1 else ""
@@ -51,7 +51,7 @@ def compile_time_tables(data: Inspection) -> Iterator[str]:
 
 
 def times_of(program: Program) -> CompileTimes | None:
-    """What compiling a program took; older data have none."""
+    """The compile times of a program; None in data of older versions."""
     return program.get("times")
 
 
@@ -136,7 +136,7 @@ def _seconds(seconds: float | None) -> str:
 
 
 def label(line: LineTime) -> str:
-    """Where a line stands."""
+    """The label of a line, such as ``cell 3, line 2``."""
     place = line["place"]
     return place["label"] if place is not None else "(no line)"
 
@@ -154,11 +154,12 @@ _KERNELS, _REASONS, _VALUES, _LINES = 40, 40, 16, 12
 def to_text(
     data: Inspection, *, kernels: int = _KERNELS, reasons: int = _REASONS, times: bool = False
 ) -> str:
-    """The headline, what stands out, a line for each kernel, a line for each boundary, what became of the
-    other operations, and what compiling took.
+    """The inspection as text: headline, findings, kernels, boundaries, other operations and compile times.
 
     Arguments:
-      times: all that is known of what compiling took, rather than a glance.
+      kernels: the most kernels to list.
+      reasons: the most boundaries to list.
+      times: whether to list all compile times instead of a summary.
     """
     lines = [" · ".join([inspection_phrases.headline(data), *inspection_phrases.details(data)])]
     lines += _findings(data)
@@ -193,7 +194,6 @@ def _table(title: str, table: Table, most: int = _KERNELS) -> list[str]:
 
 
 def _aligned(table: list[list[str]]) -> Iterator[str]:
-    """The rows in columns."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
@@ -215,15 +215,14 @@ def _row(cluster: Cluster, data: Inspection) -> list[str]:
 
 
 def _totals(data: Inspection) -> Iterator[str]:
-    """Of programs on several devices, what one of them and all together do."""
+    """The total cost per device and of all devices, for each program on several devices."""
     for program in data["programs"]:
-        devices = program.get("devices", 1)  # older data have none
+        devices = program.get("devices", 1)  # missing in data of older versions
         if devices > 1 and program["total"] is not None:
             yield f"  {inspection_phrases.total(program['total'], devices)}"
 
 
 def _by_line(data: Inspection) -> list[str]:
-    """What the kernels of each line cost, where there are several lines."""
     rows = []
     for cost in line_costs(data["clusters"]):
         if cost.flops is not None:

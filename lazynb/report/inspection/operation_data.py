@@ -1,29 +1,39 @@
-"""What earlier cells had left pending, beside the inspection of a cell: how much it is, and its lines."""
+"""Operations as plain data: nodes, groups, fates, coverage, and the pending operations of earlier cells."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
+from lazynb.report.graph.graph_boxes import build
 from lazynb.report.graph.graph_json import Group, groups
-from lazynb.report.inspection.inspection_html import static_view
+from lazynb.report.graph.graph_view import GraphView
+from lazynb.report.inspection.inspection_index import Index, Notes
 from lazynb.report.inspection.source_data import Sources
 from lazynb.running.record_table import plural
 from lazynb.user_code.text_format import escape_invisible_in
 from lazynb.xla.compilation import Compilation
+from lazynb.xla.compiled_program import CompiledProgram
+from lazynb.xla.evidence import DEAD, Fate
 from lazynb.xla.inspection_schema import (
     VERSION,
+    Coverage,
     EarlierCell,
+    Fate as FateData,
     Node as NodeData,
     Place,
     RecordedGraph,
     WrittenLine,
 )
 
+DRAWN_BOXES = 40
+"""Most boxes in the static drawing."""
+
 
 def earlier_cells(earlier: Iterable[Compilation]) -> list[EarlierCell]:
-    """An entry for each cell whose operations were computed, in the order of their cells."""
+    """An entry for each earlier cell with operations that were computed, by cell number."""
     found = [_leftover(compilation) for compilation in earlier if compilation.operations]
     return sorted(found, key=lambda left: (left["cell"] is not None, left["cell"] or 0))
 
@@ -44,7 +54,6 @@ def _kernels(compilation: Compilation) -> int | None:
 
 
 def _lines(snapshot: Snapshot) -> list[WrittenLine]:
-    """The lines that recorded what was computed, in the order in which they did."""
     counts: Counter[tuple[str, str]] = Counter()
     for node in snapshot.nodes:
         if node.kind == "op" and not node.dead:
@@ -54,8 +63,7 @@ def _lines(snapshot: Snapshot) -> list[WrittenLine]:
 
 
 def earlier_cells_text(earlier: Sequence[EarlierCell]) -> str:
-    """What it is in a phrase, for example ``2 operations that earlier cells left pending, from cell 3 → 57
-    kernels``; empty if there is nothing."""
+    """``2 operations that earlier cells left pending, from cell 3 → 57 kernels``; empty without any."""
     if not earlier:
         return ""
     operations = sum(left["operations"] for left in earlier)
@@ -69,11 +77,11 @@ def earlier_cells_text(earlier: Sequence[EarlierCell]) -> str:
     return phrase
 
 
-# ---- What of a compilation is known without reading what XLA did: the operations as they were recorded ----
+# ---- Recorded graph and nodes ------------------------------------------------------------------------------
 
 
 def recorded_graph(compilation: Compilation) -> RecordedGraph:
-    """The graph and its lines, which the page shows while the rest is worked out."""
+    """The graph and its source lines, which the page shows while the inspection is built."""
     snapshot = compilation.snapshot
     sources = Sources(snapshot.nodes)
     data: RecordedGraph = {
@@ -87,8 +95,13 @@ def recorded_graph(compilation: Compilation) -> RecordedGraph:
     return escape_invisible_in(data)  # type: ignore[no-any-return]
 
 
+def static_view(snapshot: Snapshot) -> GraphView:
+    """The view of a graph that the static form draws."""
+    return build(snapshot, limit=DRAWN_BOXES)
+
+
 def groups_of(snapshot: Snapshot) -> list[int | Group]:
-    """What the graph shows."""
+    """The groups of the static drawing."""
     return groups(static_view(snapshot))
 
 
@@ -117,6 +130,56 @@ def _node(node: Node, sources: Sources) -> NodeData:
 
 
 def _callers(node: Node, sources: Sources) -> list[Place]:
-    """The other lines that a node stands on."""
     places = [sources.place(place) for place in node.lines if place != node.place]
     return [place for place in places if place is not None]
+
+
+# ---- Fates and coverage ------------------------------------------------------------------------------------
+
+
+def fates_of(index: Index, snapshot: Snapshot, notes: Notes) -> list[FateData]:
+    """The fate of each operation, in trace order."""
+    known: dict[int, tuple[int, Fate]] = {}
+    for number, trace in enumerate(index.traces):
+        own = notes.value_or_note(
+            "Fates are missing", partial(getattr, trace, "fates"), _unexplained_fates(trace)
+        )
+        known.update((node, (number, fate)) for node, fate in own.items())
+    fates = []
+    for node in snapshot.nodes:
+        if node.kind == "op":
+            number, fate = known.get(node.id, (0, DEAD))
+            fates.append(_fate(index, node.id, number, fate))
+    return fates
+
+
+def _unexplained_fates(trace: CompiledProgram) -> dict[int, Fate]:
+    lost = Fate("lost", "what became of it could not be worked out")
+    return dict.fromkeys(trace.origins.operations.values(), lost)
+
+
+def _fate(index: Index, node: int, program: int, fate: Fate) -> FateData:
+    return {
+        "node": node,
+        "kind": fate.kind,  # type: ignore[typeddict-item]
+        "clusters": index.ids(program, fate.clusters),
+        "with": fate.merged_with,
+        "by": fate.by,
+        "text": fate.text,
+        "label": fate.label,  # type: ignore[typeddict-item]
+    }
+
+
+def coverage(index: Index, fates: Sequence[FateData], snapshot: Snapshot, notes: Notes) -> Coverage:
+    operations = snapshot.operations()
+    inferred = 0
+    for trace in index.traces:
+        own = notes.value_or_note("Fates are missing", partial(getattr, trace, "fates"), {})
+        inferred += sum(not fate.followed and fate.kind != "lost" for fate in own.values())
+    followed = sum(fate["kind"] != "lost" for fate in fates) - inferred
+    return {
+        "operations": operations,
+        "followed": followed,
+        "inferred": inferred,
+        "lost": operations - followed - inferred,
+    }

@@ -1,4 +1,4 @@
-"""Timelines as plain data, with the help of each kind of break that is in one."""
+"""Tables of executables and trace breaks, and timelines of a session, as plain data."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from lazynb.xla.inspection_schema import (
     Timelines,
 )
 
-# ---- The tables of executables and trace breaks, as rows of text ------------------------------------------
+# ---- Tables of executables and trace breaks ----------------------------------------------------------------
 
 EMPTY: Table = {"columns": [], "rows": [], "nodes": [], "places": [], "text": ""}
 MAX_ROWS = 60
-"""Of a table, at most."""
+"""Most rows of a table."""
 CELL_CHARACTERS = 1000
-"""Of a cell, at most: what has a sentence for each of many lines ends somewhere."""
+"""Most characters of a cell; some cells have a sentence for each of many lines."""
 
 
 def table(
@@ -40,17 +40,18 @@ def table(
     nodes_of: Callable[[Any], Sequence[int]] | None = None,
     placed: Callable[[Place], LineReference] | None = None,
 ) -> Table:
-    """The newest records, a row each, in the columns that say anything; ``noun`` is what one is called.
+    """A table of the newest records, without empty columns.
 
     Arguments:
-      nodes_of: the nodes that a record is about.
-      placed: the location of a record as plain data.
+      noun: singular noun for a record.
+      nodes_of: returns the nodes of a record.
+      placed: converts the location of a record to plain data.
     """
     rows = []
     for row in records.rows(MAX_ROWS):
         rows.append({name: clip(escape_invisible(cell), CELL_CHARACTERS) for name, cell in row.items()})
     names = [name for name in rows[0] if any(row[name] for row in rows)] if rows else []
-    # a line may have broken a thousand times: breaks say themselves how often
+    # A record of a trace break may count thousands of breaks, so breaks have their own summary.
     phrases = [getattr(records, "summary", "") or plural(len(records), noun)]
     for name, one in (("hits", "hit"), ("misses", "miss")):
         if hasattr(records, name):
@@ -66,7 +67,7 @@ def table(
     }
 
 
-_ROWS = 60  # lines of a timeline
+_ROWS = 60  # most lines of a timeline
 
 NO_TIMELINES: Timelines = {"of": [], "help": []}
 
@@ -74,10 +75,10 @@ Placed = Callable[[Place], LineReference]
 
 
 def timelines(breaks: Breaks, placed: Placed, cell: int | None = None) -> Timelines:
-    """That of execution ``cell``, if there were breaks in it, and that of the session.
+    """The timelines of cell execution ``cell``, if it had breaks, and of the session.
 
     Arguments:
-      placed: a place as plain data.
+      placed: converts a place to plain data.
     """
     session = breaks.timeline
     found = []
@@ -92,7 +93,7 @@ def timelines(breaks: Breaks, placed: Placed, cell: int | None = None) -> Timeli
 
 
 def _fixed_in(breaks: Breaks, cell: int | None) -> list[TraceBreak]:
-    """The breaks that earlier runs of the same cell had."""
+    """The breaks of all runs of the same cell."""
     name = cell_runs.cell(cell) if cell is not None else ""
     return [one for one, cells in zip(breaks, breaks.cells, strict=True) if name in cells]
 
@@ -172,7 +173,7 @@ def _help(kind: str) -> BreakHelp:
 
 
 def timeline_html(timeline: TimelineData) -> str:
-    """The static form of one."""
+    """The static form of a timeline."""
     rows = []
     for row in timeline["rows"]:
         called = [
@@ -197,5 +198,5 @@ def _parts(parts: Parts) -> list[float]:
 
 
 def _rounded(seconds: float) -> float:
-    """Without digits that nobody can measure: a stored notebook keeps them."""
+    """Seconds rounded to 0.1 µs, below the accuracy of the clock, which shortens stored notebooks."""
     return round(seconds, 7)

@@ -1,4 +1,4 @@
-"""How the values of a graph lie on several devices: each way once, drawn, and where the graph changes it."""
+"""Shardings as plain data, and their drawings as HTML and text: distinct layouts, and reshardings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SUMS = opcodes_of(Trait.COMBINES)
 
 
 def layouts(shardings: Sequence[ValueSharding]) -> tuple[list[Layout], list[ValueLayout]]:
-    """The ways in which values lie, and which value lies in which of them."""
+    """The distinct layouts of values on devices, and the layout of each value."""
     numbers: dict[tuple[object, ...], int] = {}
     found: list[Layout] = []
     tiles: list[ValueLayout] = []
@@ -45,10 +45,9 @@ def layout_words(one: ValueSharding) -> str:
 
 
 def reshardings(shardings: Sequence[ValueSharding], collectives: Records[Collective]) -> list[Resharding]:
-    """The operations whose result lies otherwise than what they read, and those for which XLA moves what they
-    read; in the order of the graph.
+    """The operations that change a sharding, or need operands from other devices, in graph order.
 
-    A sum over a dimension that is sharded is none: it computes something.
+    Excludes collectives that sum over a sharded dimension, because they compute a value.
     """
     moves = _collectives_by_reader(collectives)
     changed = {one.node: one for one in reversed(shardings) if one.before}
@@ -69,7 +68,7 @@ def reshardings(shardings: Sequence[ValueSharding], collectives: Records[Collect
 
 
 def _collectives_by_reader(collectives: Records[Collective]) -> dict[int, list[str]]:
-    """By node, the collectives that bring it values that lie on other devices."""
+    """By node, the collectives that bring it operands from other devices."""
     left_out = len(collectives) - len(collectives.shown(MAX_ROWS))
     moves: dict[int, list[str]] = {}
     for number, one in enumerate(collectives, 1 - left_out):
@@ -83,7 +82,8 @@ def _collectives_by_reader(collectives: Records[Collective]) -> dict[int, list[s
     return moves
 
 
-# ---- Drawings of how values lie on devices, as HTML without scripts and as text ---------------------------
+# ---- Drawings of layouts -----------------------------------------------------------------------------------
+# HTML without scripts, and text.
 
 _DRAWN, _NAMED, _TEXTS = 24, 6, 6
 _CELL = f"border:1px solid #555;color:{INK};padding:1px 8px;text-align:center;min-width:22px"
@@ -91,7 +91,7 @@ _FIGURE = "display:inline-block;vertical-align:top;margin:6px 18px 6px 0;max-wid
 
 
 def drawings_html(data: Inspection) -> str:
-    """Where shardings change, and each way in which values lie with its drawing."""
+    """The reshardings, and the drawing of each layout."""
     changes = "".join(f"<div>{_text(line)}</div>" for line in resharding_lines(data))
     layouts = data["layouts"]
     drawn = zip(layouts[:_DRAWN], _names(data), strict=False)
@@ -116,7 +116,7 @@ def _figure(layout: Layout, names: list[str]) -> str:
 
 
 def drawings_text(data: Inspection) -> Iterator[str]:
-    """Where shardings change, and each drawing once, with the first of what lies so."""
+    """The reshardings, and each distinct drawing with the values of the first layout that has it."""
     changes = list(resharding_lines(data))
     if changes:
         yield "Where a sharding changes:"
@@ -140,7 +140,6 @@ def resharding_lines(data: Inspection) -> Iterator[str]:
 
 
 def _names(data: Inspection) -> list[list[str]]:
-    """By way of lying, the first values that lie so."""
     found: list[list[str]] = [[] for _ in data["layouts"]]
     for tile in data["tiles"]:
         found[tile["layout"]].append(_name(data, tile["node"]))

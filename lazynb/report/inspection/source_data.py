@@ -1,4 +1,8 @@
-"""The user's files and cells in a report: marked lines with what stands around them, the rest folded."""
+"""Source files and cells for reports and inspections.
+
+The report of a run shows marked lines in context and folds the rest. An inspection shows the lines of its
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -13,31 +17,33 @@ from lazynb.user_code import call_stack
 from lazynb.user_code.call_stack import Place, Place as NodePlace
 from lazynb.xla.inspection_schema import LineReference, Place as PlaceData, Source
 
-# ---- A name for a file that says nothing of where it lies: a stored notebook holds it ---------------------
+# ---- File keys ---------------------------------------------------------------------------------------------
+# A stored notebook contains keys of files instead of paths.
 
 
 def file_key(file: str) -> str:
-    """FNV-1a of the file's path, as ``fileKey`` of the front end gives it."""
+    """The FNV-1a hash of the path, equal to ``fileKey`` of the front end."""
     number = 0x811C9DC5
     for byte in file.encode("utf-8", "replace"):
         number = (number ^ byte) * 0x01000193 % 2**32
     return f"{number:08x}"
 
 
-MARK_CONTEXT_LINES = 6  # lines shown on each side of a marked one
-UNFOLDED_LINES = 60  # lines up to which a source is shown as it is
-FOLDED = 400  # lines that a fold opens to at most
+MARK_CONTEXT_LINES = 6  # lines shown on each side of a marked line
+UNFOLDED_LINES = 60  # longest source without folding
+FOLDED = 400  # most lines of an opened fold
 _WIDTH = 160
 
 
 class LineMark(NamedTuple):
-    """Something that happened at a line: a mark beside it.
+    """A mark beside a source line: a trace break or compilations.
 
     Attributes:
       place: the line.
       kind: ``break`` or ``compile``.
-      text, time: what, and how long it took.
-      hints: what to write instead.
+      text: the event.
+      time: its duration.
+      hints: advice on what to write instead.
     """
 
     place: Place
@@ -53,10 +59,11 @@ class LineMark(NamedTuple):
 
 
 def sources(line_marks: Sequence[LineMark]) -> list[dict[str, Any]]:
-    """The files and cells that ``line_marks`` are of, in the order in which they come up; cells by number.
+    """The files of ``line_marks`` in order of appearance, then the cells by number.
 
-    Each is a ``name``, the numbers of its ``breaks`` and ``compiles``, and ``parts``: lines that are shown or
-    ``folded``.
+    Each is a dictionary of its ``name``, the numbers of its ``breaks`` and ``compiles``, and ``parts``:
+      stretches
+    of lines that are shown or ``folded``.
     """
     by_source: dict[tuple[str, int | None], list[LineMark]] = {}
     for line_mark in line_marks:
@@ -83,7 +90,7 @@ def _source(file: str, cell: int | None, line_marks: Sequence[LineMark]) -> dict
 
 
 def _text(file: str, marked: dict[int, list[LineMark]]) -> list[tuple[int, str]]:
-    """Numbers and texts of the lines; if the text cannot be had any more, those that the marks remember."""
+    """Numbers and texts of the lines; if the source is gone or changed, only the marked lines."""
     cell = call_stack.cell_source(file)
     if cell is not None:
         lines = cell.splitlines()
@@ -110,7 +117,6 @@ def _line(place: Place, text: str, line_marks: Sequence[LineMark]) -> dict[str, 
 
 
 def _clipped(text: str) -> str:
-    """A source line with its indent, not longer than there is room for."""
     text = text.expandtabs(4)
     return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 
@@ -126,24 +132,24 @@ def _parts(lines: Sequence[dict[str, Any]], marked: set[int]) -> Iterator[dict[s
 
 
 def _part(lines: list[dict[str, Any]], is_shown: bool) -> dict[str, Any]:
-    """Neighbouring lines; many that need not be shown are folded."""
+    """Neighbouring lines, folded if there are more than 3 and they are not to be shown."""
     if is_shown or len(lines) <= 3:
         return {"folded": False, "count": len(lines), "lines": lines, "left_out": 0}
     left_out = max(0, len(lines) - FOLDED)
     return {"folded": True, "count": len(lines), "lines": lines[:FOLDED], "left_out": left_out}
 
 
-# ---- The user's lines that the nodes of a graph were written on, with what stands around them -------------
+# ---- Source lines of nodes ---------------------------------------------------------------------------------
 
-CONTEXT_LINES = 2  # lines before the first and behind the last line used of a file
+CONTEXT_LINES = 2  # lines of a file before the first and after the last used line
 MAX_LINES = 400  # lines of one source
 
 
 class Sources:
-    """The cells and files of ``nodes``, in the order in which they come up.
+    """The cells and files of ``nodes``, in order of appearance.
 
     Attributes:
-      data: the sources.
+      data: the sources as plain data.
     """
 
     def __init__(self, nodes: Iterable[Node]):
@@ -176,7 +182,7 @@ class Sources:
         return self._places[place]
 
     def placed(self, place: call_stack.Place) -> LineReference:
-        """Any of the user's lines, which need not have recorded anything."""
+        """Any source line as plain data, also a line without a node."""
         return {
             "label": place.label,
             "line": place.line,
@@ -195,17 +201,16 @@ def _source_of_file(
         lines = text.splitlines()
     else:
         lines = [line.rstrip("\n") for line in linecache.getlines(file)]
-    if not lines:  # it cannot be had any more: the lines that the places remember
+    if not lines:  # the source is gone: use the lines stored in the places
         lines = [texts.get((file, number, cell), "") for number in range(1, max(used) + 1)]
     first, last = _span(lines, used, cell is not None)
     return {"file": file, "cell": cell, "first": first, "lines": lines[first - 1 : last]}
 
 
 def _span(lines: list[str], used: set[int], whole: bool) -> tuple[int, int]:
-    """The first and last line to show.
+    """The first and last line to show: all of a cell (``whole``), or the used lines of a file in context.
 
-    Of a cell (``whole``) all lines from the first to the last that is not blank are shown, of a file those
-    used and a few around them.
+    Drops blank lines at both ends, and limits the number of lines to ``MAX_LINES``.
     """
     low, high = min(used), max(used)
     if whole:

@@ -9,7 +9,8 @@ In reading order:
 ``kernel_profile``: measured time of each kernel, from JAX's profiler
 ``profiler_events``: timeline of a run, and event tree of a compilation
 ``buffer_assignment``: parser of XLA's buffer assignment and live ranges
-``program_memory``: place and lifetime of each value, memory use, out-of-memory messages
+``program_memory``: place and lifetime of each value, memory use
+``out_of_memory``: message for a program that does not fit, with its largest values
 ``compile_times``: compilation time by stage, pass and kernel
 ``line_work``: compilation work and time by line of the user's code
 """

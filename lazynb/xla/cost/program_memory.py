@@ -2,20 +2,17 @@
 
 The buffer assignment states which values share which allocation, at which offset; the live ranges state
 between which instructions a value is needed. Both texts are the same on JAX 0.10 and 0.12, except for a page
-number. :func:`explain_out_of_memory` lists the largest values of a program that does not fit.
+number.
 """
 
 from __future__ import annotations
 
 import bisect
 import dataclasses
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
-from lazynb.user_code.text_format import size
 from lazynb.xla.cost.buffer_assignment import (
     Allocation,
     AssignedValue,
@@ -23,10 +20,7 @@ from lazynb.xla.cost.buffer_assignment import (
     read_allocations,
     read_live_ranges,
 )
-from lazynb.xla.hlo.module import Mark, Module, parse
 from lazynb.xla.hlo.shapes import padding
-from lazynb.xla.program_origins import ProgramOrigins, value_names
-from lazynb.xla.targets.target_compilation import OutOfMemory
 
 # Facts about XLA's texts (verified by tests/xla/test_memory.py):
 # - A live range includes its last step: at the step of an instruction its operands and its result are live.
@@ -296,112 +290,3 @@ def _memory_neighbours(values: Sequence[AssignedValue]) -> dict[str, list[str]]:
         around = [(left[0], begin, left[2]), (begin, end, value.name), (end, right[1], right[2])]
         pieces[first:last] = [piece for piece in around if piece[0] < piece[1]]
     return neighbours
-
-
-# ---- Programs that do not fit ---------------------------------------------------------------------------
-# The compiler states needed and available memory; its dump up to the failure shows the values at the peak.
-
-_MAX_LISTED = 5
-_MIN_SHARE_OF_PEAK = 0.01  # smaller values are not listed
-
-
-def explain_out_of_memory(
-    error: OutOfMemory, origins: ProgramOrigins | None, snapshot: Snapshot
-) -> OutOfMemory:
-    """Return ``error`` with the largest values of the program in its message.
-
-    Arguments:
-      origins: maps the program's marks, arguments and results to the graph, if known.
-      snapshot: the graph that was compiled.
-    """
-    head = f"This does not fit on {_device_phrase(error)}"
-    if error.needed is not None and error.available is not None:
-        head += f": it needs {size(error.needed)} of {size(error.available)}"
-    values = _largest_values(error)
-    if not values:
-        return (
-            error
-            if error.needed is None
-            else _with_message(error, f"{head}. The compiler: {_compiler_message(error)}")
-        )
-    memory, largest, module = values
-    said = _ValueDescriptions(error, module, origins, snapshot)
-    lines = [f"  {said.line(buffer)}" for buffer in largest[:_MAX_LISTED]]
-    if len(largest) > _MAX_LISTED:
-        lines.append(f"  and {len(largest) - _MAX_LISTED} more of {size(largest[-1].bytes)} or more")
-    step = memory.steps[memory.peak_step] if memory.peak_step is not None and memory.steps else ""
-    at = f" at {step}" if step else ""
-    return _with_message(error, "\n".join([f"{head}. Most is in use{at}; the largest values there:", *lines]))
-
-
-def _with_message(error: OutOfMemory, message: str) -> OutOfMemory:
-    made = OutOfMemory(message, error.target, error.dump)
-    made.needed, made.available = error.needed, error.available
-    return made
-
-
-def _device_phrase(error: OutOfMemory) -> str:
-    return f"one {error.target.chip.title}" if error.target.devices > 1 else error.target.title
-
-
-def _compiler_message(error: OutOfMemory) -> str:
-    return str(error).partition(": ")[2]
-
-
-def _largest_values(error: OutOfMemory) -> tuple[ProgramMemory, list[Buffer], Module | None] | None:
-    if error.dump is None or not error.dump.exists:
-        return None
-    dump = error.dump
-    memory = parse_memory(dump.text("*buffer-assignment.txt"), dump.text("*-live-range.txt"))
-    if memory.peak_step is None:
-        return None
-    living = [buffer for buffer in memory.live(memory.peak_step) if not buffer.space]
-    apart: dict[tuple[int, int], Buffer] = {}  # values in the same place are one value for the user
-    for buffer in sorted(living, key=lambda buffer: -buffer.bytes):
-        apart.setdefault((buffer.allocation, buffer.offset), buffer)
-    largest = [
-        buffer for buffer in apart.values() if buffer.bytes >= _MIN_SHARE_OF_PEAK * (memory.peak_bytes or 0)
-    ]
-    text = dump.text("*after_optimizations_before_buffer_assignment.txt")
-    return (memory, largest, parse(text) if text else None) if largest else None
-
-
-_KINDS = {
-    "argument": "an input",
-    "output": "a result",
-    "temp": "between kernels",
-    "constant": "a constant",
-}
-
-
-class _ValueDescriptions:
-    def __init__(
-        self, error: OutOfMemory, module: Module | None, origins: ProgramOrigins | None, snapshot: Snapshot
-    ):
-        self._module = module
-        self._operations = origins.operations if origins is not None else {}
-        self._nodes = snapshot.nodes
-        self._names: Mapping[str, tuple[str, ...]] = {}
-        if module is not None and origins is not None:
-            taken = error.binding.executable._packing.taken
-            self._names = value_names(module, snapshot, taken, origins)
-
-    def line(self, buffer: Buffer) -> str:
-        """``7.5 GiB  f32[20000,40000], between kernels (tanh, cell 3, line 2: y = jnp.tanh(x))``"""
-        shape = re.sub(r"\{[^}]*\}", "", buffer.shape) or buffer.name
-        named = " ".join(f"`{name}`" for name in self._names.get(buffer.name, ()))
-        words = f"{size(buffer.bytes):>9}  {shape}, {_KINDS[buffer.kind]}{named and f' {named}'}"
-        if buffer.padding is not None and buffer.padding >= 1.1:
-            words += f", {buffer.padding:.3g} times its elements' size by padding"
-        node = self._operations.get(self._mark(buffer), -1)
-        return words + (_operation_phrase(self._nodes[node]) if node >= 0 else "")
-
-    def _mark(self, buffer: Buffer) -> Mark:
-        instruction = self._module.by_name.get(buffer.instruction) if self._module is not None else None
-        return () if instruction is None or instruction.mark is None else instruction.mark
-
-
-def _operation_phrase(node: Node) -> str:
-    """The user's operation that computes a value, and its line."""
-    where = f", {node.place.label}: {node.place.text.strip()}" if node.place is not None else ""
-    return f" ({node.name}{where})"

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
+from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
 from lazynb.xla.dump_reader import DumpContents
 from lazynb.xla.evidence import (
     COMPILER as COMPILER,
@@ -25,7 +26,7 @@ from lazynb.xla.evidence import (
 from lazynb.xla.fates.eliminated_operations import EliminationTracker
 from lazynb.xla.fates.operation_clusters import ClusterIndex
 from lazynb.xla.hlo.clusters import Cluster
-from lazynb.xla.hlo.dataflow import InstructionFlow
+from lazynb.xla.hlo.instruction_flow import InstructionFlow
 from lazynb.xla.hlo.module import Mark, Module
 from lazynb.xla.hlo.pass_history import PassHistory
 from lazynb.xla.program_origins import OperationGraph
@@ -65,6 +66,32 @@ def fates_in_place(marks: Iterable[Mark], module: Module, clusters: Sequence[Clu
     """Return the fates of operations that are themselves instructions of the optimised module."""
     index = ClusterIndex(module, clusters)
     return {mark: index.fate(mark) for mark in marks}
+
+
+def fates_by_node(
+    by_mark: Mapping[Mark, Fate], nodes: Mapping[Mark, int], snapshot: Snapshot
+) -> dict[int, Fate]:
+    """Return the fates by node of ``snapshot``, with a note on the operations of a gradient.
+
+    Arguments:
+      nodes: by mark.
+    """
+    found: dict[int, Fate] = {}
+    for mark, fate in by_mark.items():
+        partner = nodes.get(fate.merged_with) if fate.merged_with is not None else None
+        text = fate.text + _gradient_note(snapshot.nodes[nodes[mark]])
+        found[nodes[mark]] = dataclasses.replace(fate, text=text, merged_with=partner)
+    return found
+
+
+def _gradient_note(node: Node) -> str:
+    """The addition to the text of a fate if the operation belongs to a gradient."""
+    gradient = node.gradient
+    if gradient is None:
+        return ""
+    if gradient.again:
+        return "; it is a recomputation, for the gradient (jax.checkpoint)"
+    return f"; it is the backward pass of {gradient.line.label}" if gradient.line is not None else ""
 
 
 def _fates_by_passes(

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from lazynb.xla.evidence import Fate
 from lazynb.xla.hlo.clusters import Cluster, nested_instructions
-from lazynb.xla.hlo.dataflow import WRAPPER_OPCODES, InstructionFlow, Reader
+from lazynb.xla.hlo.instruction_flow import WRAPPER_OPCODES, InstructionFlow, Reader
 from lazynb.xla.hlo.module import Instruction, Mark, Module
 from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
 from lazynb.xla.hlo.pass_history import DATA_ARRANGING, instructions_by_mark

@@ -8,7 +8,7 @@ was before the fusion pass: *rule inferred*.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lazynb.xla.evidence import INFERRED
 from lazynb.xla.fusion.backend_rules import (
@@ -115,6 +115,29 @@ def boundary_by_words(edge: ClusterEdge, rules: BackendRules, words: str) -> Bou
     code = rules.meaning(edge, words)
     boundary = boundary_with_reason(edge, rules, code, rules.label(code, words))
     return dataclasses.replace(boundary, said=words)
+
+
+def with_compiler_words(
+    boundaries: Sequence[Boundary],
+    words: Mapping[tuple[str, str], str],
+    edges: Mapping[tuple[str, str], ClusterEdge],
+    rules: BackendRules,
+) -> list[Boundary]:
+    """Return ``boundaries`` with the compiler's reason where there is one. An experiment's verdict stays.
+
+    Arguments:
+      words: the compiler's, by the names of producer and consumer.
+      edges: by the same names.
+    """
+    worded = []
+    for boundary in boundaries:
+        pair = boundary.producer, boundary.consumer
+        if pair in words and boundary.verdict:
+            boundary = dataclasses.replace(boundary, said=words[pair])
+        elif pair in words:
+            boundary = boundary_by_words(edges[pair], rules, words[pair])
+        worded.append(boundary)
+    return worded
 
 
 def _result_boundary(

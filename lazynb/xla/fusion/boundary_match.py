@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 from lazynb.xla.fusion.cluster_edges import ClusterEdge
-from lazynb.xla.hlo.dataflow import ArrayFlow, ArrayPath
+from lazynb.xla.hlo.array_flow import ArrayFlow, ArrayPath
 from lazynb.xla.hlo.module import Instruction, Module
 from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 from lazynb.xla.hlo.shapes import element_count

@@ -20,9 +20,10 @@ from pathlib import Path
 
 from lazynb.running.compiler_dump import Dump
 from lazynb.user_code.text_format import short_duration
-from lazynb.xla.hlo.clusters import FREE, Cluster
+from lazynb.xla.hlo.clusters import FREE, Cluster, find_clusters
 from lazynb.xla.hlo.module import Module, parse
-from lazynb.xla.hlo.passes import InstructionMatch, Pass, match_instructions
+from lazynb.xla.hlo.passes import InstructionMatch, Pass, match_instructions, read_passes
+from lazynb.xla.program_interface import InspectableProgram
 
 _REFUSED = re.compile(
     r"Not fusing \|(?P<producer>[^|]+)\| into \|(?P<consumer>[^|]+)\| as (?P<why>.*)", re.DOTALL
@@ -162,6 +163,19 @@ def _after_fusion(passes: Sequence[Pass]) -> str:
 _PASSES_AFTER_FUSION = frozenset(
     {"fusion-wrapper", "copy-insertion", "cpu-parallel-task-assigner", "(between pipelines)"}
 )
+
+
+def refusals_when_recompiled(
+    executable: InspectableProgram, module: Module, clusters: Sequence[Cluster]
+) -> dict[tuple[str, str], str]:
+    """Compile a program again with XLA's fusion decisions logged, and return the last refusals; none if XLA
+    compiles another program this time. May raise DumpUnavailable."""
+    dump = Dump()
+    recompiled = executable.compile_again(options=dump.options(decisions=True))
+    kinds = [(cluster.name, cluster.kind) for cluster in find_clusters(parse(recompiled.as_text()))]
+    if kinds != [(cluster.name, cluster.kind) for cluster in clusters]:
+        return {}
+    return last_refusals(in_optimised_names(read_decisions(dump), read_passes(dump), module, clusters))
 
 
 # ---- Priority fusion of XLA:GPU -------------------------------------------------------------------------

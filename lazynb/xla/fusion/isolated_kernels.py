@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from lazynb.xla.fusion.boundary_match import BoundaryOutcome, ModuleView, boundary_outcome
 from lazynb.xla.fusion.cluster_edges import ClusterEdge
+from lazynb.xla.hlo.array_flow import ArrayPath
 from lazynb.xla.hlo.clusters import Cluster, find_clusters
-from lazynb.xla.hlo.dataflow import ArrayPath
 from lazynb.xla.hlo.module import Computation, Instruction, Module, parse
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 

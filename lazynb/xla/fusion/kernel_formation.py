@@ -11,8 +11,8 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
+from lazynb.xla.hlo.array_flow import InstructionSources
 from lazynb.xla.hlo.clusters import CONTROL, kernel_of_instruction
-from lazynb.xla.hlo.dataflow import InstructionSources
 from lazynb.xla.hlo.module import Instruction, Mark, Module
 from lazynb.xla.hlo.pass_history import Marks, PassHistory
 from lazynb.xla.hlo.passes import InstructionMatch

@@ -6,7 +6,8 @@ In reading order:
 ``shapes``: printed shapes: sizes, layouts, memory spaces, tiles
 ``module``: parser of HLO text into module, computations and instructions
 ``clusters``: kernels, loops and transfers that a program runs
-``dataflow``: readers and sources of a value, through fusions, tuples and calls
+``instruction_flow``: readers of an instruction, and program arguments that reach it
+``array_flow``: readers and sources of one array, through tuples, fusions, calls and loops
 ``passes``: passes that changed a module, and what each pass changed
 ``pass_history``: correspondence of instructions from the first module to the last
 ``value_numbering``: numbers for arrays that the same expression computes

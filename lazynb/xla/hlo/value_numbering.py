@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lazynb.xla.hlo.dataflow import ArrayFlow, ArrayPath
+from lazynb.xla.hlo.array_flow import ArrayFlow, ArrayPath
 from lazynb.xla.hlo.module import Instruction, Module, parameter_number
 from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lazynb.recording.snapshot.snapshot_nodes import Node
 from lazynb.xla.compiled_program import CompiledProgram
-from lazynb.xla.hlo.dataflow import ArrayFlow, ArrayPath
+from lazynb.xla.hlo.array_flow import ArrayFlow, ArrayPath
 from lazynb.xla.hlo.module import Instruction, Module, parameter_number
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 from lazynb.xla.sharding.tile_assignment import TileAssignment

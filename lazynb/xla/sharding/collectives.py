@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import math
-import re
 from collections.abc import Mapping, Sequence
-
-import numpy as np
 
 from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
 from lazynb.user_code.call_stack import Place
 from lazynb.xla.compiled_program import CompiledProgram
-from lazynb.xla.hlo.dataflow import ArrayFlow
+from lazynb.xla.hlo.array_flow import ArrayFlow
 from lazynb.xla.hlo.module import Instruction, Module
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 from lazynb.xla.hlo.shapes import shape_bytes, tuple_parts as parts_of
@@ -27,13 +22,9 @@ from lazynb.xla.sharding.collective_causes import (
     reason_of_primitive,
     sharding_constraints,
 )
+from lazynb.xla.sharding.replica_groups import axes_of, axes_of_pairs, replica_groups, source_target_pairs
 from lazynb.xla.sharding.tile_assignment import (
     TileAssignment,
-    axis_parts,
-    iota,
-    mesh_in,
-    numbers,
-    text_after_mesh,
 )
 from lazynb.xla.sharding.value_shardings import (
     Mesh,
@@ -44,89 +35,6 @@ from lazynb.xla.sharding.value_shardings import (
     program_mesh,
 )
 from lazynb.xla.targets.target_mesh import MeshLayout
-
-# ---- Replica groups and mesh axes --------------------------------------------------------------------------
-# XLA writes the groups in three ways: as lists, as a reshaped range, and (for Shardy's meshes) as axes or
-# parts of axes.
-
-Groups = frozenset[tuple[int, ...]]
-"""Numbers of partitions; each group is sorted."""
-
-_LISTS = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
-_RANGE = re.compile(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
-_AXES = re.compile(r"replica_groups=(mesh\[[^{]*\{[^}]*\})")
-
-
-def replica_groups(text: str, devices: int) -> Groups | None:
-    """The groups in a collective's HLO line; None if it has none, or in an unknown format.
-
-    Arguments:
-      devices: number of devices of the program; an empty list of groups means all of them.
-    """
-    if (lists := _LISTS.search(text)) is not None:
-        found = [numbers(part) for part in re.findall(r"\{([\d,]*)\}", lists[1])]
-        return _groups(found) if found else _groups([range(devices)])
-    if (of_range := _RANGE.search(text)) is not None:
-        ids = iota(of_range[2], of_range[3] or "")
-        return _groups(ids.reshape(numbers(of_range[1])).tolist())
-    if (axes := _AXES.search(text)) is not None:
-        return _mesh_replica_groups(axes[1])
-    return None
-
-
-def _groups(found: Sequence[Sequence[int]]) -> Groups:
-    return frozenset(tuple(sorted(group)) for group in found)
-
-
-def _mesh_replica_groups(text: str) -> Groups | None:
-    mesh, named = mesh_in(text), axis_parts(text_after_mesh(text).strip(" {}"))
-    if mesh is None or named is None or not mesh.has_axes(named):
-        return None
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for place, device in zip(mesh.without(named).tolist(), mesh.ids.reshape(-1).tolist(), strict=True):
-        groups.setdefault(tuple(place), []).append(device)
-    return _groups(list(groups.values()))
-
-
-def groups_of_axes(axes: Sequence[str], names: Sequence[str], sizes: Sequence[int]) -> Groups:
-    """The groups of devices that differ only in ``axes`` of a mesh.
-
-    Arguments:
-      axes: these axes.
-      names, sizes: of all axes of the mesh.
-    """
-    ids = np.arange(math.prod(sizes)).reshape(sizes)
-    order = [place for place, name in enumerate(names) if name not in axes]
-    order += [place for place, name in enumerate(names) if name in axes]
-    among = math.prod(size for name, size in zip(names, sizes, strict=True) if name in axes)
-    return _groups(ids.transpose(order).reshape(-1, among).tolist())
-
-
-def axes_of(groups: Groups, names: Sequence[str], sizes: Sequence[int]) -> tuple[str, ...] | None:
-    """The fewest mesh axes along which the devices of each group differ; None if no axes match."""
-    for count in range(1, len(names) + 1):
-        for axes in itertools.combinations(names, count):
-            if groups_of_axes(axes, names, sizes) == groups:
-                return axes
-    return None
-
-
-def source_target_pairs(text: str) -> list[tuple[int, int]]:
-    """The (source, target) partitions of a ``collective-permute``."""
-    match = re.search(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}", text)
-    return [(int(a), int(b)) for a, b in re.findall(r"\{(\d+),(\d+)\}", match[1])] if match else []
-
-
-def axes_of_pairs(
-    pairs: Sequence[tuple[int, int]], names: Sequence[str], sizes: Sequence[int]
-) -> tuple[str, ...] | None:
-    """The axes along which a ``collective-permute`` sends; None if a device is not in the mesh."""
-    if not pairs or max(map(max, pairs)) >= math.prod(sizes):
-        return None
-    moved = [np.subtract(np.unravel_index(a, sizes), np.unravel_index(b, sizes)) != 0 for a, b in pairs]
-    differs = np.any(moved, axis=0)
-    return tuple(name for name, does in zip(names, differs, strict=True) if does)
-
 
 # ---- Start, steps and end of a collective ------------------------------------------------------------------
 
@@ -295,44 +203,42 @@ def _collective(about: _ProgramInfo, parts: Sequence[Instruction]) -> Collective
     among, axes = _devices(instruction, kind, about.mesh, about.devices)
     operands = [module.by_name[name] for name in instruction.operands]
     size = _bytes(instruction, kind, operands)
-    # A combined collective has the scope of one of its parts, so its operands' scopes say more. The operands
-    # of an all-to-all are the pieces of one array.
-    made_of = operands if len(operands) > 1 and kind != "all-to-all" else [instruction]
+    made_of = _scoped_instructions(instruction, kind, operands)
     primitives = [each.scope.rpartition("/")[2] for each in made_of]
     is_written = all(_OPCODE_OF_PRIMITIVE.get(primitive) == kind for primitive in primitives)
-    need = (
-        _cause(about, parts, made_of) if kind not in opcodes_of(Trait.COMBINES) and not is_written else None
-    )
-    behind = operations_behind(trace, made_of, about.nodes)
-    needs, given, wanted = (need.nodes, need.given, need.wanted) if need is not None else ([], [], [])
+    need = _CollectiveCause([], [], [], False)
+    if kind not in opcodes_of(Trait.COMBINES) and not is_written:
+        need = _cause(about, parts, made_of)
+    behind = operations_behind(trace, made_of, about.nodes) or need.given
+    involved, names = need.nodes or behind, [node.name for node in need.nodes]
+    before = [node.name for node in behind]
+    facts = CollectiveFacts(kind, primitives, names, before, need.is_within, need.is_later, axes)
+    why = (reason_of_primitive if is_written else reason_of_partitioner)(facts)
     cost = trace.costs.get(ends[0].name)
-    facts = CollectiveFacts(
-        kind,
-        primitives,
-        [node.name for node in needs],
-        [node.name for node in behind or given],
-        need is not None and need.is_within,
-        need is not None and need.is_later,
-        axes,
-    )
     return Collective(
         kind,
         instruction.name,
-        tuple(node.id for node in dict.fromkeys([*(needs or behind or given), *wanted])),
-        tuple(node.id for node in dict.fromkeys([*needs, *wanted])),
-        tuple(dict.fromkeys(filter(None, map(_user_line, wanted or needs or behind or given)))),
-        _direction(needs or behind or given, made_of),
+        tuple(node.id for node in dict.fromkeys([*involved, *need.wanted])),
+        tuple(node.id for node in dict.fromkeys([*need.nodes, *need.wanted])),
+        tuple(dict.fromkeys(filter(None, map(_user_line, need.wanted or involved)))),
+        _direction(involved, made_of),
         among,
         axes,
         size,
         None if among is None else _ring_traffic(kind, size, among),
         cost.executions if cost is not None else None,
-        is_written or bool(wanted),
+        is_written or bool(need.wanted),
         overlapped_kernels(trace, module, *ends),
-        constraint_reason(wanted, about.nodes)
-        if wanted
-        else (reason_of_primitive if is_written else reason_of_partitioner)(facts),
+        constraint_reason(need.wanted, about.nodes) if need.wanted else why,
     )
+
+
+def _scoped_instructions(
+    instruction: Instruction, kind: str, operands: list[Instruction]
+) -> list[Instruction]:
+    """The instructions whose scopes tell what a collective was made from. A combined collective has the scope
+    of one of its parts, so its operands' scopes say more; those of an all-to-all are pieces of one array."""
+    return operands if len(operands) > 1 and kind != "all-to-all" else [instruction]
 
 
 @dataclasses.dataclass(frozen=True)
