@@ -26,10 +26,10 @@ X = jnp.ones((8, 8))
 PARTS: dict[str, tuple[Any, str]] = {
     "opening the trace": (lazy_trace.LazyTrace, "open"),
     "finding the user's line": (flush, "here"),
-    "the run": (flush.Execution, "_run_one"),
+    "the run": (flush, "run_trace"),
     "of that, calling XLA's program": (trace_executable.Executable, "start"),
     "waiting": (flush, "_wait_for"),
-    "noting the trace break": (flush, "_note_break"),
+    "noting the trace break": (flush, "note_break"),
 }
 
 

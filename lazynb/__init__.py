@@ -27,7 +27,7 @@ from lazynb.recording.runtime_interface import (
 )
 from lazynb.running.break_log import Breaks as Breaks, TraceBreak as TraceBreak, breaks as breaks
 from lazynb.running.flush import execution as _execution, sync as sync
-from lazynb.running.hosts.host_presence import presence as _presence
+from lazynb.running.hosts.launch_agreement import begin_agreement as _begin_agreement
 from lazynb.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _import_displays() -> _Displays:
 
 
 def _on_block_enter() -> None:
-    _presence.begin()
+    _begin_agreement()
     _watch_libraries()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lazynb.user_code.call_stack import CodePosition
+from lazynb.user_code.source_lines import CodePosition
 
 
 class LazynbError(Exception):

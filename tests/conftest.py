@@ -25,10 +25,10 @@ import pytest  # noqa: E402
 import tiers  # noqa: E402
 
 import lazynb  # noqa: E402
-from lazynb.running import trace_executable  # noqa: E402
+from lazynb.running import executable_cache  # noqa: E402
 
 # Nearly each test clears the cache. To return the pages of a worker's heap takes a second each time.
-trace_executable.trim_heap = lambda: None
+executable_cache.trim_heap = lambda: None
 
 with contextlib.suppress(ImportError):
     import hypothesis

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lazynb.user_code import text_format
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import (
     compact_duration,
     duration,

@@ -21,7 +21,7 @@ from lazynb.cli.arguments import CommandError
 from lazynb.compare.costs.budget import Used
 from lazynb.compare.costs.budget_text import count, where
 from lazynb.recording.lazy_mode import lazy
-from lazynb.running.flush import executables
+from lazynb.running.executable_cache import executables
 from lazynb.running.run_statistics import RunCounter, summary_line
 from lazynb.user_code.text_format import duration, size
 from lazynb.user_code.tracebacks import trim

@@ -20,7 +20,8 @@ from lazynb.recording.snapshot.trace_description import call_name
 from lazynb.recording.trie import HOST, Constant
 from lazynb.running.jaxpr_program import needed_steps
 from lazynb.running.miss_log import Miss
-from lazynb.user_code.call_stack import Origin, Place, is_user_file, place
+from lazynb.user_code.code_ownership import is_user_file
+from lazynb.user_code.source_lines import Origin, Place, place
 
 Value = tuple[int, int]
 """Number of a step, and number of the result within that step."""

@@ -1,12 +1,25 @@
-"""The private names of JAX and jaxlib: all that lazynb uses, and nothing else.
+"""All private names of JAX and jaxlib that lazynb uses.
 
 A new JAX release needs changes in this folder alone: ``tests/test_jax_private_names.py`` has a test for each
-name. The code is written for JAX 0.10.2 and 0.12.0.1. Facts that differ between them stand beside the code
-that bridges them. :mod:`lazynb.jax_compat.jax_names` has the names of JAX that are only compared with
-strings.
+name. The code is written for JAX 0.10.2 and 0.12.0.1; differences are noted beside the code that bridges
+them. Other modules write ``from lazynb import jax_compat as jc``. No name is reassigned after the import, so
+each is the same object here and in its own module.
 
-Other modules write ``from lazynb import _jax as jc`` and look a name up where they use it. Nothing here is
-assigned again after the import, so that each name is the same object here and in its own module.
+``jax_names``: names of JAX as text, for stacks, messages, primitives and parameters
+``tracers``: the current trace, tracers, linearisation and transposition
+``jax_config``: settings that identify an operation, and settings for lowering and running
+``config_change_counter``: counts changes of JAX's configuration
+``jax_devices``: hosts of a program, and the coordination service
+``jax_arrays``: concrete arrays, their types and shardings
+``array_memory``: buffers of arrays, and arrays that share memory
+``primitives``: facts about an operation before it runs
+``jaxprs``: building, reading and tracing jaxprs
+``type_registration``: registers the lazy tensor type with JAX
+``jax_patches``: names of JAX that are substituted while a thread is lazy
+``substitutes``: substitutes that stay installed between lazy blocks
+``xla_executables``: calls of executables, cost analysis, profiler, persistent cache
+``stablehlo``: StableHLO modules: reading, changing and compiling
+``aot``: programs for devices that this process does not have
 """
 
 from __future__ import annotations
@@ -40,6 +53,11 @@ from lazynb.jax_compat.array_memory import (
     restore_buffers as restore_buffers,
     watch_memory as watch_memory,
     with_buffers as with_buffers,
+)
+from lazynb.jax_compat.config_change_counter import (
+    ConfigChangeCounter as ConfigChangeCounter,
+    change_counting_substitutes as change_counting_substitutes,
+    config_changes as config_changes,
 )
 from lazynb.jax_compat.jax_arrays import (
     TYPED_SCALARS as TYPED_SCALARS,
@@ -83,11 +101,8 @@ from lazynb.jax_compat.jax_arrays import (
     weak_scalar as weak_scalar,
 )
 from lazynb.jax_compat.jax_config import (
-    ConfigChangeCounter as ConfigChangeCounter,
     can_run_executables as can_run_executables,
     canonical_context as canonical_context,
-    change_counting_substitutes as change_counting_substitutes,
-    config_changes as config_changes,
     context as context,
     current_explicit_mesh as current_explicit_mesh,
     current_mesh_devices as current_mesh_devices,

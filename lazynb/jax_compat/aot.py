@@ -1,4 +1,7 @@
-"""Programs without the devices that the user's arrays lie on: JAX's types and operations may name them."""
+"""Programs without devices: lowered here, compiled in a process with the compiler for other devices.
+
+JAX's types and operations may name the devices of the user's arrays, so these names are removed.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,17 @@ from lazynb.jax_compat.jax_arrays import UNSPECIFIED
 from lazynb.jax_compat.jax_config import without_mesh
 from lazynb.jax_compat.jaxprs import ClosedJaxpr, Jaxpr, constants, eqn_context, is_jaxpr, new_var
 
-# ---- Programs for devices that are not there: lowered here, compiled in a process that has their compiler
+# ---- Serialized lowerings -------------------------------------------------------------------------------
 
 
 class SerializedLowering(NamedTuple):
-    """What a compiler must be given.
+    """The input of a compiler.
 
     Attributes:
-      module: StableHLO as MLIR's bytecode.
+      module: StableHLO as MLIR bytecode.
       propagate_input_shardings, propagate_result_shardings: for each input and result, whether the
-      partitioner chooses its sharding. is_hlo: whether ``module`` is the text of a module of HLO instead.
+        partitioner chooses its sharding.
+      is_hlo: whether ``module`` is the text of an HLO module instead.
     """
 
     module: bytes
@@ -37,7 +41,7 @@ class SerializedLowering(NamedTuple):
 
 
 def lowering_of(lowered: jax.stages.Lowered) -> SerializedLowering:
-    """What ``lowered`` holds, for another process."""
+    """The serialized form of ``lowered``."""
     buffer = io.BytesIO()
     module: Any = lowered.compiler_ir("stablehlo")
     module.operation.write_bytecode(buffer)
@@ -50,20 +54,19 @@ def lowering_of(lowered: jax.stages.Lowered) -> SerializedLowering:
 
 
 def kept_arguments(lowered: jax.stages.Lowered) -> list[int]:
-    """The positions of the arguments that the module of ``lowered`` takes: those that nothing reads are left
-    out of it."""
+    """The positions of the arguments that the module of ``lowered`` takes; unused ones are removed from
+    it."""
     known: Any = lowered._lowering
     return sorted(known.compile_args["kept_var_idx"])
 
 
 def lowering_of_hlo(text: str) -> SerializedLowering:
-    """That of a module of HLO, which :func:`compile_for` reads. The layouts of its arguments and results are
-    for the compiler to choose."""
+    """The serialized form of an HLO module for :func:`compile_for`. The compiler chooses its layouts."""
     return SerializedLowering(text.encode(), (), (), is_hlo=True)
 
 
 def _read_hlo(text: str) -> SerializedLowering:
-    """Raises ValueError, or an error of XLA's, if ``text`` is no module, or has what StableHLO has not."""
+    """Raises ValueError, or XLA's error, if ``text`` is not a module, or cannot be converted to StableHLO."""
     from jaxlib import _hlo, _jax
 
     module = _hlo.hlo_module_from_text(text)
@@ -81,10 +84,8 @@ def _read_hlo(text: str) -> SerializedLowering:
 
 
 def compile_for(devices: Sequence[Any], lowering: SerializedLowering, options: Mapping[str, Any]) -> Any:
-    """The executable that XLA makes of ``lowering`` for ``devices`` of a topology; it cannot run.
-
-    Raises the compiler's own error.
-    """
+    """Compiles ``lowering`` for ``devices`` of a topology; the executable cannot run. Raises compiler
+    errors."""
     if lowering.is_hlo:
         lowering = _read_hlo(lowering.module.decode())
     backend = devices[0].client
@@ -105,20 +106,20 @@ def compile_for(devices: Sequence[Any], lowering: SerializedLowering, options: M
 
 
 def optimised_text(executable: Any) -> str:
-    """The optimised HLO of an executable of :func:`compile_for`."""
+    """The optimised HLO of an executable from :func:`compile_for`."""
     return "\n\n".join(module.to_string() for module in executable.hlo_modules())
 
 
 _NO_MESH = AbstractMesh((), ())
 _OF_JIT = ("in_shardings", "out_shardings")
-_MOVES = ("reshard", "mesh_cast")  # the value stays what it is
+_MOVES = ("reshard", "mesh_cast")  # they do not change values
 
 
 def without_devices(jaxpr: Any, mesh: AbstractMesh | None = None) -> Any:
-    """A closed jaxpr like ``jaxpr`` that does not say on which devices an array lies.
+    """A copy of a closed jaxpr that names no devices of arrays.
 
     Arguments:
-      mesh: the sharding constraints that name axes of it alone are kept, as ones on it.
+      mesh: sharding constraints that name only its axes are kept, as constraints on it.
     """
     return _DeviceRemover(mesh).jaxpr(jaxpr)
 
@@ -126,7 +127,7 @@ def without_devices(jaxpr: Any, mesh: AbstractMesh | None = None) -> Any:
 class _DeviceRemover:
     def __init__(self, mesh: AbstractMesh | None):
         self._mesh = mesh
-        # by the ``id`` of their originals: what is one function stays one
+        # By the ``id`` of the originals, so that equal functions stay one function.
         self._made: dict[int, Any] = {}
 
     def jaxpr(self, jaxpr: Any) -> Any:
@@ -153,7 +154,7 @@ class _DeviceRemover:
         return jaxpr.replace(constvars=constvars, invars=invars, eqns=eqns, outvars=new(jaxpr.outvars))
 
     def _is_dropped(self, equation: Any) -> bool:
-        """Whether an equation says only where its operand shall lie, on a mesh that is not this one."""
+        """Whether an equation only places its operand on another mesh than this one."""
         name = equation.primitive.name
         return name in _MOVES or (
             name == "sharding_constraint" and self._sharding_on_mesh(equation.params) is None
@@ -209,7 +210,6 @@ def _type(aval: Any) -> Any:
 
 
 def _context(context: Any) -> Any:
-    """The settings of an equation, under no mesh."""
     if context.cur_abstract_mesh.empty:
         return context
     with context.manager, without_mesh():

@@ -1,4 +1,4 @@
-"""The memory of arrays: what holds it, and how an array is made of it without a copy."""
+"""The memory of arrays: buffers, addresses, references, and arrays that share memory with other code."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from lazynb.jax_compat.tracers import eval_trace, set_current_trace
 
 
 def buffers(value: Any) -> list[Any]:
-    """The plain arrays, one a device, that a concrete array (or an array of random keys) consists of.
-
-    Other values have none. Neither have strings, as no other code can read the memory where XLA keeps them.
-    """
+    """The plain arrays, one per device, of a concrete array (or of an array of random keys). Other values
+    have none. Arrays of strings have none either, because no other code can read XLA's memory for them."""
     plain = base_array(value)
     if type(plain) is not ArrayImpl or isinstance(plain.dtype, np.dtypes.StringDType):
         return []
@@ -29,21 +27,19 @@ def buffers(value: Any) -> list[Any]:
 
 
 def live_arrays_on_backend(array: Any) -> list[Any]:
-    """The arrays that exist in the backend of the plain array ``array``; ``jax.live_arrays`` asks the default
-    one alone. The arrays of an array on several devices are among them once anybody asked for them."""
+    """The arrays in the backend of the plain array ``array``; ``jax.live_arrays`` returns those of the
+    default backend. They include the single-device parts of an array after a request for these."""
     return next(iter(array.sharding.device_set)).client.live_arrays()
 
 
 def device_parts(array: Any) -> Sequence[Any]:
-    """The arrays, one a device of this process, that a plain array consists of: itself if it is on one."""
+    """The single-device arrays of a plain array in this process; the array itself if it is on one device."""
     return array._arrays or ()
 
 
 def address(part: Any) -> int | None:
-    """Where a plain array on one device lies; None if it is deleted, not computed yet or has failed.
-
-    A deleted array must not be asked whether it is ready: the process would end (0.10).
-    """
+    """The address of a plain array on one device; None if it is deleted, not computed yet or has failed.
+    ``is_ready`` of a deleted array ends the process (0.10)."""
     if part.is_deleted() or not part.is_ready():
         return None
     try:
@@ -53,13 +49,13 @@ def address(part: Any) -> int | None:
 
 
 def has_deleted_part(array: Any) -> bool:
-    """Whether a concrete array, or a part of it on one device, is deleted. An array itself does not say so of
-    a part (0.10, 0.12)."""
+    """Whether a concrete array, or a part of it on one device, is deleted. The array itself does not report a
+    deleted part (0.10, 0.12)."""
     return array.is_deleted() or any(part.is_deleted() for part in device_parts(base_array(array)))
 
 
 def clear_shard_cache(array: Any) -> None:
-    """Frees the list of shards that a plain array keeps when somebody asked for ``addressable_shards``."""
+    """Drops the list of shards that a plain array keeps after a read of ``addressable_shards``."""
     vars(array).pop("addressable_shards", None)
 
 
@@ -71,13 +67,13 @@ def with_buffers(value: Any, parts: Sequence[Any]) -> Any:
 
 
 def replace_buffers(value: Any, others: Sequence[Any]) -> None:
-    """Puts the arrays ``others``, which are like its :func:`buffers`, in place of the memory of ``value``."""
+    """Replaces the buffers of ``value`` by the arrays ``others``, which match its :func:`buffers`."""
     plain = base_array(value)
     plain._replace_with(with_buffers(plain, others))
 
 
 def restore_buffers(value: Any, taken: Any) -> bool:
-    """Puts the memory of ``taken`` in place of that of ``value``; False if that is deleted, which lasts."""
+    """Replaces the buffers of ``value`` by those of ``taken``; returns False if the latter are deleted."""
     if has_deleted_part(value):
         return False
     replace_buffers(value, buffers(taken))
@@ -93,20 +89,20 @@ def host_view(buffer: Any) -> Any:
     """An object that holds the memory of a plain array on one device of the host. Waits for the array.
 
     While the object lives the memory keeps its content, even if the array is deleted or donated (XLA then
-    copies). A DLPack capsule would do the same, but with one, deleting an array that is still being computed
+    copies). A DLPack capsule would do the same, but deleting an array with a capsule while it is computed
     aborts the process (0.10, 0.12).
     """
     try:
         return memoryview(buffer)
     except BufferError:
-        # Python's protocol lacks the type. ``buffer`` itself would keep its view for good, so another array
-        # is asked for one.
+        # The protocol has no type in Python. ``buffer`` would keep its view forever, so a second array
+        # exports it.
         return np.asarray(with_buffers(buffer, [buffer]))
 
 
 def place_host_array(host: np.ndarray, buffer: Any) -> Any:
-    """The NumPy array ``host`` as an array of JAX's where ``buffer`` is, without a copy if its address allows
-    that. A guard of the user's against transfers does not count here: this transfer is lazynb's."""
+    """The NumPy array ``host`` as a JAX array on the device of ``buffer``, without a copy if its address
+    allows that. The user's transfer guards do not apply to this transfer of lazynb."""
     return _put(host, buffer.aval, buffer.sharding, list(buffer.sharding.device_set), buffer._committed)
 
 
@@ -121,10 +117,8 @@ _batched_device_put = _pxla.batched_device_put
 
 
 def array_from_host_copy(host: np.ndarray, aval: Any, device: Any) -> Any:
-    """The NumPy array ``host``, of the type ``aval``, as an uncommitted array of JAX's on ``device``.
-
-    Its memory is copied before this returns. A guard of the user's against transfers does not count, as in
-    :func:`put`."""
+    """The NumPy array ``host``, of the type ``aval``, as an uncommitted JAX array on ``device``. Its memory
+    is copied before the function returns. The user's transfer guards do not apply."""
     if guards_transfers():
         with _config.transfer_guard_host_to_device("allow"):
             return _copied_in(host, aval, device)
@@ -137,7 +131,7 @@ def _copied_in(host: np.ndarray, aval: Any, device: Any) -> Any:
 
 
 def array_type(host: np.ndarray) -> Any:
-    """The type of an array of JAX's like ``host``."""
+    """The type of a JAX array with the content of ``host``."""
     return _array_type(host.shape, host.dtype)
 
 
@@ -146,8 +140,7 @@ def _array_type(shape: tuple[int, ...], dtype: Any) -> Any:
     return _core.ShapedArray(shape, dtype)
 
 
-_WIDE = True
-"""What puts memory halves 64-bit elements in 32-bit mode, whatever the type says, if it is not told this."""
+_WIDE = True  # JAX halves 64-bit elements in 32-bit mode, whatever the type is, without this setting
 
 _DURING_CALL = _xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
 
@@ -155,13 +148,13 @@ _DURING_CALL = _xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
 def watch_memory(borrowed: Callable[[Any, Any], None], shared: Callable[[Any], None]) -> None:
     """Reports arrays whose memory other code may write.
 
-    JAX takes over memory of NumPy arrays where it puts an array together from shards. 0.12 does that in C++
-    for arguments that it moves to devices. Nothing that the user sees is replaced.
+    JAX aliases the memory of NumPy arrays when it assembles an array from shards. 0.12 does that in C++ for
+    arguments that it moves to devices. No public object is replaced.
 
     Arguments:
-      borrowed: is called with an array just made of memory of the host's, and the source of that memory; the
-        source is None for DLPack.
-      shared: is called with an array that is handed out by DLPack.
+      borrowed: called with a new array in host memory, and the source of that memory; the source is None for
+        DLPack.
+      shared: called with an array that is exported by DLPack.
     """
 
     def watched(handler: Callable[..., Any]) -> Callable[..., Any]:
@@ -201,17 +194,17 @@ _place_array, _to_dlpack = _dlpack._place_array, _dlpack._to_dlpack
 
 
 def existing_arrays() -> list[Any]:
-    """The arrays that exist. There are none if JAX was not used yet; asking it would start its backends."""
+    """All arrays; none if JAX has no backend yet, because a query would start one."""
     return jax.live_arrays() if _xla_bridge.backends_are_initialized() else []
 
 
 def out_of_memory(size: int) -> Exception:
-    """Returns the error that eager JAX raises if ``size`` bytes cannot be allocated."""
+    """The error that eager JAX raises if ``size`` bytes cannot be allocated."""
     return jax.errors.JaxRuntimeError(f"RESOURCE_EXHAUSTED: Out of memory allocating {size} bytes.")
 
 
 def deleted_array_error() -> Exception:
-    """Returns the error that eager JAX raises if a program waits for a deleted array."""
+    """The error that eager JAX raises if a program waits for a deleted array."""
     return jax.errors.JaxRuntimeError(
         "INVALID_ARGUMENT: BlockHostUntilReady() called on deleted or donated buffer"
     )
@@ -219,7 +212,7 @@ def deleted_array_error() -> Exception:
 
 @functools.cache
 def deleted_array() -> jax.Array:
-    """A deleted array, which says itself what eager JAX says of one."""
+    """A deleted array, which raises the errors of eager JAX."""
     with set_current_trace(eval_trace):
         array = jax.device_put(np.zeros((), np.float32))
     array.delete()

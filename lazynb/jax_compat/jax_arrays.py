@@ -31,7 +31,7 @@ float0 = _dtypes.float0
 
 
 def abstract(value: Any) -> Any:
-    """Shape, dtype and (if committed) sharding of an argument. Returns a NumPy array or scalar itself."""
+    """Shape, dtype and (if committed) sharding of an argument; a NumPy array or scalar itself."""
     if is_host_array(value) or isinstance(value, jax.ShapeDtypeStruct):
         return value
     aval = typeof(value)
@@ -44,7 +44,7 @@ def abstract(value: Any) -> Any:
 
 
 def is_committed(value: Any) -> bool:
-    """Whether JAX may not move the array to another device."""
+    """Whether the array is committed to its devices."""
     return bool(getattr(value, "committed", False))
 
 
@@ -54,19 +54,17 @@ def device_assignment(sharding: Any) -> tuple[Any, ...]:
 
 
 def uncommitted(value: Any) -> Any:
-    """The same buffer as an array that JAX may move. A value that is no plain array is returned as it is.
-
-    An executable with one committed input returns only committed outputs. Eager JAX computes some of these
-    from uncommitted values alone, and leaves them uncommitted.
-    """
+    """The same buffer as an uncommitted array. Other values than plain arrays are returned unchanged. An
+    executable with one committed input returns only committed outputs. Eager JAX computes some of these from
+    uncommitted values alone, and leaves them uncommitted."""
     if type(value) is not ArrayImpl or not value._committed:
         return value
     return ArrayImpl(value.aval, value.sharding, value._arrays, committed=False, _skip_checks=True)
 
 
 def committed(value: Any, device: Any) -> Any:
-    """The same buffer, which is on ``device``, as an array that JAX may not move. A value that is no plain
-    array, or lies on a mesh (of one device), is returned as it is."""
+    """The same buffer on ``device`` as a committed array. Other values than plain arrays, and arrays on a
+    mesh (of one device), are returned unchanged."""
     if type(value) is not ArrayImpl or (value._committed and isinstance(value.sharding, NamedSharding)):
         return value
     return ArrayImpl(
@@ -75,25 +73,23 @@ def committed(value: Any, device: Any) -> Any:
 
 
 numpy_array_p = _core.Primitive("numpy_array")
-"""Makes an array as NumPy has it: committed to no device, though the operand may be."""
+"""Makes an array as NumPy has it: uncommitted, even if the operand is committed."""
 numpy_array_p.def_impl(lambda operand: uncommitted(operand.copy()))
 numpy_array_p.def_abstract_eval(lambda aval: aval)
 _mlir.register_lowering(numpy_array_p, lambda _, operand: [operand])
 
 
 def narrows_without_x64(dtype: Any) -> bool:
-    """Whether a compiled call makes a scalar of ``dtype`` narrower.
-
-    Without 64-bit mode it does so. 64-bit arrays, which 0.12 makes on demand in that mode, keep their dtype.
-    """
+    """Whether a compiled call narrows a scalar of ``dtype``. Without 64-bit mode it does so. 64-bit arrays,
+    which 0.12 creates on request in that mode, keep their dtype."""
     return not _config.enable_x64.value and _dtypes.canonicalize_dtype(dtype) != dtype
 
 
 def weak_scalar(value: Any) -> Any:
-    """The Python number in one of JAX's typed scalars.
+    """The Python number in a typed scalar of JAX.
 
     Raises:
-      TypeError: ``value`` is none of these.
+      TypeError: ``value`` is not a typed scalar.
     """
     for python_type in (int, float, complex):
         if isinstance(value, python_type):
@@ -109,39 +105,37 @@ def to_device_array(value: Any) -> Any:
 
 def can_be_returned(aval: Any) -> bool:
     """Whether a program returns a value of type ``aval`` as an array. A token, a reference, a float0 and
-    elements of types that JAX does not know are returned as something else."""
+    elements of types unknown to JAX are returned as something else."""
     return isinstance(aval, ShapedArray) and aval.dtype != float0 and not has_custom_dtype(aval)
 
 
 def has_custom_dtype(aval: Any) -> bool:
     """Whether the elements of an array are strings, or of a type that the user or a library added to JAX.
-    Random keys are not counted."""
+    Random keys do not count."""
     return isinstance(aval.dtype, _dtypes.ExtendedDType | np.dtypes.StringDType) and not is_key(aval)
 
 
 def is_on_mesh(aval: Any) -> bool:
-    """Whether the type of an array says how it lies on a mesh."""
+    """Whether the type of an array contains its sharding on a mesh."""
     return not aval.sharding.mesh.empty
 
 
 def is_auto(aval: Any) -> bool:
-    """Whether the type says nothing of how the array lies on its mesh: each axis is Auto. The cotangent of a
-    sharded value has such a type, and is on one device, uncommitted, until it meets the others."""
+    """Whether the type leaves the sharding on its mesh open: each axis is Auto. The cotangent of a sharded
+    value has such a type, and is uncommitted on one device until it meets the others."""
     return bool(aval.sharding.mesh.are_all_axes_auto)
 
 
 def is_sharded_along_first_axis(aval: Any) -> bool:
-    """Whether the type says that the first axis lies on several devices. JAX slices no such axis."""
+    """Whether the type shards the first axis over several devices. JAX does not slice such an axis."""
     spec = aval.sharding.spec
     return bool(aval.ndim and len(spec) and spec[0] is not None)
 
 
 def explicit_sharding(aval: Any, devices: tuple[Any, ...]) -> Any:
     """The sharding of a result of type ``aval`` that a program on ``devices`` gives; None if XLA chooses it.
-
-    JAX pins it if the type says how the array lies along each axis of its mesh
-    (``pxla._concretize_abstract_out_shardings``).
-    """
+    JAX fixes it if the type contains a sharding for each axis of its mesh
+    (``pxla._concretize_abstract_out_shardings``)."""
     mesh = aval.sharding.mesh
     if mesh.empty or not mesh.are_all_axes_explicit or mesh.size != len(devices):
         return None
@@ -150,8 +144,7 @@ def explicit_sharding(aval: Any, devices: tuple[Any, ...]) -> Any:
 
 
 def is_plain_named_sharding(sharding: Any) -> bool:
-    """Whether ``sharding`` says how an array lies on the devices of a mesh along each of its axes, in their
-    usual memory, and nothing of sums that are still to be made."""
+    """Whether ``sharding`` partitions an array over a mesh in default memory, without unreduced axes."""
     return _is_complete_sharding(sharding) and not (sharding.spec.unreduced or sharding.spec.reduced)
 
 
@@ -174,13 +167,11 @@ def named_sharding(primitive: Any, params: dict[str, Any], number: int) -> Any:
 
 @functools.lru_cache(maxsize=1024)
 def canonical_sharding(sharding: Any) -> Any:
-    """``sharding`` in one of its spellings: ``P('data')`` and ``P('data', None)`` say the same.
-
-    To JAX they are different, and a training loop has one of them before its first step and another after it.
-    """
+    """``sharding`` in canonical form: ``P('data')`` and ``P('data', None)`` mean the same. JAX treats them as
+    different, and a training loop has one of them before its first step and the other after it."""
     if not isinstance(sharding, NamedSharding):
         return sharding
-    partitions = sharding.spec.partitions  # a spec with unreduced axes refuses to be iterated
+    partitions = sharding.spec.partitions  # a spec with unreduced axes cannot be iterated over
     parts = [part[0] if isinstance(part, tuple) and len(part) == 1 else part for part in partitions]
     parts = [None if part == () else part for part in parts]
     while parts and parts[-1] is None:
@@ -190,10 +181,8 @@ def canonical_sharding(sharding: Any) -> Any:
 
 
 def requested_out_sharding(aval: Any, sharding: Any) -> Any:
-    """The sharding that a call's ``out_shardings`` gives to a result of type ``aval``.
-
-    Returns None if the type has it already, or does not say how an array lies on a mesh.
-    """
+    """The sharding that a call's ``out_shardings`` gives to a result of type ``aval``. Returns None if the
+    type has it already, or contains no sharding on a mesh."""
     if not isinstance(sharding, NamedSharding) or sharding.mesh.empty:
         return None
     if not sharding.mesh.are_all_axes_explicit:
@@ -204,7 +193,6 @@ def requested_out_sharding(aval: Any, sharding: Any) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _concrete_mesh(mesh: Any, devices: tuple[Any, ...]) -> Mesh:
-    """The mesh like the abstract ``mesh`` that ``devices`` make, in their order."""
     places = np.array(devices, dtype=object).reshape(mesh.axis_sizes)
     return Mesh(places, mesh.axis_names, axis_types=mesh.axis_types)
 
@@ -222,16 +210,16 @@ def concrete_array_has(aval: Any, name: str) -> bool:
 
 @functools.cache
 def _prng_key_array() -> type:
-    with set_current_trace(eval_trace):  # asked for while a thread is lazy, a key would be a lazy tensor
+    with set_current_trace(eval_trace):  # otherwise a key would be a lazy tensor in a lazy thread
         return type(jax.random.key(0))
 
 
 def array_attribute_error(aval: Any, name: str) -> AttributeError:
-    """Returns the error that eager JAX raises for an attribute that no array has."""
+    """The error that eager JAX raises for an attribute that no array has."""
     cls = _prng_key_array() if is_key(aval) else ArrayImpl
     full = (
         f"{cls.__module__}.{cls.__qualname__}" if cls is ArrayImpl else cls.__name__
-    )  # a C++ type writes its module
+    )  # a C++ type name includes its module
     return AttributeError(f"'{full}' object has no attribute '{name}'")
 
 
@@ -249,7 +237,7 @@ def is_concrete_sharding(sharding: Any) -> bool:
 
 @functools.cache
 def probe_scalar(device: Any) -> Any:
-    """A scalar on ``device``, to be looked at in place of arrays there."""
+    """A scalar on ``device`` that stands for arrays there."""
     with set_current_trace(eval_trace), jax.default_device(device):
         return eval_trace.stage_value(np.zeros((), np.float32))
 
@@ -260,7 +248,7 @@ def is_ready(value: Any) -> bool:
 
 
 def base_array(value: Any) -> Any:
-    """``value``, or the plain array that an array of random keys consists of."""
+    """``value``, or the plain array inside an array of random keys."""
     return getattr(value, "_base_array", value)
 
 
@@ -270,11 +258,11 @@ def is_host_array(value: Any) -> bool:
 
 
 UNSPECIFIED = _sharding_impls.UNSPECIFIED
-"""The sharding of an argument for which none was given."""
+"""The sharding of an argument without a requested sharding."""
 
 
 def split_elements(vector: Any, weak: bool) -> list[Any]:
-    """The elements of a vector, weakly typed if ``weak``: one operation for all of them, and one for each."""
+    """The elements of a vector, weakly typed if ``weak``: one operation for all, and one for each element."""
     typed = _lax_internal._convert_element_type(vector, vector.dtype, weak_type=weak)
     return [jax.lax.squeeze(one, (0,)) for one in jax.lax.split(typed, [1] * vector.shape[0])]
 
@@ -289,7 +277,7 @@ array_operators: dict[str, Callable[..., Any]] = dict(_array_methods._array_oper
 
 
 def iterate_traced(value: Any) -> Any:
-    """What iterating over an array gives while it is traced."""
+    """The iteration over an array while it is traced."""
     return ShapedArray._iter(value)  # type: ignore[misc]  # JAX sets it
 
 

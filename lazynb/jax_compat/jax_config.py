@@ -1,42 +1,34 @@
-"""JAX's configuration: the part that identifies an operation, and the settings under which lazynb works."""
+"""JAX's configuration: the settings that identify an operation, and the settings for lowering and running."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 from jax._src import (
     api as _api,
-    compute_on as _compute_on,
     config as _config,
     core as _core,
-    layout as _layout,
     mesh as _mesh,
-    sharding_impls as _sharding_impls,
-    xla_metadata as _xla_metadata,
 )
 
-# 0.12 moved the meshes in force from ``config`` to ``mesh``.
+# 0.12 moved the current meshes from ``config`` to ``mesh``.
 _device_context = getattr(_config, "device_context", None) or _mesh.device_context
 _abstract_mesh = (
     getattr(_config, "abstract_mesh_context_manager", None) or _mesh.abstract_mesh_context_manager
 )
 
 
-# The axis environment says which vmap axes are in scope while an operation is bound. What reaches the lowest
-# trace no longer mentions them, so they do not identify a recorded operation.
+# The axis environment holds the vmap axes in scope while an operation is bound. Operations on the lowest
+# trace no longer mention them, so they do not identify a recorded operation.
 _AXIS_ENV = type(_core.axis_env_state.value)
 
 
 def raw_context() -> tuple[Any, ...]:
-    """What JAX's configuration contributes to a trace: a new tuple at each call.
-
-    JAX's own has the abstract mesh alone, but a program also runs on the devices of the mesh. Nothing is
-    recorded while operations run where they stand (:func:`folds_constants`), so that setting is left out.
-    """
+    """The part of JAX's configuration that belongs to a trace: a new tuple at each call. JAX's own trace
+    context holds only the abstract mesh, but a program also runs on the devices of the mesh. Nothing is
+    recorded while operations run eagerly (:func:`folds_constants`), so that setting is left out."""
     if folds_constants():
         with _config.eager_constant_folding(False):
             return (_device_context.value, *_config.trace_context())
@@ -50,12 +42,12 @@ def context() -> tuple[Any, ...]:
 
 
 def canonical_context(full: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A :func:`context` with None for the empty mesh: JAX 0.10 sets it under ``grad`` and means none."""
+    """A :func:`context` with None for the empty mesh, which JAX 0.10 sets under ``grad`` for no mesh."""
     return tuple(None if type(one) in (_mesh.AbstractMesh, _mesh.Mesh) and one.empty else one for one in full)
 
 
 def is_same_context(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Whether two :func:`raw_context` mean the same. One that is opened under ``grad`` has the empty mesh."""
+    """Whether two :func:`raw_context` mean the same. One that is read under ``grad`` has the empty mesh."""
     return one == other or canonical_context(one) == canonical_context(other)
 
 
@@ -66,13 +58,13 @@ def placement_context() -> tuple[Any, ...]:
         _config.default_device.value,
         _device_context.value,
         _mesh.get_abstract_mesh(),
-    )  # JAX sets the empty mesh now and then; it equals no mesh
+    )  # JAX sometimes sets the empty mesh, which equals no mesh
 
 
 def must_run_eagerly() -> bool:
-    """Whether each operation is to run where it stands: the code asks for it (``ensure_compile_time_eval``),
-    or a debugging mode looks at its result (checks of NaN and of reused keys) or at what it moves to the
-    device (transfer guards), or forbids operations."""
+    """Whether each operation must run eagerly: the code requests it (``ensure_compile_time_eval``), or a
+    debugging mode checks its result (NaNs, reused keys) or its transfers (transfer guards), or forbids
+    operations."""
     return bool(
         folds_constants()
         or _config.debug_nans.value
@@ -84,23 +76,23 @@ def must_run_eagerly() -> bool:
 
 
 def folds_constants() -> bool:
-    """Whether the code asks for operations to run where they stand (``ensure_compile_time_eval``)."""
+    """Whether the code requests eager operations (``ensure_compile_time_eval``)."""
     return bool(_config.eager_constant_folding.value)
 
 
 def guards_transfers() -> bool:
-    """Whether JAX looks at what is moved to a device, or from one to another."""
+    """Whether a transfer guard applies to transfers to a device, or between devices."""
     to_device = _config.transfer_guard_host_to_device.value or "allow"
     between = _config.transfer_guard_device_to_device.value or "allow"
     return to_device != "allow" or between != "allow"
 
 
 def can_run_executables() -> bool:
-    """Whether an executable can be called under the configuration in force, 64-bit mode apart.
+    """Whether an executable can be called under the current configuration, 64-bit mode apart.
 
-    With NaN checks JAX looks at the results of each executable. Eager JAX would have run unchecked what was
-    recorded before the user switched them on. And an error after the run would lose the results, and the
-    memory that was given away for them.
+    With NaN checks JAX checks the results of each executable. Eager JAX would have run operations unchecked
+    that were recorded before the checks were enabled. And an error after the run would lose the results and
+    the donated buffers.
     """
     return not (
         _config.disable_jit.value
@@ -116,12 +108,12 @@ def x64_is(x64: bool) -> bool:
 
 
 def x64_mode(x64: bool) -> Settings:
-    """64-bit mode ``x64``, and nothing else; in a :func:`mode_kept`, as a signal can reach it."""
+    """64-bit mode ``x64``, and nothing else; use it within :func:`x64_preserved` if a signal can arrive."""
     return Settings({_config.enable_x64: x64}, hooks=True, states=_MODE)
 
 
 def x64_preserved() -> Settings:
-    """As :func:`settings_kept`, of 64-bit mode alone."""
+    """As :func:`settings_preserved`, for 64-bit mode alone."""
     return Settings({}, states=_MODE)
 
 
@@ -134,7 +126,7 @@ def running_settings(x64: bool) -> Settings:
         _config.transfer_guard_device_to_device: "allow",
         _config.debug_nans: False,
         _config.debug_infs: False,
-        _api._post_hook_state: None,  # the last: a hook of those above sets it
+        _api._post_hook_state: None,  # last: a hook of the settings above sets it
     }
     return Settings(values, hooks=True)
 
@@ -154,21 +146,19 @@ def _states() -> list[Any]:
 
 
 def snapshot_config() -> dict[Any, Any]:
-    """The settings under which a program is lowered and compiled, whenever that is done.
-
-    They are those that identify a recorded operation, and the checks that look at it. For the others (logs,
-    checks for leaks) the user's settings of the moment count.
-    """
+    """The settings under which a program is lowered and compiled, at any later time. They are the settings
+    that identify a recorded operation, and the checks on its values. For others (logs, leak checks) the
+    user's current settings apply."""
     traced = set(_config.trace_context_names())
     found = {state: state.value for state in _states() if state in _RECORDED or state.name in traced}
-    # JAX asks the mesh that it finds in a thread whether it is empty, where one was set at all. None is none.
+    # JAX reads ``empty`` of a mesh that was set in a thread, and None has no such attribute.
     found.update({state: empty for state, empty in _NO_MESH.items() if found[state] is None})
     found[_config.eager_constant_folding] = False  # as in :func:`raw_context`
     return found
 
 
 def settings_now(snapshot: dict[Any, Any]) -> dict[Any, Any]:
-    """The settings of ``snapshot``, and all others as they are in this thread, for work in another thread."""
+    """The settings of ``snapshot``, and all other settings of this thread, for work in another thread."""
     return {**{state: state.value for state in _states()}, **snapshot}
 
 
@@ -193,7 +183,7 @@ def traced_settings(snapshot: dict[Any, Any]) -> dict[str, Any]:
 
 
 def untraced_settings() -> dict[str, Any]:
-    """The settings in force that identify no operation, by name. Some decide which operations JAX's functions
+    """The current settings that identify no operation, by name. Some decide which operations JAX's functions
     record: ``jax_default_prng_impl``, ``jax_softmax_custom_jvp``."""
     traced = set(_config.trace_context_names())
     return {
@@ -204,16 +194,16 @@ def untraced_settings() -> dict[str, Any]:
 
 
 class Settings:
-    """Settings in force in a ``with`` block, in this thread. After it, all are as they were before.
+    """A context manager for settings of this thread; at its end the previous settings are restored.
 
-    A signal may come just as a context manager of JAX's or of lazynb's is left: that one restores nothing,
-    and settings that only a compilation needs would stay in force for the user. The block around it puts
-    them back, so one that a signal can reach is in :func:`settings_kept`. No generator: the traceback of an
-    interrupt would hold it, and what it restores when that is forgotten is out of date.
+    A signal may arrive just as a context manager of JAX or lazynb exits. That one restores nothing, and
+    settings for a compilation would stay in force for the user. So where a signal can arrive, an outer
+    :func:`settings_preserved` restores them. This is not a generator, because the traceback of an interrupt
+    would keep the generator, which would restore outdated settings when it is freed.
 
     Arguments:
-      hooks: whether to tell JAX's C++ too, as its own context managers do.
-      states: those that are put back; all if None.
+      hooks: whether to notify JAX's C++ code, as its own context managers do.
+      states: the settings to restore; None for all.
     """
 
     __slots__ = ("_before", "_hooks", "_states", "_values")
@@ -246,30 +236,28 @@ def _notify_cpp(state: Any, value: Any) -> None:
 
 
 _MESHES = (_device_context, _abstract_mesh)
-"""No mesh is None in 0.10. But set to None the thread has one, of which ``use_abstract_mesh`` asks whether it
-is empty: JAX fails where it traces a ``shard_map``."""
+"""In 0.10, None means no mesh. But a None that was set in the thread counts as a mesh: ``use_abstract_mesh``
+reads its ``empty``, and JAX fails when it traces a ``shard_map``."""
 
 _MODE = (_config.enable_x64,)
-_ALL = (*_states(), _api._post_hook_state)  # the last: a hook of the others sets it
+_ALL = (*_states(), _api._post_hook_state)  # last: a hook of the others sets it
 _UNSET = _config.config_ext.unset
 
 
 def explicit_64_bits() -> Any:
-    """In a ``with`` block JAX makes arrays of a 64-bit type that is asked for by name, in 32-bit mode too."""
+    """A context in which JAX creates arrays of 64-bit types on explicit request, in 32-bit mode too."""
     return _config.explicit_x64_dtypes(_config.ExplicitX64Mode.ALLOW)
 
 
 def settings_preserved() -> Settings:
-    """No other settings than now; those of now are in force again after the ``with`` block.
-
-    JAX's own ``with debug_nans(False)``, when it traces a jaxpr, leaves the thread without the hook that a
-    global ``jax_debug_nans`` sets, and compiled code is not checked any more (0.10, 0.12).
-    """
+    """A context that changes no settings, and restores the current ones at its end. JAX's own ``with
+    debug_nans(False)``, when it traces a jaxpr, removes from the thread the hook that a global
+    ``jax_debug_nans`` sets, and compiled code is no longer checked (0.10, 0.12)."""
     return Settings({})
 
 
 def restore_config(snapshot: dict[Any, Any]) -> Settings:
-    """The configuration of ``snapshot``."""
+    """A context with the settings of ``snapshot``."""
     return Settings(snapshot)
 
 
@@ -279,7 +267,7 @@ def lowering_settings() -> Settings:
 
 
 def without_mesh() -> Settings:
-    """No mesh is in force (``jax.set_mesh``)."""
+    """A context without a mesh (``jax.set_mesh``)."""
     return Settings(_NO_MESH)
 
 
@@ -292,16 +280,14 @@ def current_mesh_devices() -> set[tuple[Any, ...]]:
 
 
 def current_explicit_mesh() -> Any:
-    """The mesh that the user set, if its axes are Explicit, so that each type says how its array lies on it.
-
-    Returns None for another mesh and without one.
-    """
+    """The mesh that the user set, if its axes are Explicit, so that each type contains a sharding on it.
+    Returns None for another mesh and without one."""
     mesh = _device_context.value
     return mesh if mesh is not None and not mesh.empty and mesh.are_all_axes_explicit else None
 
 
 def resolve_on_current_mesh(sharding: Any) -> Any:
-    """``sharding``, on the devices of the mesh that the user set if it names an abstract mesh like that."""
+    """``sharding`` on the devices of the user's mesh, if it names the abstract mesh of that."""
     mesh = _device_context.value
     if mesh is None or mesh.empty or getattr(sharding, "mesh", None) != mesh.abstract_mesh:
         return sharding
@@ -325,83 +311,5 @@ def default_device() -> Any:
 
 
 def user_cache_dir() -> str | None:
-    """The directory of the compilation cache that JAX was given; None without one."""
+    """The directory of JAX's compilation cache that the user set; None without one."""
     return _config.compilation_cache_dir.value
-
-
-# ---- A counter of the changes of JAX's configuration ------------------------------------------------------
-
-
-class ConfigChangeCounter:
-    """Counts changes of JAX's configuration while some thread is lazy.
-
-    Comparing :func:`lazynb.jax_compat.jax_config.raw_context` at each operation instead would take a quarter
-    of the time that recording takes.
-
-    Attributes:
-      count: grows with each change, by any thread.
-    """
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
-
-
-config_changes = ConfigChangeCounter()
-
-# These change a configuration that ``raw_context`` or ``must_run_eagerly`` reads: methods of classes, and
-# functions that are context managers. ``tests/test_jax_private_names.py`` searches JAX's source for more.
-_CHANGING_METHODS: list[tuple[Any, tuple[str, ...]]] = [
-    (_config.StateContextManager, ("__enter__", "__exit__")),
-    (_config.State, ("_set",)),
-    (_config.UserContext, ("__enter__", "__exit__")),
-    (_sharding_impls.set_mesh, ("__init__", "__exit__")),
-    (_mesh.Mesh, ("__enter__", "__exit__")),
-    (_mesh.use_abstract_mesh, ("__enter__", "__exit__")),
-    (_xla_metadata.XlaMetadataContextManager, ("__enter__", "__exit__")),
-]
-_CHANGING_CONTEXTS: list[tuple[Any, tuple[str, ...]]] = [
-    (_compute_on, ("extend_compute_type",)),
-    (_sharding_impls, ("_internal_use_concrete_mesh",)),
-    (_xla_metadata, ("clear_xla_metadata",)),
-    (_layout, ("use_layout_mode",)),
-]
-
-
-def change_counting_substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """For each class or module, the functions that count changes and stand in for its own, by name."""
-    methods: list[tuple[Any, dict[str, Any]]] = [
-        (owner, {name: _counted(getattr(owner, name)) for name in names})
-        for owner, names in _CHANGING_METHODS
-    ]
-    contexts: list[tuple[Any, dict[str, Any]]] = [
-        (owner, {name: _counted_context(getattr(owner, name)) for name in names if hasattr(owner, name)})
-        for owner, names in _CHANGING_CONTEXTS
-    ]
-    return methods + contexts
-
-
-def _counted(method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return method(*args, **kwargs)
-        finally:
-            config_changes.count += 1
-
-    return call
-
-
-def _counted_context(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    @contextlib.contextmanager
-    def call(*args: Any, **kwargs: Any) -> Iterator[Any]:
-        try:
-            with function(*args, **kwargs) as value:
-                config_changes.count += 1
-                yield value
-        finally:
-            config_changes.count += 1
-
-    return call

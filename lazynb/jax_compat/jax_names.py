@@ -1,6 +1,6 @@
-"""Names of JAX as text: functions and files in a stack, phrases, public functions, primitives, parameters.
+"""Names of JAX as text: functions and files in a stack, messages, public functions, primitives, parameters.
 
-Each comment says where in JAX a name comes from. ``tests/test_jax_private_names.py`` looks each up there.
+Each comment names the place in JAX. ``tests/test_jax_private_names.py`` looks each name up there.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-# ---- files and modules -------------------------------------------------------------------------------------
+# ---- Files and modules ----------------------------------------------------------------------------------
 
 PACKAGE_FOLDER = f"{os.sep}jax{os.sep}"
 """Part of the path of each file of JAX."""
@@ -17,10 +17,10 @@ PRIVATE_FOLDER = f"{os.sep}jax{os.sep}_src{os.sep}"
 """Part of the path of each file that implements JAX's public modules."""
 
 PRIVATE_MODULES, PUBLIC_MODULES = "jax._src.", "jax."
-"""How the names of private modules start, and those of the modules that users import from."""
+"""Prefixes of private modules, and of the modules that users import from."""
 
 INTERPRETERS_FOLDER = os.path.join("jax", "_src", "interpreters")
-"""The folder of the functions that JAX's transformations call by themselves, such as the backward pass."""
+"""The folder of the functions that JAX's transformations call, such as the backward pass."""
 
 # ``api_boundary`` and ``cache_miss``, ``Primitive.bind``, the calls of ``custom_jvp`` and ``custom_vjp``,
 # transformations of functions, and annotations for the profiler.
@@ -33,17 +33,17 @@ MACHINERY_FILES = (
     os.path.join("jax", "_src", "api_util.py"),
     os.path.join("jax", "_src", "profiler.py"),
 )
-"""Ends of the paths of files that only hand calls on."""
+"""Ends of the paths of files that only forward calls."""
 
 CALLBACK_MODULES = ("jax._src.tree", "jax._src.test_util", "jax._src.public_test_util", "jax.test_util")
-"""How the names of modules start whose functions call a function of the user's, or compare values in tests.
-If such a function converts a value, it is not JAX that needs the value."""
+"""Prefixes of modules whose functions call a user's function, or compare values in tests. A value that such a
+function converts is not needed by JAX."""
 
-# ---- functions in a stack ----------------------------------------------------------------------------------
+# ---- Functions in a stack -------------------------------------------------------------------------------
 
 FORWARDING_FUNCTIONS = frozenset(
     (
-        # numpy/array_methods.py: what a tracer's operators, methods and properties are
+        # numpy/array_methods.py: a tracer's operators, methods and properties
         "op",
         "meth",
         "prop",
@@ -57,10 +57,10 @@ FORWARDING_FUNCTIONS = frozenset(
         "<lambda>",
     )
 )
-"""Functions in :data:`PRIVATE_FOLDER` that only hand a call on."""
+"""Functions in :data:`PRIVATE_FOLDER` that only forward a call."""
 
 OPERATOR_PREFIX = "_operator_"
-"""How the names of the functions behind an array's operators start (numpy/array_methods.py)."""
+"""Prefix of the functions behind an array's operators (numpy/array_methods.py)."""
 
 # api.py: inside ``grad``, ``value_and_grad``, ``jacfwd`` and ``jacrev``
 DERIVATIVE_FUNCTIONS: Mapping[str, str] = {
@@ -68,42 +68,41 @@ DERIVATIVE_FUNCTIONS: Mapping[str, str] = {
     "value_and_grad_f": "value_and_grad",
     "jacfun": "jacobian",
 }
-"""The functions that JAX makes of a user's function to differentiate it, and the user's name for each."""
+"""The functions that JAX creates to differentiate a user's function, and the public name of each."""
 
 GRADIENT_FUNCTIONS = frozenset((*DERIVATIVE_FUNCTIONS, "vjp", "linearize"))
-"""Those, and the functions of :data:`GRADIENT_FILE` that give a gradient as a function."""
+"""Those, and the functions of :data:`GRADIENT_FILE` that return a gradient as a function."""
 
 GRADIENT_FILE = os.path.join("jax", "_src", "api.py")
-"""End of the path of the file that has them."""
+"""End of the path of the file with these functions."""
 
 # api.py: inside ``vmap``
 TRANSFORMED_FUNCTIONS: Mapping[str, str] = {**DERIVATIVE_FUNCTIONS, "vmap_f": "vmap"}
-"""The functions that JAX makes of a user's function, and the name a user knows each by."""
+"""The functions that JAX creates from a user's function, and the public name of each."""
 
 # numpy/array_methods.py, without the underscores around them
 ARRAY_FUNCTIONS: Mapping[str, str] = {"getitem": "indexing", "transpose_property": "transpose"}
-"""Functions behind an array's attributes, and the name a user knows each by."""
+"""Functions behind an array's attributes, and the public name of each."""
 
 BACKWARD_SCOPE = "transpose"
 """The backward pass in a name stack."""
 
 # source_info_util.py: ``transform_name_stack``; pjit.py: ``wrap_name``
 TRANSFORMATION_SCOPES = ("jvp", BACKWARD_SCOPE, "vmap", "jit")
-"""Transformations in a name stack, each before the parenthesis that it puts around names: ``jvp(MLP)``."""
+"""Transformations in a name stack, which put parentheses around names: ``jvp(MLP)``."""
 
-# ---- messages and events -----------------------------------------------------------------------------------
+# ---- Messages and events --------------------------------------------------------------------------------
 
 REPEAT_COUNTS_MESSAGE = "the total number of repeats must be static"
-"""How ``jnp.repeat`` says that it needs the counts. It computes with them (numpy/lax_numpy.py)."""
+"""The message of ``jnp.repeat`` that it needs concrete counts (numpy/lax_numpy.py)."""
 
 CONTEXT_PREFIXES = ("It arose in the ", "The error arose in ", "in ")
-"""How JAX starts to say what it needs a value for; a function's name follows (numpy/lax_numpy.py,
-nn/functions.py)."""
+"""Beginnings of messages before the name of a function (numpy/lax_numpy.py, nn/functions.py)."""
 
 CACHE_HIT_EVENT = "/jax/compilation_cache/cache_hits"
-"""The event that JAX records when it finds a program in its persistent cache (compiler.py)."""
+"""The event that JAX records for a hit in its persistent cache (compiler.py)."""
 
-# ---- public functions --------------------------------------------------------------------------------------
+# ---- Public functions -----------------------------------------------------------------------------------
 
 NOT_REPLAYED = frozenset(
     """apply_along_axis apply_over_axes array_repr array_str broadcast_shapes can_cast einsum_path
@@ -131,20 +130,21 @@ NOT_WORTH_REPLAYING = frozenset(
     all_gather all_to_all axis_index axis_size pbroadcast pcast pmax pmean pmin ppermute precv psend pshuffle
     psum psum_scatter pswapaxes ragged_all_to_all""".split()
 )
-"""Functions of the same modules on which a memory saves nothing (``python -m benchmarks.substitution``).
+"""Functions of the same modules for which call replay saves nothing (``python -m benchmarks.substitution``).
 
-The shapes of their results depend on values, so that each call runs what is pending; or they return shapes,
-dtypes or tokens and no arrays, or named tuples; or they take functions, or objects that have no value to
-compare; or they need the name of an axis, which only a transformation has, and there nothing is recalled."""
+The shapes of their results depend on values, so that each call runs pending traces; or they return shapes,
+dtypes or tokens and no arrays, or named tuples; or they take functions, or objects whose values cannot be
+compared; or they need the name of an axis, which only a transformation has, where nothing is replayed.
+"""
 
 COMPARED_BY_IDENTITY = frozenset("mean sum max min prod all any std var amax amin".split())
 """Functions of ``jax.numpy`` that libraries compare with ``is``: Optax has ``reduce_fn=jnp.mean``."""
 
 MONOIDS = frozenset("add mul max min bitwise_and bitwise_or bitwise_xor".split())
-"""Functions of ``jax.lax`` that ``reduce_window`` and ``reduce`` know by identity (lax/lax.py)."""
+"""Functions of ``jax.lax`` that ``reduce_window`` and ``reduce`` recognise by identity (lax/lax.py)."""
 
 DEVICE_FILL_FUNCTIONS = frozenset(("full", "full_like"))
-"""Functions of ``jax.lax`` that make an array on a device."""
+"""Functions of ``jax.lax`` that create an array on a device."""
 
 VALUE_INDEPENDENT_SCALARS = frozenset(
     """add subtract multiply divide true_divide floor_divide remainder mod fmod maximum minimum fmax fmin
@@ -152,14 +152,14 @@ VALUE_INDEPENDENT_SCALARS = frozenset(
     bitwise_or bitwise_xor arctan2 atan2 hypot copysign logaddexp logaddexp2 nextafter heaviside
     clip""".split()
 )
-"""Functions of ``jax.numpy`` that record every number of one type alike: their arguments are arguments of a
-jitted function or an elementwise primitive."""
+"""Functions of ``jax.numpy`` that record each number of one type in the same way: their arguments are
+arguments of a jitted function or an elementwise primitive."""
 
-# ---- operations --------------------------------------------------------------------------------------------
+# ---- Operations -----------------------------------------------------------------------------------------
 
 # numpy/ufuncs.py: ``divide`` calls ``true_divide``, which is jitted
 JITTED_NAMES: Mapping[str, str] = {"true_divide": "divide"}
-"""JAX's own jitted functions whose name a user may not know, and the name a user knows each by."""
+"""JAX's own jitted functions with internal names, and the public name of each."""
 
 PRIMITIVE_DISPLAY_NAMES: Mapping[str, str] = {
     "reduce_sum": "sum",
@@ -179,29 +179,28 @@ PRIMITIVE_DISPLAY_NAMES: Mapping[str, str] = {
     "iota": "arange",
     "remat2": "checkpoint",
 }
-"""Primitives whose name a user may not know, and the name a user knows each by (lax/lax.py,
-ad_checkpoint.py)."""
+"""Primitives with internal names, and the public name of each (lax/lax.py, ad_checkpoint.py)."""
 
 # Primitives, ``jnp.expand_dims``, ``jax.lax.stop_gradient``, and ``convert_element_type`` in words
 SHAPE_ADAPTERS = frozenset("astype broadcast_in_dim reshape squeeze expand_dims copy stop_gradient".split())
-"""Operations that JAX puts between others to make shapes and types fit."""
+"""Operations that JAX inserts to make shapes and types fit."""
 
-# ---- parameters of operations ------------------------------------------------------------------------------
+# ---- Parameters of operations ---------------------------------------------------------------------------
 
 RANK_PARAMETERS = frozenset(
     """axes axis dimension dimensions broadcast_dimensions permutation dimension_numbers
     index_dtype""".split()
 )
-"""Parameters that may follow from the operands' number of dimensions, not from their sizes."""
+"""Parameters that may depend on the operands' number of dimensions, not on their sizes."""
 
 SIZE_PARAMETERS = frozenset(
     """shape new_sizes limit_indices start_indices slice_sizes sizes length padding padding_config
     window_dimensions base_dilation window_dilation window_strides k strides""".split()
 )
-"""Parameters that may follow from the operands' sizes."""
+"""Parameters that may depend on the operands' sizes."""
 
 DTYPE_PARAMETERS = frozenset("new_dtype dtype preferred_element_type weak_type out_dtype".split())
-"""Parameters that may follow from the operands' types."""
+"""Parameters that may depend on the operands' types."""
 
 # ``scan`` has ``num_consts`` and ``num_carry`` in 0.10, ``ft_in`` and ``ft_out`` in 0.12.
 ADDED_PARAMETERS = frozenset(
@@ -209,10 +208,10 @@ ADDED_PARAMETERS = frozenset(
     compiler_options_kvs sharding jvp_jaxpr_fun fwd_jaxpr_thunk bwd num_consts num_carry ft_in ft_out
     cond_nconsts body_nconsts in_tree out_tree name""".split()
 )
-"""Parameters that JAX adds. They follow from others if anything else differs."""
+"""Parameters that JAX adds. They depend on others, if anything else differs."""
 
 UNNAMED_PARAMETERS = frozenset("dimension_numbers padding_config".split())
-"""Parameters of something that the user writes in another form."""
+"""Parameters that the user writes in another form."""
 
 PARAMETER_DISPLAY_NAMES: Mapping[str, str] = {
     "axes": "axis",
@@ -229,18 +228,19 @@ PARAMETER_DISPLAY_NAMES: Mapping[str, str] = {
     "slice_sizes": "size",
     "y": "exponent",
 }
-"""Parameters whose name a user may not know, and the name a user knows each by."""
+"""Parameters with internal names, and the public name of each."""
 
-# ---- What a cut between two programs may separate (lazynb/recording/loops/bit_exact_cuts.py) ----
+# ---- Primitives at cuts between two programs ------------------------------------------------------------
 
 INLINE_CALL_PRIMITIVES = frozenset(("jit", "closed_call", "custom_jvp_call", "custom_vjp_call", "checkpoint"))
-"""Primitives that call one jaxpr with their operands."""
+"""Primitives that call one jaxpr with their operands. This and the next tables serve
+lazynb/recording/loops/bit_exact_cuts.py."""
 
 CONVERTING = frozenset(("convert_element_type",))
 """Primitives whose results hold the bits of their operands if the type is the same."""
 
 EMBEDDING_PRIMITIVES = frozenset(("broadcast_in_dim", "concatenate", "pad", "dynamic_update_slice"))
-"""Primitives that put a value into a larger one."""
+"""Primitives that embed a value into a larger one."""
 
 MOVING = EMBEDDING_PRIMITIVES | frozenset(
     """reshape squeeze transpose rev copy select_n slice dynamic_slice gather neg split real imag
@@ -249,30 +249,30 @@ MOVING = EMBEDDING_PRIMITIVES | frozenset(
 """Primitives whose results hold the bits of their operands, up to a sign."""
 
 SUMS = frozenset(("add", "sub", "add_any"))
-"""Sums of two."""
+"""Sums of two operands."""
 
 PRODUCTS = frozenset(("mul", "square", "integer_pow", "div", "dot_general", "conv_general_dilated"))
-"""What may become a part of a fused multiply-add."""
+"""Primitives that may become a part of a fused multiply-add."""
 
 QUOTIENTS = frozenset("div sqrt rsqrt cbrt pow exp exp2 expm1 log log1p logistic integer_pow".split())
-"""What the algebraic simplifier rewrites together with products and quotients that read it."""
+"""Primitives that the algebraic simplifier rewrites together with products and quotients that read them."""
 
 REDUCING = frozenset(
     """reduce_sum reduce_prod reduce_max reduce_min reduce_and reduce_or reduce_xor argmax argmin cumsum
     cumprod cummax cummin cumlogsumexp reduce_window_sum reduce_window_max reduce_window_min reduce_window
     reduce""".split()
 )
-"""Reductions, which may be joined with one another, and take another form of what was spread."""
+"""Reductions, which may be merged with one another, and which change their form for broadcast operands."""
 
 COMPARING = frozenset("eq ne lt le gt ge is_finite sign floor ceil round".split())
-"""What gives the same for the same bits."""
+"""Primitives whose results depend only on the bits of the operands."""
 
 OPAQUE = frozenset(
     """max min abs clamp tanh sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh erf erfc erf_inv
     lgamma digamma rem nextafter sort while scan optimization_barrier threefry2x32 random_bits iota
     sign floor ceil round top_k""".split()
 )
-"""What neither LLVM nor the algebraic simplifier takes apart or joins with its readers."""
+"""Primitives that neither LLVM nor the algebraic simplifier splits or merges with their users."""
 
 REMAT_SCOPE = "rematted_computation"
-"""The name scope of what ``jax.checkpoint`` has computed once more for a gradient."""
+"""The name scope of operations that ``jax.checkpoint`` recomputes for a gradient."""

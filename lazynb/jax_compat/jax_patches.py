@@ -1,4 +1,4 @@
-"""The names of JAX's that lazynb substitutes while a thread is lazy."""
+"""The names of JAX that lazynb substitutes while a thread is lazy."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ from lazynb.jax_compat.tracers import (
 )
 
 CONCRETE_OR_ERROR: tuple[Any, str] = (_core, "concrete_or_error")
-"""Module and name of the function that JAX asks for a value that it needs at once. It takes
-``(force, value, what for)``."""
+"""Owner and name of the function ``(force, value, what for)`` that JAX calls if it needs a value at once."""
 
 
 def _core_with_clean_trace_state(is_lazy: Callable[[Any], bool]) -> types.ModuleType:
@@ -55,7 +54,7 @@ def _core_with_clean_trace_state(is_lazy: Callable[[Any], bool]) -> types.Module
 
 
 class _TopLevelTraceContext:
-    """JAX's context of tracing, with the ambient lazy trace as the top level."""
+    """JAX's trace context, with the ambient lazy trace as the top level."""
 
     def __init__(self, is_lazy: Callable[[Any], bool]):
         self._is_lazy = is_lazy
@@ -68,8 +67,7 @@ class _TopLevelTraceContext:
 
 
 def _opaque_trace_state_substitute(is_lazy: Callable[[Any], bool]) -> Callable[..., Any]:
-    """A substitute for ``get_opaque_trace_state``, by which Flax tells at which level of tracing a variable
-    was made: while the ambient lazy trace is current, that is the top level."""
+    """A substitute for ``get_opaque_trace_state``, by which Flax finds the trace level of a variable."""
 
     def get_opaque_trace_state(convention: Any = None) -> Any:
         if is_lazy(_core.trace_ctx.trace):
@@ -79,27 +77,26 @@ def _opaque_trace_state_substitute(is_lazy: Callable[[Any], bool]) -> Callable[.
     return get_opaque_trace_state
 
 
-# Meshes; a seed for ``stateful_rng``; whether an index fits a reference (0.10 does not ask); pmap, which
+# Meshes; a seed for ``stateful_rng``; the check of an index for a reference (missing in 0.10); pmap, which
 # names the shardings of its results only there.
 _MODULES_CHECKING_TRACE_STATE = (_sharding_impls, _stateful_rng, _state_indexing, _pmap)
 
 
-_NOT_IN_CLASS = object()
-"""Stands for the value of a name that a class itself does not have."""
+_NOT_IN_CLASS = object()  # marks a name that a class itself does not define
 
 
 class JaxPatches:
-    """The substitutes that are in place while some thread is lazy.
+    """The substitutes that are installed while some thread is lazy.
 
-    ``jax.set_mesh`` and others insist on a clean trace state, and executables compiled ahead of time refuse
-    tracers. Both are right for a transformation and wrong for a lazy notebook.
+    ``jax.set_mesh`` and others require a clean trace state, and executables compiled ahead of time refuse
+    tracers. Both are right for a transformation and wrong for lazy code.
 
     Attributes:
-      on: whether the substitutes are in force. If not, those of JAX's names may still stand there, at rest
-        (:mod:`lazynb.jax_compat.substitutes`). It is None during a change, and after a change that an
-        interrupt ended, which the next change mends.
-      fast: whether those that serve speed alone are in force too.
-      rest: whether they rest. Who has a lock for changes sets its ``end``.
+      on: whether the substitutes are active. If not, they may still be installed, but dormant
+        (:mod:`lazynb.jax_compat.substitutes`). None during a change, and after a change that an interrupt cut
+        short; the next change repairs it.
+      fast: whether the substitutes that only serve speed are active too.
+      rest: the dormant state. The holder of the lock for changes sets its ``end``.
     """
 
     def __init__(self, is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]):
@@ -110,8 +107,8 @@ class JaxPatches:
         self._guards: ModuleAttributeGuards | None = None
         self._never_dormant: list[tuple[dict[str, Any], str, Any, Any]] = []
         self.rest = DormantSubstitutes(self.put_back)
-        self._complete = False  # whether no other code had changed a name when the substitutes were put there
-        self._placed_fast = False  # whether those for speed are there too, in force or at rest
+        self._complete = False  # whether no other code had changed a name when the substitutes were installed
+        self._placed_fast = False  # whether those for speed are installed too, active or dormant
         self.on: bool | None = False
         self.fast = False
         self.substitute(_stages.Compiled, {"__call__": self._calling_concretely(_stages.Compiled.__call__)})
@@ -123,16 +120,17 @@ class JaxPatches:
         """Substitutes ``names`` of the module or class ``owner`` while some thread is lazy.
 
         Arguments:
-          for_speed: results are the same without.
+          for_speed: whether results are the same without them.
         """
         self._for_speed.append(for_speed)
         self._replaced.append((owner, names, {name: vars(owner).get(name, _NOT_IN_CLASS) for name in names}))
 
     def switch(self, on: bool, fast: bool = True) -> None:
-        """Puts the substitutes in force, or takes them out of it. What other code has changed stays.
+        """Activates or deactivates the substitutes. Changes by other code stay.
 
         Arguments:
-          fast: if not, JAX's own names go back where a substitute serves speed alone.
+          fast: whether substitutes that only serve speed are active; otherwise JAX's own names are restored
+            for them.
         """
         was, at_rest = self.on, self.rest.on
         self._switch_id = turn = object()
@@ -145,16 +143,15 @@ class JaxPatches:
             if was and not on and self._complete:
                 self.rest.left, self.rest.on = MAX_DORMANT_USES, True
             self.on, self.fast = on, on and fast
-        else:  # another thread or a finalizer switched in between, so that neither change is complete
+        else:  # another thread or a finalizer switched in between, so neither change is complete
             self._switch_id = self.on = None
 
     def put_back(self) -> None:
-        """Puts JAX's own names back; no substitute rests then. What other code has changed stays."""
+        """Restores JAX's own names; no substitute is dormant then. Changes by other code stay."""
         self.on = None
         self.switch(False)
 
     def _install(self, on: bool, fast: bool) -> None:
-        """Puts the substitutes in place, or JAX's own names back, one by one."""
         if self._guards is not None:
             self._guards.lower()
         self._complete, self._placed_fast = on, on and fast
@@ -174,7 +171,7 @@ class JaxPatches:
         _assign(owner, names)
 
     def _make_dormant(self) -> bool:
-        """Leaves the substitutes at rest where they are; returns whether all of them may."""
+        """Leaves the substitutes installed, but dormant; returns whether all of them can be."""
         if not self._complete:
             return False
         if self._guards is None:
@@ -184,7 +181,7 @@ class JaxPatches:
                 if isinstance(owner, types.ModuleType) and not is_jax_module(owner)
                 for name in ours
             ]
-            # Last, because it says that both are there: an interrupt may come between the two.
+            # Last, because it marks both as complete: an interrupt may come between the two.
             self._guards = ModuleAttributeGuards(self._replaced, self.rest)
         self._complete = self._guards.activate()
         for names, name, ours, plain in self._never_dormant:
@@ -193,7 +190,6 @@ class JaxPatches:
         return self._complete
 
     def _reactivate(self) -> None:
-        """Puts in force what rests."""
         if self._guards is not None:
             self._guards.lower()
         for names, name, ours, plain in self._never_dormant:
@@ -228,38 +224,37 @@ def _assign(owner: Any, names: dict[str, Any]) -> None:
 
 TRACER_REFUSING_FUNCTIONS: list[tuple[Any, str]] = [(_lax_internal, "_trace_composite_to_jaxpr")]
 """Owners and names of the functions that trace a function and raise if it closes over a tracer."""
-if not hasattr(_stages.Traced, "with_consts_as_arg"):  # 0.12 makes arguments of them
+if not hasattr(_stages.Traced, "with_consts_as_arg"):  # 0.12 turns them into arguments
     TRACER_REFUSING_FUNCTIONS.append((_hijax.custom_vjp3, "__call__"))
 
 COMPOSITE_FUNCTIONS: list[tuple[Any, str]] = [(_lax_internal, "composite")]
-"""Owners and names of what makes functions whose keyword arguments may be arrays, but not tracers."""
+"""Owners and names of functions whose results take arrays, but no tracers, as keyword arguments."""
 
 NEW_CONST: tuple[Any, str] = (_partial_eval.DynamicJaxprTrace, "new_const")
-"""Class and name of the method that makes a constant of a jaxpr out of a value that the traced function
-closes over. It takes ``(trace, value, ...)``."""
+"""Class and name of the method that turns a value closed over by a traced function into a constant of the
+jaxpr. It takes ``(trace, value, ...)``."""
 
 
 def constants_by_id(trace: Any) -> Any:
-    """The tracers of the constants that such a trace has taken, by the ids of their values."""
+    """The tracers of the constants of such a trace, by the ids of their values."""
     return trace.frame.constid_to_tracer
 
 
 def is_linear(trace: Any) -> bool:
-    """Whether such a trace builds the linear part of a function that is differentiated. Its constants, which
-    are residuals, become no operands."""
+    """Whether such a trace builds the linear part of a differentiated function. Its constants, which are
+    residuals, become no operands."""
     return bool(trace.frame.auto_dce)
 
 
 IS_SHARDED: tuple[Any, str] = (_indexing.NDIndexer, "is_sharded")
-"""Class and name of the function that says whether an array is on several devices, for indexing."""
+"""Class and name of the function that returns whether an array is on several devices, for indexing."""
 
 PARSE_INDICES: tuple[Any, str] = (_indexing, "_parse_indices")
-"""Module and name of the function that looks at the types of the parts of an index, a sequence. It takes
-``(parts, shape)``."""
+"""Owner and name of the function ``(parts, shape)`` that reads the types of the parts of an index."""
 
 
 def power_exponent_substitutes(is_known: Callable[[Any], bool]) -> tuple[Any, dict[str, Any]]:
-    """Module and substitutes by which ``jnp.power`` takes an exponent for traced if ``is_known`` says no."""
+    """Owner and substitutes by which ``jnp.power`` traces an exponent if ``is_known`` returns False."""
     view = types.ModuleType(_core.__name__)
     view.__dict__.update(_core.__dict__)
     view.is_concrete = lambda x: _core.is_concrete(x) and is_known(x)  # type: ignore[attr-defined]
@@ -270,7 +265,7 @@ _REPLICATED_IS_SLICED = "is_fully_replicated" in _indexing.NDIndexer.is_sharded.
 
 
 def indexing_gathers(aval: Any) -> bool:
-    """What that function says of an array whose type is ``aval``; JAX 0.12 slices one of equal parts."""
+    """The result of that function for an array of type ``aval``; JAX 0.12 slices an array of equal parts."""
     mesh = aval.sharding.mesh
     if mesh.empty or mesh.are_all_axes_auto or mesh.size == 1:
         return False
@@ -278,4 +273,4 @@ def indexing_gathers(aval: Any) -> bool:
 
 
 full_module: Any = _lax_internal
-"""The module whose ``full`` and ``full_like`` make arrays on a device."""
+"""The module whose ``full`` and ``full_like`` create arrays on a device."""

@@ -1,4 +1,4 @@
-"""Jaxprs: how they are built, read and traced."""
+"""Jaxprs: building, reading and tracing them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def new_eqn(
     context: Any,
     scope: str,
 ) -> Any:
-    """An equation whose only source information is ``scope``: the user's lines must not enter cache keys."""
+    """An equation with ``scope`` as its only source information: the user's lines must not enter cache
+    keys."""
     info = _source_info_util.new_source_info().replace(name_stack=_source_info_util.new_name_stack(scope))
     return _core.new_jaxpr_eqn(list(invars), list(outvars), primitive, params, effects, info, context)
 
@@ -61,7 +62,7 @@ def closed_jaxpr(invars: Sequence[Any], outvars: Sequence[Any], eqns: Sequence[A
 
 
 def source_file(jaxpr: Any) -> str | None:
-    """The file of the function that was traced to ``jaxpr``. Returns None if JAX does not know it."""
+    """The file of the function that was traced to ``jaxpr``; None if JAX has no record of it."""
     debug_info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
     # ``name at file:line``
     _, separator, place = str(getattr(debug_info, "func_src_info", None) or "").rpartition(" at ")
@@ -73,8 +74,7 @@ as_function: Callable[[Any], Callable[..., list[Any]]] = _core.jaxpr_as_fun
 
 
 def as_function_at_caller(jaxpr: Any) -> Callable[..., list[Any]]:
-    """As :data:`as_function`, but the equations count as traced where it is called, not where ``jaxpr`` was
-    traced."""
+    """As :data:`as_function`, but the equations count as traced at its call, and not where ``jaxpr`` was."""
     eqns, consts = jaxpr.jaxpr, jaxpr.consts
     return lambda *args: list(_core.eval_jaxpr(eqns, consts, *args, propagate_source_info=False))
 
@@ -96,19 +96,19 @@ def is_jaxpr(value: Any) -> bool:
 
 
 def jaxprs_of(value: Any) -> list[Any]:
-    """The jaxprs that a parameter of a primitive consists of."""
+    """The jaxprs in a parameter of a primitive."""
     if is_jaxpr(value):
         return [value]
     return [one for one in value if is_jaxpr(one)] if isinstance(value, tuple | list) else []
 
 
 def jaxprs_in(params: dict[str, Any]) -> list[Any]:
-    """The jaxprs among the parameters of a primitive: the functions that it calls."""
+    """The jaxprs in the parameters of a primitive: the functions that it calls."""
     return [jaxpr for value in params.values() for jaxpr in jaxprs_of(value)]
 
 
 def equations_in(params: dict[str, Any]) -> int:
-    """The number of equations in the jaxprs among the parameters of a primitive, and in those inside them."""
+    """The number of equations in the jaxprs of a primitive's parameters, nested ones included."""
     return sum(_size(jaxpr, {}) for jaxpr in jaxprs_in(params))
 
 
@@ -126,7 +126,7 @@ def constants(jaxpr: Any) -> Sequence[Any]:
 
 
 def replace_contents(jaxpr: Any, eqns: Sequence[Any], consts: Sequence[Any]) -> Any:
-    """A jaxpr like ``jaxpr``, closed or not, with other equations and other values of its constants."""
+    """A copy of ``jaxpr``, closed or not, with other equations and other values of its constants."""
     if isinstance(jaxpr, Jaxpr) and ClosedJaxpr is not Jaxpr:
         return jaxpr.replace(eqns=list(eqns))
     open_jaxpr = (
@@ -144,10 +144,10 @@ def trace_to_jaxpr(function: Callable[..., Sequence[Any]], avals: Sequence[Any])
 
 
 def forwarded_outputs(jaxpr: Any) -> tuple[list[tuple[bool, int]], Callable[..., list[Any]] | None]:
-    """Where the outputs of a closed jaxpr come from.
+    """The sources of the outputs of a closed jaxpr.
 
-    Returns for each output whether it is an input, with a number; and a function that computes the outputs
-    that are not, or None if all are inputs. The number is that of the input, or of the function's result.
+    Returns for each output whether it is an input, with a number; and a function that computes the other
+    outputs, or None if all are inputs. The number is the index of the input, or of the function's result.
 
     Raises:
       ValueError: the jaxpr has constants.
@@ -162,8 +162,7 @@ def forwarded_outputs(jaxpr: Any) -> tuple[list[tuple[bool, int]], Callable[...,
 
 
 def outputs_depending_on(jaxpr: Any, inputs: Sequence[Any]) -> list[bool]:
-    """For each output of a closed jaxpr, whether its equations make it depend on one of the variables
-    ``inputs``."""
+    """For each output of a closed jaxpr, whether it depends on one of the variables ``inputs``."""
     reached = set(inputs)
     independent_eqns(jaxpr, reached)
     outvars = getattr(jaxpr, "jaxpr", jaxpr).outvars
@@ -171,7 +170,7 @@ def outputs_depending_on(jaxpr: Any, inputs: Sequence[Any]) -> list[bool]:
 
 
 def independent_eqns(jaxpr: Any, reached: set[Any]) -> list[Any]:
-    """The equations that do not depend on the variables ``reached``, which the results of the others join."""
+    """The equations that do not depend on the variables ``reached``; the other results are added to it."""
     rest = []
     for eqn in getattr(jaxpr, "jaxpr", jaxpr).eqns:
         if any(not isinstance(var, Literal) and var in reached for var in eqn.invars):
@@ -182,14 +181,14 @@ def independent_eqns(jaxpr: Any, reached: set[Any]) -> list[Any]:
 
 
 def static_arguments(function: Any) -> tuple[int | str, ...]:
-    """Positions and names of the arguments of a jitted function that are no arrays; empty for another."""
+    """Positions and names of the static arguments of a jitted function; empty for another function."""
     known = getattr(function, "_jit_info", None)
     return (*known.static_argnums, *known.static_argnames) if known is not None else ()
 
 
 def jit_options(function: Any) -> list[str]:
-    """What a jitted function was given besides static arguments that changes its program, by the names that
-    the user wrote; empty for another."""
+    """The options of a jitted function, besides static arguments, that change its program, by the names that
+    the user wrote; empty for another function."""
     known = getattr(function, "_jit_info", None)
     if known is None:
         return []
@@ -205,8 +204,8 @@ def jit_options(function: Any) -> list[str]:
     return [name for name, value in given.items() if value]
 
 
-# ---- What stands inside of a call: the primitives that call the user's functions, and where JAX saw their
-# equations.
+# ---- Jaxprs within a call, and tracebacks ---------------------------------------------------------------
+# Primitives that call the user's functions, and the place at which JAX traced their equations.
 
 SINGLE_BODY_PRIMITIVES = frozenset(
     {"jit", "closed_call", "core_call", "checkpoint", "remat2", "custom_jvp_call", "custom_vjp_call"}
@@ -226,27 +225,26 @@ BODY_PRIMITIVES = SINGLE_BODY_PRIMITIVES | {SCAN, WHILE, BRANCHES, SHARD_MAP}
 
 
 def traceback_of(eqn: Any) -> Any:
-    """What was running when an equation was traced, for :func:`running`; the same object for all equations
-    that JAX made of one."""
+    """The traceback of an equation, for :func:`eqn_frames`; equations that JAX made from one share it."""
     return eqn.source_info.traceback
 
 
 def forward_traceback(context: Any) -> Any:
-    """What was running when the operation was traced of which JAX does the backward pass in ``context``, a
-    source context of JAX's; None if it does none."""
+    """The traceback of the operation of which ``context``, a source context of JAX, is the backward pass;
+    None if it is no backward pass."""
     if context.traceback is None or f"{BACKWARD_SCOPE}(" not in str(context.name_stack):
         return None
     return context.traceback
 
 
 def eqn_frames(eqn: Any) -> Iterable[tuple[CodeType, int]]:
-    """The instructions that were running when an equation was traced, as code object and offset, the
-    innermost first. JAX keeps those within the function that is traced, and none of its callers'."""
+    """The stack at which an equation was traced, as code objects and offsets, the innermost first. JAX keeps
+    the frames within the traced function, and none of its callers."""
     return traceback_frames(eqn.source_info.traceback)
 
 
 def jax_function_of(jaxpr: Any) -> tuple[str, str] | None:
-    """Name and file of the function that ``jaxpr`` was traced of, if it is JAX's own; None otherwise."""
+    """Name and file of the function that was traced to ``jaxpr``, if it is JAX's own; None otherwise."""
     debug_info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
     info = getattr(debug_info, "func_src_info", None) or ""
     name, _, where = info.partition(" at ")
@@ -255,7 +253,7 @@ def jax_function_of(jaxpr: Any) -> tuple[str, str] | None:
 
 
 def traceback_frames(traceback: Any) -> Iterable[tuple[CodeType, int]]:
-    """The instructions in one of JAX's tracebacks, as code object and offset, the innermost first."""
+    """The instructions in a traceback of JAX, as code objects and offsets, the innermost first."""
     if traceback is None:
         return ()
     codes, offsets = traceback.raw_frames()
@@ -263,25 +261,25 @@ def traceback_frames(traceback: Any) -> Iterable[tuple[CodeType, int]]:
 
 
 def name_stack(eqn: Any) -> str:
-    """The name scopes of an equation, and what transformed it: ``jvp(MLP)/Dense_0``."""
+    """The name scopes and transformations of an equation: ``jvp(MLP)/Dense_0``."""
     return str(eqn.source_info.name_stack)
 
 
 def with_name_scope(eqn: Any, scope: str, params: dict[str, Any]) -> Any:
-    """``eqn`` under one more name scope, around its own, with other parameters."""
+    """``eqn`` within an additional outer name scope, with other parameters."""
     stack = _source_info_util.new_name_stack(scope) + eqn.source_info.name_stack
     return eqn.replace(params=params, source_info=eqn.source_info.replace(name_stack=stack))
 
 
 def replace_eqns(jaxpr: Any, eqns: Sequence[Any]) -> Any:
-    """A jaxpr like ``jaxpr``, closed or not, with other equations."""
+    """A copy of ``jaxpr``, closed or not, with other equations."""
     if ClosedJaxpr is Jaxpr or isinstance(jaxpr, Jaxpr):
         return jaxpr.replace(eqns=list(eqns))
     return ClosedJaxpr(jaxpr.jaxpr.replace(eqns=list(eqns)), jaxpr.consts)
 
 
 def scan_constants(params: dict[str, Any]) -> int:
-    """How many of a scan's operands are the same in each turn; they come first."""
+    """The number of a scan's constant operands, which come first."""
     if "num_consts" in params:  # 0.10
         return int(params["num_consts"])
     constants, _, _ = params["ft_in"].unpack()

@@ -1,5 +1,7 @@
-"""Modules of StableHLO: read, changed and compiled. The text of a location is read where it is needed: MLIR's
-Python has no parts of one."""
+"""StableHLO modules: reading, changing and compiling them.
+
+Locations are read as text where they are needed, because MLIR's Python bindings cannot take them apart.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,13 @@ from jax._src.lib.mlir.dialects import hlo as _hlo_dialect
 
 
 class StableHlo:
-    """A module of StableHLO of its own, which may be changed.
+    """A separate StableHLO module, which may be changed.
 
     Arguments:
-      code: its text, or MLIR's bytecode, also of the portable form that ``jax.export`` writes.
+      code: its text or MLIR bytecode, also in the portable form that ``jax.export`` writes.
 
     Raises:
-      ValueError: ``code`` is no module; the text says where.
+      ValueError: ``code`` is not a module; the message names the place.
     """
 
     def __init__(self, code: str | bytes):
@@ -36,19 +38,19 @@ class StableHlo:
             except _ir.MLIRError as error:
                 raise ValueError(str(error).strip()) from None
             attributes = self.module.operation.attributes
-            if "sym_name" not in attributes:  # JAX asks for it
+            if "sym_name" not in attributes:  # JAX requires it
                 attributes["sym_name"] = _ir.StringAttr.get("module")
         self._functions = {_symbol(each): each for each in self.module.body.operations}
         self._copies = 0
 
     @property
     def main(self) -> Any:
-        """The function that runs; None if there is none."""
+        """The entry function; None if there is none."""
         return self._functions.get("main")
 
     @property
     def devices(self) -> int:
-        """On how many devices it runs, as far as it says so."""
+        """The number of devices on which it runs, as far as the module names it."""
         attributes = self.module.operation.attributes
         names = [name for name in ("mhlo.num_partitions", "mhlo.num_replicas") if name in attributes]
         return int(np.prod([attributes[name].value for name in names], dtype=int))
@@ -60,7 +62,7 @@ class StableHlo:
         return self._functions.get(call.attributes[attribute].value)
 
     def specialized_callee(self, call: Any) -> Any:
-        """The function that ``call`` calls, copied for this call alone."""
+        """A copy of the function that ``call`` calls, for this call alone."""
         function = self.called(call).operation
         name = f"{_symbol(function)}_{self._copies}"
         while name in self._functions:
@@ -74,7 +76,7 @@ class StableHlo:
         return made
 
     def name(self, operation: Any, name: str) -> None:
-        """Puts ``name`` around the location of an operation, or of an argument of a block."""
+        """Wraps the location of an operation, or of a block argument, in ``name``."""
         with self.context:
             location = _ir.Location.name(name, childLoc=operation.location)
             if isinstance(operation, _ir.BlockArgument):
@@ -83,29 +85,28 @@ class StableHlo:
                 operation.location = location
 
     def clear_location(self, operation: Any) -> None:
-        """Takes the location of an operation away."""
+        """Removes the location of an operation."""
         with self.context:
             operation.location = _ir.Location.unknown()
 
     def text(self, locations: bool = True) -> str:
-        """As MLIR prints it, with locations or without."""
+        """The module as MLIR prints it, with or without locations."""
         return str(self.module.operation.get_asm(enable_debug_info=locations))
 
     @property
     def argument_types(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Dtype, as JAX names it, and shape of each argument of the function that runs.
+        """Dtype, as JAX names it, and shape of each argument of the entry function.
 
         Raises:
-          ValueError: it takes something else than arrays.
+          ValueError: an argument is not an array.
         """
         with self.context:
             dtypes = {str(make()): dtype.name for dtype, make in _mlir._dtype_to_ir_type.items()}
-            dtypes["i1"] = "bool"  # and not an integer of one bit
+            dtypes["i1"] = "bool"  # not a 1-bit integer
             return [_array_type(each, dtypes) for each in self.main.type.inputs]
 
 
 def _stablehlo_in(module: Any) -> Any:
-    """``module``, out of the portable form if it has that."""
     if not any(each.operation.name.startswith("vhlo.") for each in module.body.operations):
         return module
     buffer = io.BytesIO()
@@ -133,10 +134,10 @@ def stablehlo_of(lowered: jax.stages.Lowered) -> StableHlo:
 
 
 def stablehlo_of_hlo(text: str) -> StableHlo:
-    """A module of HLO as StableHLO.
+    """An HLO module as StableHLO.
 
     Raises:
-      ValueError: it is none, or has what StableHLO has not.
+      ValueError: it is not a module, or cannot be converted to StableHLO.
     """
     from jaxlib import _hlo, _jax
 
@@ -148,10 +149,10 @@ def stablehlo_of_hlo(text: str) -> StableHlo:
 
 
 def full_text(text: str) -> str:
-    """A module of HLO as XLA prints it in full: a short form leaves types and metadata out.
+    """An HLO module as XLA prints it in full: a short form leaves types and metadata out.
 
     Raises:
-      ValueError: it is none.
+      ValueError: it is not a module.
     """
     from jaxlib import _hlo
 
@@ -162,7 +163,6 @@ def full_text(text: str) -> str:
 
 
 def _parse_error_line(error: Exception) -> str:
-    """What XLA says of a text that it cannot read, in a line."""
     said = str(error).strip()
     found = re.search(r"^was parsing (\d+):\d+: error: (.*)", said, re.MULTILINE)
     return said.partition("\n")[0] if found is None else f"XLA cannot read line {found[1]}: {found[2]}"
@@ -178,11 +178,11 @@ def with_module(lowered: jax.stages.Lowered, changed: StableHlo) -> jax.stages.L
 
 
 class CompiledModule(NamedTuple):
-    """What is asked of an executable.
+    """The properties of an executable.
 
     Attributes:
-      platform: as JAX names it.
-      memory: XLA's totals; None if it gives none.
+      platform: the platform, as JAX names it.
+      memory: XLA's memory totals; None if it reports none.
     """
 
     text: str
@@ -191,10 +191,7 @@ class CompiledModule(NamedTuple):
 
 
 def compile_module(source: StableHlo, options: Mapping[str, Any]) -> CompiledModule:
-    """What XLA makes of a module for devices of this machine. Loads it and runs nothing.
-
-    Raises XLA's own error.
-    """
+    """Compiles a module for devices of this machine. Loads it and runs nothing. Raises XLA's error."""
     devices = jax.local_devices()[: source.devices]
     executable = _loaded(source, devices, options)
     text = "\n\n".join(module.to_string() for module in executable.hlo_modules())
@@ -219,15 +216,15 @@ def _loaded(source: StableHlo, devices: Sequence[Any], options: Mapping[str, Any
 
 
 def platform_of(compiled: jax.stages.Compiled) -> str:
-    """The platform that ``compiled`` is for, as JAX names it; empty if it does not say."""
+    """The platform of ``compiled``, as JAX names it; empty if it is not known."""
     try:
         executable: Any = compiled.runtime_executable()
         return str(executable.local_devices()[0].platform)
-    except Exception:  # one that was compiled for devices that are not there
+    except Exception:  # an executable for devices that this process does not have
         return ""
 
 
 def platforms_of(lowered: jax.stages.Lowered) -> tuple[str, ...]:
-    """The platforms that ``lowered`` was lowered for, as JAX names them."""
+    """The platforms for which ``lowered`` was lowered, as JAX names them."""
     known: Any = lowered._lowering
     return tuple(known._platforms)

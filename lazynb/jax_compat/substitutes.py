@@ -1,22 +1,24 @@
-"""Substitutes at rest: no thread is lazy, and they are still in place, though no program sees them.
+"""Dormant substitutes: installed, though no thread is lazy, and invisible to the program.
 
-To substitute 700 names and to put them back takes 0.24 ms, which a small function that is decorated with
-``lazynb.lazy()`` would pay at each call. So most substitutes stay where they are when the last lazy block
-ends, and a program finds JAX's own all the same:
+Installing 700 substitutes and restoring JAX's names takes 0.24 ms, which a small function decorated with
+``lazynb.lazy()`` would pay at each call. So most substitutes stay installed when the last lazy block ends,
+and the program still gets JAX's own functions:
 
-- A public module of JAX's has another class while it rests, which gives JAX's function for the name of a
-  substitute: ``jax.numpy.sin`` is JAX's own, and takes 0.2 µs more to find. To change a module's class takes
-  0.05 µs. Whoever asks for the whole module (``vars``, ``dir``, ``importlib.reload``), and whoever sets or
-  deletes such a name, has everything put back first, so what is set is neither lost nor undone.
-- Classes and private modules cannot be guarded so. What stands there calls what stood there before, as it
-  always did in other threads than the lazy one. An operator of an array then takes a fifth longer.
-- The names of modules that are not JAX's (``numpy.asarray``) are few, and do not rest.
+- A public module of JAX gets another class while substitutes are dormant in it. That class returns JAX's
+  function for the name of a substitute: ``jax.numpy.sin`` is JAX's own, and its lookup takes 0.2 µs more. A
+  change of a module's class takes 0.05 µs. An access to the whole module (``vars``, ``dir``,
+  ``importlib.reload``), and setting or deleting such a name, restores all names first, so no assignment is
+  lost.
+- Classes and private modules cannot be guarded so. Their substitutes call the original functions, as they do
+  in other threads than the lazy one. An array operator then takes a fifth longer.
+- The names in other modules than JAX's (``numpy.asarray``) are few, and are always restored.
 
-After :data:`LEEWAY` uses everything is put back: by then the rest has cost what to put back costs. So a
-program that is done with lazy blocks runs JAX's own again, and no program loses more than without any rest.
+After :data:`MAX_DORMANT_USES` uses all names are restored: by then the uses have cost as much as the
+restoration. So a program that has left its lazy blocks runs JAX's own functions again, and no program loses
+more than it would without dormant substitutes.
 
-Nothing rests where other code had set a name before the substitutes came, or has given a module a class of
-its own. Each name has to be looked at then.
+Nothing is dormant if other code set a name before the substitutes were installed, or gave a module another
+class. Then each name must be checked.
 """
 
 from __future__ import annotations
@@ -31,16 +33,16 @@ from typing import Any
 import jax
 
 MAX_DORMANT_USES = 300
-"""Uses of substitutes at rest. One costs 0.2 µs (a name that is read) to 0.8 µs (an operator)."""
+"""Uses of dormant substitutes. One costs 0.2 µs (a name lookup) to 0.8 µs (an operator)."""
 
 
 class DormantSubstitutes:
-    """Whether the substitutes rest, and how often they may be used meanwhile.
+    """Whether the substitutes are dormant, and how many uses are left.
 
     Attributes:
-      on: whether they rest.
-      left: how many uses are left.
-      end: puts JAX's own names back.
+      on: whether they are dormant.
+      left: number of uses that are left.
+      end: restores JAX's own names.
     """
 
     def __init__(self, end: Callable[[], None]) -> None:
@@ -49,13 +51,13 @@ class DormantSubstitutes:
         self.end = end
 
     def over(self) -> None:
-        """To be called when no use is left. In a thread beside a lazy one nothing rests, and nothing ends."""
+        """Called when no use is left. In a thread beside a lazy one nothing is dormant, and nothing ends."""
         self.left = MAX_DORMANT_USES
         if self.on:
             self.end()
 
     def count_calls(self, plain: Callable[..., Any]) -> Callable[..., Any]:
-        """``plain``, JAX's own function, as a substitute calls it that may rest."""
+        """JAX's own function ``plain``, for a substitute that may be dormant; it counts the calls."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if self.on:
@@ -72,10 +74,11 @@ _set_class: Callable[[Any, type], None] = vars(object)["__class__"].__set__
 
 
 class ModuleAttributeGuards:
-    """Lets modules show JAX's own functions while substitutes rest in them.
+    """Makes modules return JAX's own functions while substitutes are dormant in them.
 
     Arguments:
-      replaced: owners of names, with the substitutes and JAX's own; of these the public modules of JAX's.
+      replaced: owners of names, with the substitutes and JAX's own functions; only JAX's public modules among
+        them are guarded.
     """
 
     def __init__(
@@ -91,7 +94,7 @@ class ModuleAttributeGuards:
         ]
 
     def activate(self) -> bool:
-        """Begins; returns False if other code has given a module a class of its own."""
+        """Activates the guards; returns False if other code has given a module another class."""
         for module, seen in self._seen:
             if type(module) is types.ModuleType:
                 _set_class(module, seen)
@@ -100,7 +103,7 @@ class ModuleAttributeGuards:
         return True
 
     def lower(self) -> None:
-        """Ends."""
+        """Deactivates the guards."""
         for module, seen in self._seen:
             if type(module) is seen:
                 _set_class(module, types.ModuleType)
@@ -109,7 +112,7 @@ class ModuleAttributeGuards:
 def _guarded_module_class(
     contents: dict[str, Any], names: Mapping[str, tuple[Any, Any]], rest: DormantSubstitutes
 ) -> type:
-    """The class of a module with ``contents`` at rest. Only ``type`` tells it from that of other modules."""
+    """The class of a guarded module with ``contents``. Only ``type`` reveals it."""
 
     def whole(_: Any) -> dict[str, Any]:
         rest.end()
@@ -119,7 +122,7 @@ def _guarded_module_class(
         rest.end()
         _set_class(module, cls)
 
-    def reduce_ex(module: Any, _: Any) -> Any:  # cloudpickle finds what it does with a module by its type
+    def reduce_ex(module: Any, _: Any) -> Any:  # cloudpickle chooses its reducer for a module by the type
         return importlib.import_module, (module.__name__,)
 
     members: dict[str, Any] = {
@@ -134,7 +137,8 @@ def _guarded_module_class(
 def _guarded_attribute(
     contents: dict[str, Any], name: str, ours: Any, own: Any, rest: DormantSubstitutes
 ) -> property:
-    """The ``name`` of a module at rest: ``own`` where ``ours`` stands, otherwise what other code set."""
+    """The attribute ``name`` of a guarded module: ``own`` if the value is ``ours``, otherwise the value
+    itself."""
 
     def read(_: Any) -> Any:
         rest.left -= 1
@@ -160,26 +164,26 @@ def _guarded_attribute(
 
 
 def is_jax_module(owner: Any) -> bool:
-    """Whether ``owner`` is a module of JAX's."""
+    """Whether ``owner`` is a module of JAX."""
     return isinstance(owner, types.ModuleType) and owner.__name__.partition(".")[0] == "jax"
 
 
-# ---- The substitutes for functions of JAX's that users call by their names --------------------------------
+# ---- Function substitutes -------------------------------------------------------------------------------
 
 JITTED: Any = type(jax.numpy.sin)
 """The type of JAX's own jitted functions."""
 
 
 class FunctionSubstitute(functools.partial[Any]):
-    """The substitute for a function of JAX's.
+    """The substitute for a function of JAX.
 
-    Code that took it while a thread was lazy keeps it for good. So it is equal to JAX's own function and has
-    its hash, it pickles as the name of JAX's own, and its copy is itself, as for any function. Only as a
-    static argument of a jitted function it is another one, because JAX compares the types of static arguments
-    before their values. The jitted function is then traced once for each of the two.
+    Code that took it while a thread was lazy keeps it. So it equals JAX's own function and has its hash, it
+    pickles as the name of JAX's own, and its copy is itself, as for any function. Only as a static argument
+    of a jitted function it differs, because JAX compares the types of static arguments before their values.
+    The jitted function is then traced once for each of the two.
 
-    It is a partial because pickle refuses a plain function that its name does not lead to. A partial adds
-    almost no time to a call, and no frame. A function of JAX's leaves ``==`` to the other operand.
+    It is a partial because pickle refuses a plain function that is not found under its name. A partial adds
+    almost no time to a call, and no frame. A function of JAX leaves ``==`` to the other operand.
     """
 
     def __eq__(self, other: object) -> Any:
@@ -215,7 +219,7 @@ def _of_own(name: str) -> property:
 
 
 class JittedFunctionSubstitute(FunctionSubstitute):
-    """The substitute for a jitted function of JAX's: to ``isinstance`` it is one (``jax.stages.Wrapped``)."""
+    """The substitute for a jitted function of JAX; ``isinstance`` reports ``jax.stages.Wrapped``."""
 
     clear_cache, eval_shape = _of_own("clear_cache"), _of_own("eval_shape")
     lower, trace = _of_own("lower"), _of_own("trace")
@@ -228,5 +232,5 @@ def substitute_for(
     kind = JittedFunctionSubstitute if isinstance(plain, JITTED) else FunctionSubstitute
     function = kind(call)
     functools.update_wrapper(function, plain)
-    vars(function).update(__module__=module.__name__, __qualname__=name)  # where pickle finds it, also later
+    vars(function).update(__module__=module.__name__, __qualname__=name)  # pickle finds it there, also later
     return function

@@ -1,4 +1,4 @@
-"""The trace that is current in a thread: JAX's classes, and the functions that read and set it."""
+"""The current trace of a thread, JAX's trace and tracer classes, linearisation and transposition."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from jax._src.interpreters import ad as _ad, batching as _batching, partial_eval
 
 from lazynb.jax_compat.jax_names import PUBLIC_MODULES
 
-# ---- Differentiation: JAX's tracers, accumulators, and the functions that linearise and transpose ---------
+# ---- Differentiation ------------------------------------------------------------------------------------
 
 LINEARIZE_RULE: tuple[Any, str] = (_ad, "fallback_linearize_rule")
-"""Module and name of the function that linearises a primitive without a rule of its own.
+"""Module and name of the function that linearises a primitive without a linearisation rule.
 
 It takes ``(primitive, is_vjp, nonzeros, *primals, **params)`` and returns results, nonzero tangents,
-residuals, ..., and the linear function."""
+residuals, ..., and the linear function.
+"""
 
 
 BACKWARD_PASS: tuple[Any, str] = (_ad, "backward_pass3")
 """Module and name of the function that transposes a linear jaxpr.
 
-It takes ``(jaxpr, transform_stack, consts, primals, cotangents)``. The primals for which cotangents are
-wanted are :class:`GradAccum`. It returns a dictionary of logs on 0.12, and None on 0.10."""
+It takes ``(jaxpr, transform_stack, consts, primals, cotangents)``. The primals whose cotangents are requested
+are :class:`GradAccum`. It returns a dictionary of logs on 0.12, and None on 0.10.
+"""
 
 GradAccum = _ad.GradAccum
 ValAccum = _ad.ValAccum
@@ -38,7 +40,7 @@ def new_accumulator(like: Any) -> Any:
 
 
 def innermost_primal(tracer: Any) -> Any:
-    """The value inside nested tracers of ``grad``, ``jvp`` and ``vmap``. Those of ``jit`` are that value."""
+    """The value inside nested tracers of ``grad``, ``jvp`` and ``vmap``; a tracer of ``jit`` itself."""
     while isinstance(tracer, (_ad.JVPTracer, LinearizeTracer, _batching.BatchTracer)):
         tracer = tracer.val if isinstance(tracer, _batching.BatchTracer) else tracer.primal
     return tracer
@@ -69,15 +71,15 @@ def current_trace() -> Trace | None:
 
 
 trace_state: Any = _core.trace_state_strong_ref
-"""Its ``value`` is what :func:`current_trace` returns, without two calls of Python."""
+"""Its ``value`` is the result of :func:`current_trace`, without two Python calls."""
 
 
 set_trace = _core.trace_ctx.set_trace
-"""Makes a trace, or None, the current one of this thread."""
+"""Sets the current trace of this thread to a trace, or None."""
 
 
 def jax_is_on_stack() -> bool:
-    """Whether a function of JAX's is running in this thread, further out than the caller."""
+    """Whether the stack above the caller contains a function of JAX."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith(PUBLIC_MODULES):
@@ -87,7 +89,7 @@ def jax_is_on_stack() -> bool:
 
 
 def is_eval(trace: Trace | None) -> bool:
-    """Whether primitives bound on ``trace`` run at once. 0.12 has no trace at all between operations."""
+    """Whether primitives bound on ``trace`` run at once. 0.12 has no trace between operations."""
     return trace is None or isinstance(trace, _core.EvalTrace)
 
 
@@ -101,5 +103,5 @@ source_context: Any = _source_info_util._source_info_context
 
 
 def extend_scope(context: Any, name: str) -> Any:
-    """What ``scopes.context`` is in ``jax.named_scope(name)`` where it is ``context``."""
+    """The value of ``source_context.context`` within ``jax.named_scope(name)`` inside of ``context``."""
     return context.replace(name_stack=context.name_stack.extend(name))

@@ -26,20 +26,20 @@ from lazynb.jax_compat.jax_arrays import ArrayImpl
 from lazynb.jax_compat.jaxprs import ClosedJaxpr, Jaxpr
 from lazynb.jax_compat.tracers import Tracer, eval_trace, set_current_trace
 
-# ---- Arrays that JAX puts together of others --------------------------------------------------------------
-# JAX's functions for it work on its own class. Code that runs lazily may have taken these functions before,
-# so it is what they call that takes lazy tensors, for good.
+# ---- Assembled arrays -----------------------------------------------------------------------------------
+# JAX's functions for it require its own class. Code that runs lazily may have bound these functions before,
+# so the functions that they call are made to accept lazy tensors, permanently.
 
 
 def register_shard_type(cls: type, concrete: Callable[[Any], Any]) -> None:
-    """Lets arrays be put together of values of ``cls``.
+    """Lets JAX assemble arrays from values of ``cls``.
 
-    ``jax.make_array_from_single_device_arrays`` hands its parts to the constructor of JAX's arrays, and
-    ``jax.make_array_from_callback`` checks what the function returned, moves it where it must and puts it on
+    ``jax.make_array_from_single_device_arrays`` passes its parts to the constructor of JAX's arrays.
+    ``jax.make_array_from_callback`` checks the result of the function, moves it if necessary and puts it on
     the devices.
 
     Arguments:
-      concrete: gives the array that is the value of a part.
+      concrete: returns the array that is the value of a part.
     """
 
     def known(arrays: Any) -> Any:
@@ -61,7 +61,7 @@ def register_shard_type(cls: type, concrete: Callable[[Any], Any]) -> None:
 
     def keys(aval: Any, sharding: Any, arrays: Any, *rest: Any, **more: Any) -> Any:
         parts = known(arrays)
-        with set_current_trace(eval_trace):  # JAX takes the arrays out of arrays of keys by an operation
+        with set_current_trace(eval_trace):  # JAX takes the arrays out of key arrays by an operation
             return plain_keys(aval, sharding, parts, *rest, **more)
 
     plain, plain_keys = ArrayImpl.__init__, _prng.KeyTyRules.make_sharded_array
@@ -74,13 +74,13 @@ def register_shard_type(cls: type, concrete: Callable[[Any], Any]) -> None:
 
 
 def register_array_type(cls: type, canonical: Callable[[Any], Any]) -> None:
-    """Tells JAX that ``cls``, a subclass of ``jax.Array`` whose values have an ``aval``, is one of arrays.
+    """Registers ``cls``, a subclass of ``jax.Array`` whose values have an ``aval``, as an array type.
 
-    Gives it the operators, methods and properties that JAX gives its own class.
+    Adds the operators, methods and properties of JAX's own class.
 
     Arguments:
       canonical: JAX calls it with each value that enters an operation, before it reads the current trace, and
-        goes on with what it returns.
+        uses the result.
     """
     _core.pytype_aval_mappings[cls] = lambda x: x.aval
     _dtypes.register_canonicalize_value_handler(cls, canonical)
@@ -90,10 +90,10 @@ def register_array_type(cls: type, canonical: Callable[[Any], Any]) -> None:
 
 
 def register_evaluated_type(cls: type, concrete: Callable[[Any, str], Any]) -> None:
-    """Lets operations that run at once, and ``jax.device_get``, take values of ``cls``.
+    """Lets eager operations, and ``jax.device_get``, take values of ``cls``.
 
     Arguments:
-      concrete: gives the array that is the value, for ``(value, function)``; ``function`` is the name of
+      concrete: returns the array that is the value, for ``(value, function)``; ``function`` is the name of
         JAX's function, empty for an operation.
     """
 
@@ -113,11 +113,11 @@ _containers: dict[type, Callable[[Any], Any]] = {}
 
 
 def register_container_type(cls: type, array: Callable[[Any], Any]) -> None:
-    """Tells JAX that a ``cls`` is an array as an argument, a constant or an operand.
+    """Registers ``cls`` as an array for arguments, constants and operands.
 
     Arguments:
-      array: gives the array of JAX's for a ``cls``, which has its ``shape``, and its ``dtype`` as far as JAX
-        holds that in the present mode.
+      array: returns the JAX array for a ``cls``, with its ``shape``, and with its ``dtype`` if JAX supports
+        that in the current mode.
     """
     _containers[cls] = array
 
@@ -134,10 +134,8 @@ def is_container(value: Any) -> bool:
 
 
 def unwrap_container(value: Any) -> Any:
-    """The array of JAX's for a value of a type that was registered by :func:`register_container_type`.
-
-    Any other ``value`` is given as it is.
-    """
+    """The JAX array for a value of a type that was registered by :func:`register_container_type`. Any other
+    ``value`` is returned unchanged."""
     array = _containers.get(value.__class__)
     return value if array is None else array(value)
 
@@ -152,7 +150,7 @@ def register_argument_type(cls: type, concrete: Callable[[Any], Any]) -> None:
 
 
 def register_constant_type(cls: type, concrete: Callable[[Any], Any]) -> None:
-    """Lets the programs of functions that close over values of ``cls`` be lowered, with their values."""
+    """Lets JAX lower functions that close over values of ``cls``, with their values."""
 
     def constant(value: Any, aval: Any) -> Any:
         return _mlir.ir_constant(concrete(value), aval=aval)
@@ -161,14 +159,14 @@ def register_constant_type(cls: type, concrete: Callable[[Any], Any]) -> None:
 
 
 def register_closure_tracer_type(cls: type, value: Callable[[Any], Any]) -> None:
-    """Tells JAX that a ``cls``, a class of tracers, stands for a value, which operations get as an operand.
+    """Registers ``cls``, a class of tracers, as standing for a value, which becomes an operand of operations.
 
     Programs may close over such values. A function that is traced ahead of time has them as constants, like
-    arrays. JAX makes leading arguments of the tracers that a jitted function closes over, but no caller of
-    the compiled function gives these.
+    arrays. JAX would make them leading arguments of the jitted function, which no caller of the compiled
+    function passes.
 
     Arguments:
-      value: gives what an instance stands for.
+      value: returns the value of an instance.
     """
 
     def init(
@@ -192,11 +190,12 @@ def register_closure_tracer_type(cls: type, value: Callable[[Any], Any]) -> None
 
 
 def register_aot_placement(cls: type, placed: Callable[[Any], Any]) -> None:
-    """Tells a function that is lowered ahead of time where its arguments of ``cls`` are, which runs nothing.
+    """Makes functions that are lowered ahead of time read the placement of arguments of ``cls`` without a
+    run.
 
     Arguments:
-      placed: gives, of an argument, a concrete array in the same place, or the sharding to which the argument
-        is committed; None if JAX may move it.
+      placed: returns for an argument a concrete array in the same place, or the sharding to which the
+        argument is committed; None if JAX may move it.
     """
 
     def type_of(argument: Any) -> Any:
@@ -212,11 +211,11 @@ def register_aot_placement(cls: type, placed: Callable[[Any], Any]) -> None:
 
 
 def register_transfer_source(cls: type, where: Callable[[Any], Any]) -> None:
-    """Tells ``device_put`` under ``jax.grad`` where a value of ``cls`` comes from: its gradient goes back
-    there, and is committed.
+    """Registers the source of a ``device_put`` of ``cls`` under ``jax.grad``: the gradient goes back there,
+    and is committed.
 
     Arguments:
-      where: gives the sharding of the value.
+      where: returns the sharding of the value.
     """
 
     def source(src: Any, x: Any, *more: Any) -> Any:
@@ -231,8 +230,8 @@ def register_transfer_source(cls: type, where: Callable[[Any], Any]) -> None:
 
 
 def exclude_from_user_frames(directory: str) -> None:
-    """Keeps JAX from taking lines of files in ``directory`` for the user's: in jaxprs and programs, and in
-    the tracebacks of errors, from which it leaves out its own (``jax_traceback_filtering``)."""
+    """Excludes lines of files in ``directory`` from JAX's user frames: in jaxprs and programs, and in the
+    tracebacks of errors that JAX filters (``jax_traceback_filtering``)."""
     _source_info_util.register_exclusion(directory)
     _traceback_util.register_exclusion(directory)
 

@@ -1,4 +1,4 @@
-"""Calls of compiled executables."""
+"""Calls of compiled executables, XLA's cost analysis and profiler, and JAX's persistent compilation cache."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from jax._src import (
 )
 from jax._src.lib import xla_client as _xla_client
 
-# ---- XLA's cost analysis and its profiler -----------------------------------------------------------------
+# ---- Cost analysis and profiler -------------------------------------------------------------------------
 
 
 def cost_properties(text: str) -> dict[str, float] | None:
-    """The costs of the HLO module ``text`` by XLA's analysis, by XLA's names. Returns None if this jaxlib or
-    backend has no such analysis.
+    """The costs of the HLO module ``text`` by XLA's analysis, by XLA's names; None if this jaxlib or backend
+    has no such analysis.
 
-    A property that is 0 is left out. One that XLA does not know is -1, and makes a sum that it is part of too
-    small by 1.
+    A property that is 0 is left out. An unknown property is -1, and makes a sum that contains it too small by
+    1.
 
     Raises:
       ValueError: XLA cannot read ``text``.
@@ -53,7 +53,7 @@ Figures = dict[str, float] | str | None
 
 
 def cost_figures(texts: Iterable[str]) -> list[Figures]:
-    """What XLA says that each of these HLO modules costs."""
+    """XLA's costs of each of the HLO modules."""
     return list(map(_figures, texts))
 
 
@@ -65,34 +65,32 @@ def _figures(text: str) -> Figures:
 
 
 def new_profile() -> Any:
-    """A running profiler session that records kernels and no Python calls. Its ``stop()`` ends it and returns
-    the profile as bytes.
+    """A running profiler session that records kernels and no Python calls. ``stop()`` ends it and returns the
+    profile as bytes.
 
-    ``jax.profiler.trace`` writes the same to a directory and takes twice as long. On 0.10 it stays stuck for
-    the rest of the process if it cannot write or if another session runs.
+    ``jax.profiler.trace`` writes the same to a directory and takes twice as long. On 0.10 it stays blocked
+    for the rest of the process if it cannot write or if another session runs.
 
     Raises:
       RuntimeError: from ``stop()``, if another session was running already. That one is not disturbed.
     """
     from jaxlib import _profiler
 
-    jax.local_devices()  # a session started before there is a backend records nothing of it
+    jax.local_devices()  # a session that starts before the backend records nothing of it
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
     options.host_tracer_level = 2
     return _profiler.ProfilerSession(options)
 
 
-# ---- JAX's persistent compilation cache -------------------------------------------------------------------
+# ---- Persistent compilation cache -----------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def compiling_settings(cache: Any | None) -> Iterator[None]:
-    """Settings under which lazynb compiles: a persistent cache (or none), with scopes as part of the key.
-
-    JAX's key leaves debug information out: two programs that differ only in scopes share an entry and show
-    each other's names. ``include_metadata_in_key`` prevents that.
-    """
+    """Settings under which lazynb compiles: a persistent cache (or none), with name scopes as part of the
+    key. JAX's key leaves debug information out: two programs that differ only in scopes would share an entry
+    and show each other's names. ``include_metadata_in_key`` prevents that."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(_config.compilation_cache_include_metadata_in_key(True))
         stack.enter_context(_config.persistent_cache_min_compile_time_secs(0.0))
@@ -108,10 +106,8 @@ _cache_lock = threading.Lock()
 
 @contextlib.contextmanager
 def _swapped_cache(cache: Any) -> Iterator[None]:
-    """Lets JAX use ``cache`` for the compilations in its body.
-
-    JAX opens one cache a process, and the user's own setting must not change, so the caches are exchanged.
-    """
+    """Makes JAX use ``cache`` for the compilations in the body. JAX opens one cache per process, and the
+    user's own setting must not change, so the caches are swapped."""
     with _cache_lock:
         before = {name: getattr(_compilation_cache, name) for name in _CACHE_STATE}
         vars(_compilation_cache).update(
@@ -124,16 +120,14 @@ def _swapped_cache(cache: Any) -> Iterator[None]:
 
 
 def file_cache(path: str) -> Any:
-    """JAX's persistent cache in the directory ``path``; None if JAX cannot open it.
-
-    JAX can put a check of contents around a cache. It is left out, as it unpacks each entry that it is given.
-    """
+    """JAX's persistent cache in the directory ``path``; None if JAX cannot open it. JAX can wrap a cache in a
+    check of its contents. It is left out, because it unpacks each entry."""
     found = _compilation_cache.get_file_cache(path)
     return getattr(found[0], "_base_cache", found[0]) if found is not None else None
 
 
 def is_readable_entry(entry: bytes) -> bool:
-    """Whether JAX can unpack an entry of the persistent cache. It does so with zlib, which checks a sum."""
+    """Whether JAX can unpack an entry of the persistent cache. It uses zlib, which verifies a checksum."""
     try:
         executable_in(entry)
     except Exception:
@@ -147,7 +141,7 @@ def executable_in(entry: bytes) -> bytes:
 
 
 def remove_entry(cache: Any, key: str) -> None:
-    """Removes an entry from a :func:`file_cache`. The cache itself never writes over an entry."""
+    """Removes an entry from a :func:`file_cache`, because the cache itself never overwrites an entry."""
     (cache.path / f"{key}{_lru_cache._CACHE_SUFFIX}").unlink(missing_ok=True)
 
 
@@ -159,11 +153,9 @@ def move_entry(cache: Any, key: str, directory: Any) -> None:
 
 @contextlib.contextmanager
 def no_cache() -> Iterator[None]:
-    """Compiles in its body without a persistent cache.
-
-    JAX decides once a process, at its first compilation, whether it has a cache. Switched off for that
-    compilation the cache would be off for good, so JAX's decision is exchanged instead.
-    """
+    """Compiles in the body without a persistent cache. JAX decides once per process, at its first
+    compilation, whether it has a cache. If the cache were switched off for that compilation, it would stay
+    off, so JAX's decision is swapped instead."""
     with _cache_lock:
         before = {name: getattr(_compilation_cache, name) for name in _CACHE_STATE}
         vars(_compilation_cache).update(_cache_checked=True, _cache_used=False)
@@ -174,11 +166,9 @@ def no_cache() -> Iterator[None]:
 
 
 def capturing_call(compiled: Any) -> Callable[..., Any]:
-    """A function that calls an executable with the least Python in between: JAX's C++ dispatch.
-
-    The first call, and a call with arguments of another kind, need JAX's Python. There the results are kept
-    as soon as XLA gives them, see :class:`Captured`.
-    """
+    """A function that calls an executable with the least Python in between: JAX's C++ dispatch. The first
+    call, and a call with arguments of another kind, need JAX's Python code. There the results are kept as
+    soon as XLA returns them, see :class:`ResultCapture`."""
     return _dispatch(compiled, compiled._executable.xla_executable) or compiled
 
 
@@ -194,11 +184,11 @@ def _dispatch(compiled: Any, loaded: Any) -> Callable[..., Any] | None:
 
 
 class ResultCapture(threading.local):
-    """The list in which the calls of this thread keep what XLA gave: its object for the results, then the
-    arrays made of that.
+    """The list in which calls of this thread keep the output of XLA: its result object, then the arrays made
+    of it.
 
-    JAX runs Python code between the two, and after them. An interrupt may arrive there, when the memory of
-    the inputs has been given away already.
+    JAX runs Python code between the two, and after them. An interrupt may arrive there, when the inputs are
+    donated already.
     """
 
     into: list[Any] | None = None
@@ -208,7 +198,7 @@ result_capture = ResultCapture()
 
 
 def recover_results(compiled: Any, kept: Sequence[Any]) -> Sequence[Any] | None:
-    """The results that a call of ``compiled`` kept before it was interrupted; None if XLA gave none."""
+    """The results that a call of ``compiled`` kept before it was interrupted; None if XLA returned none."""
     if not kept:
         return None
     if len(kept) == 1:
@@ -217,7 +207,7 @@ def recover_results(compiled: Any, kept: Sequence[Any]) -> Sequence[Any] | None:
 
 
 class _CapturingExecutable:
-    """Stands for XLA's executable in JAX's Python code, and keeps what it returns."""
+    """A wrapper of XLA's executable for JAX's Python code, which keeps the results."""
 
     def __init__(self, loaded: Any):
         self._loaded = loaded
@@ -236,7 +226,7 @@ class _CapturingExecutable:
 
 
 class _CapturingResults:
-    """Stands for XLA's results in JAX's Python code, and keeps the arrays made of them."""
+    """A wrapper of XLA's results for JAX's Python code, which keeps the arrays made of them."""
 
     def __init__(self, into: list[Any]):
         self._into = into
@@ -250,17 +240,17 @@ class _CapturingResults:
 
 
 def synchronous_call(compiled: Any, entry: bytes | None) -> Callable[..., Any] | None:
-    """A function that runs an executable of XLA:CPU in the thread that calls it: the results are there when
-    it returns. Returns None if that is impossible.
+    """A function that runs an executable of XLA:CPU synchronously in the calling thread; None if that is
+    impossible.
 
-    XLA:CPU hands all but the cheapest programs (1,000 floating point operations) to a thread of its own, and
-    JAX has no option for anything else. Waking that thread takes longer than many programs run. But XLA:CPU
-    runs a program with a host callback in the calling thread. So the machine code is loaded once more, as a
-    program that has a callback and never calls it.
+    XLA:CPU runs all but the cheapest programs (1,000 floating point operations) in its own thread, and JAX
+    has no option to change that. Waking that thread takes longer than many programs run. But XLA:CPU runs a
+    program with a host callback in the calling thread. So the machine code is loaded again, as a program that
+    has a callback and never calls it.
 
     Arguments:
       entry: the entry of the persistent cache from which the executable was loaded, if it was. XLA cannot
-        write such an executable down again.
+        serialise such an executable again.
     """
     loaded: Any = compiled._executable.xla_executable
     devices = loaded.local_devices()
@@ -275,7 +265,7 @@ def synchronous_call(compiled: Any, entry: bytes | None) -> Callable[..., Any] |
             compile_options=options,
             host_callbacks=[_never_called],
         )
-    except Exception:  # a program that XLA cannot write down
+    except Exception:  # a program that XLA cannot serialise
         return None
     return _dispatch(compiled, again)
 

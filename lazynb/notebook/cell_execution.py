@@ -22,7 +22,7 @@ from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import thread_trace
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.running.flush import await_values
-from lazynb.user_code import call_stack
+from lazynb.user_code import cells
 
 # ---- Running the body of a cell magic ----------------------------------------------------------------------
 # Names, line numbers and the last value are those of a cell that IPython runs.
@@ -39,7 +39,7 @@ def run_body(shell: Any, body: str) -> Any:
     __tracebackhide__ = True
     raw = "\n" + body  # the magic's own line
     code = "\n" + shell.transform_cell(body)
-    number = call_stack.current_cell() or shell.execution_count
+    number = cells.current_cell() or shell.execution_count
     name = shell.compile.cache(code, number, raw_code=raw)
     tree = shell.transform_ast(ast.parse(code, filename=name))
     last = _pop_expression(tree)

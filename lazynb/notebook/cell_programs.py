@@ -23,7 +23,7 @@ from lazynb.recording.snapshot.variable_names import names_of
 from lazynb.report.short_text import clip
 from lazynb.running.flush import tensors_in
 from lazynb.running.observers import BreakEvent, Observer, RunEvent
-from lazynb.user_code.call_stack import Origin, line_of
+from lazynb.user_code.source_lines import Origin, line_of
 from lazynb.user_code.text_format import size
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compilation_builder import CompilationBuilder, compile_pending_traces, dumping_passes

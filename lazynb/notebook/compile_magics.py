@@ -32,7 +32,7 @@ from lazynb.report.inspection.inspection_html import TABS
 from lazynb.report.inspection.inspection_page import save_html
 from lazynb.running.flush import execution, tensors_in
 from lazynb.running.observers import observing
-from lazynb.user_code import call_stack
+from lazynb.user_code import cells
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compilation_builder import dumping_passes
 from lazynb.xla.compile_entry import set_last_compilation
@@ -260,7 +260,7 @@ class CompileMagics(ShellMagics):
 
     def _runs(self) -> CellPrograms:
         """An observer that collects the programs that trace breaks of this cell run."""
-        number = call_stack.current_cell() or self.shell.execution_count
+        number = cells.current_cell() or self.shell.execution_count
         return CellPrograms(self._extension.leftovers.earlier, self.shell.user_ns, number)
 
     def _run_lazily(self, cell: str, runs: CellPrograms, ahead: bool = True) -> Any:

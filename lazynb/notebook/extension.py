@@ -21,7 +21,7 @@ from lazynb.recording.lazy_blocks import blocks
 from lazynb.recording.lazy_tensor import tool_access
 from lazynb.recording.snapshot import variable_names
 from lazynb.running.step_log import cell_runs
-from lazynb.user_code import call_stack, tracebacks
+from lazynb.user_code import call_stack, cells, tracebacks
 from lazynb.version import __version__
 from lazynb.xla.targets.target_chip import Target
 
@@ -122,7 +122,7 @@ class Extension:
         self._errors.stop()
         self._diff_display.stop()
         self.routing.stop()
-        call_stack.set_current_cell(None)
+        cells.set_current_cell(None)
         blocks.end_all()
 
     def _hooks(self) -> list[tuple[str, Any]]:
@@ -182,7 +182,7 @@ class Extension:
         call_stack.register_cell(name, number, raw_code or transformed_code)
         self.lab.set_execution_count(number, name)
         cell_runs.begin(number, self._cell_id or raw_code or transformed_code)
-        call_stack.set_current_cell(number)  # IPython's execution count may already be one higher
+        cells.set_current_cell(number)  # IPython's execution count may already be one higher
         return name
 
     # IPython prints a KeyboardInterrupt of a hook and runs the cell anyway, so the hook completes its work.
@@ -206,7 +206,7 @@ class Extension:
         self._cells.close_finished()
         outermost = not self._cells
         tool_access.active = not info.store_history and outermost
-        self.leftovers.assign_unclaimed(call_stack.current_cell())
+        self.leftovers.assign_unclaimed(cells.current_cell())
         self._cells.begin(self.enabled, self.strict)
         if outermost:
             self._cell_id = getattr(info, "cell_id", None)
@@ -215,13 +215,13 @@ class Extension:
             self.routing.begin(info)
 
     def _leave(self, success: bool) -> None:
-        number = call_stack.current_cell()
+        number = cells.current_cell()
         if number is not None:
             cell_runs.end(number, success)
         if self._cells:  # no start event came for the cell that loaded the extension
             outermost = self._cells.end()
-            self.leftovers.assign_unclaimed(call_stack.current_cell())
-            call_stack.set_current_cell(None)
+            self.leftovers.assign_unclaimed(cells.current_cell())
+            cells.set_current_cell(None)
             if outermost:
                 self.routing.end()
                 self.lab.end()

@@ -12,8 +12,8 @@ from lazynb.report.inspection.source_data import file_key
 from lazynb.report.short_text import counts_text
 from lazynb.running.break_log import BreakCost, Tally, break_log
 from lazynb.running.record_table import plural
-from lazynb.user_code import call_stack
-from lazynb.user_code.call_stack import CodePosition
+from lazynb.user_code.cells import cell_number
+from lazynb.user_code.source_lines import CodePosition
 from lazynb.user_code.text_format import escape_invisible_in, number, size
 from lazynb.xla.inspection_schema import Cluster, Fate, Inspection, Node, Program
 
@@ -118,7 +118,7 @@ class CellIndex:
 
     def of(self, file: str) -> str | None:
         """The cell whose newest run compiled ``file``; None for other files and for code of earlier runs."""
-        number = call_stack.cell_number(file)
+        number = cell_number(file)
         if number is None:
             return None
         cell = self._ids.get(number)

@@ -10,7 +10,7 @@ import ipywidgets as widgets
 from IPython.display import display
 
 from lazynb.report.prediction_report import KernelQuestion, SharedKernelQuestion
-from lazynb.user_code.call_stack import Place, Place as NodePlace
+from lazynb.user_code.source_lines import Place, Place as NodePlace
 
 # ---- Base class of both forms ------------------------------------------------------------------------------
 

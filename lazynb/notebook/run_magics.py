@@ -22,7 +22,7 @@ from lazynb.recording.lazy_mode import eager, recording
 from lazynb.recording.pending_trace import pending_dependencies
 from lazynb.running.flush import execution
 from lazynb.running.observers import BreakEvent, Observer, observing
-from lazynb.user_code import call_stack
+from lazynb.user_code import cells
 
 # ---- ``%%explain`` -----------------------------------------------------------------------------------------
 
@@ -33,7 +33,7 @@ def explain_cell(shell: Any, cell: str) -> Explanation:
     ``result`` of the explanation is the value of the last expression, or ``NO_VALUE``.
     """
     __tracebackhide__ = True
-    number = call_stack.current_cell() or shell.execution_count
+    number = cells.current_cell() or shell.execution_count
     return explain_call(f"cell {number}", lambda: run_body(shell, cell), _Defined(shell))
 
 
@@ -143,7 +143,7 @@ class RunMagics(ShellMagics):
         name = parse_argstring(self.numerics, line).name
         if name is not None and not name.isidentifier():
             raise UsageError(f"%%numerics: {name!r} is no variable name")
-        number = call_stack.current_cell() or self.shell.execution_count
+        number = cells.current_cell() or self.shell.execution_count
         value, numerics = numerics_of_cell(
             f"cell {number}",
             partial(run_body, self.shell, cell),

@@ -16,8 +16,8 @@ from traceback import walk_tb
 from types import FrameType, TracebackType
 from typing import Any
 
-from lazynb.user_code.call_stack import PACKAGE_ROOT, cell_source, is_library_internal, is_user_file
-from lazynb.user_code.cells import lines_as_typed
+from lazynb.user_code.cells import cell_source, lines_as_typed
+from lazynb.user_code.code_ownership import PACKAGE_ROOT, is_library_internal, is_user_file
 from lazynb.user_code.tracebacks import (
     chain,
     filtering_is_off,

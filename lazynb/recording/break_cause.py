@@ -28,7 +28,7 @@ from lazynb.jax_compat.jax_names import (
     REPEAT_COUNTS_MESSAGE,
 )
 from lazynb.recording.buffer_protocol import in_container_repr
-from lazynb.user_code.call_stack import is_machinery, is_user_code
+from lazynb.user_code.code_ownership import is_machinery, is_user_code
 from lazynb.user_code.instructions import called_function, current_instruction, functions_called_by_c
 
 if TYPE_CHECKING:

@@ -34,14 +34,9 @@ from lazynb.recording.replay import (
 )
 from lazynb.recording.runtime_interface import runtime
 from lazynb.recording.value_placement import single_device
-from lazynb.user_code.call_stack import (
-    PACKAGE_ROOT,
-    STARTED_AT,
-    CodePosition,
-    current_position,
-    is_user_code,
-    thread_handoff,
-)
+from lazynb.user_code.call_stack import STARTED_AT, current_position, thread_handoff
+from lazynb.user_code.code_ownership import PACKAGE_ROOT, is_user_code
+from lazynb.user_code.source_lines import CodePosition
 
 
 def _full(plain: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lazynb import jax_compat as jc
-from lazynb.user_code.call_stack import is_user_code
+from lazynb.user_code.code_ownership import is_user_code
 
 
 class ByIdentity:

@@ -50,13 +50,8 @@ from lazynb.recording.value_placement import (
     stays_on_device,
     with_sharding_type,
 )
-from lazynb.user_code.call_stack import (
-    CallCounter,
-    Origin,
-    cached_call_stacks,
-    nearest_cached_call_stack,
-    user_frame,
-)
+from lazynb.user_code.call_stack import CallCounter, cached_call_stacks, nearest_cached_call_stack, user_frame
+from lazynb.user_code.source_lines import Origin
 
 trie = Trie()
 

@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from lazynb.recording.python_numbers import converter
-from lazynb.user_code.call_stack import PACKAGE_ROOT
+from lazynb.user_code.code_ownership import PACKAGE_ROOT
 from lazynb.user_code.instructions import Span, child_containing, parse, source_of, span_of
 
 # ---- The syntax of the instruction that called JAX, and the numbers that are written in it ----------------

@@ -23,7 +23,7 @@ from lazynb.recording.external_arrays import (
 )
 from lazynb.recording.python_numbers import number_step
 from lazynb.recording.trie import HOST, LoopStart, Root, State, Trie, UnresolvedSharding
-from lazynb.user_code.call_stack import Origin
+from lazynb.user_code.source_lines import Origin
 
 if TYPE_CHECKING:
     from lazynb.recording.lazy_tensor import LazyTensor

@@ -25,7 +25,7 @@ from lazynb.report import document
 from lazynb.report.graph.graph_html import fill_template
 from lazynb.report.short_text import clip
 from lazynb.running.record_table import SHOWN, plural, scrolling
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import escape_invisible
 
 _CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0"

@@ -20,7 +20,7 @@ from lazynb.compare.differences.kernel_prediction import (
 )
 from lazynb.report.graph.graph_html import fill_template
 from lazynb.running.record_table import plural
-from lazynb.user_code.call_stack import Place, Place as NodePlace
+from lazynb.user_code.source_lines import Place, Place as NodePlace
 from lazynb.user_code.text_format import escape_invisible
 
 # ---- Which lines share a kernel ----------------------------------------------------------------------------

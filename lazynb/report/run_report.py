@@ -27,7 +27,7 @@ from lazynb.report.short_text import clip
 from lazynb.running.break_log import TraceBreak
 from lazynb.running.record_table import plural
 from lazynb.running.run_statistics import JaxCompiled, RunCounter
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import duration, escape_invisible, size
 
 _ROWS = 200  # of each table

@@ -1,4 +1,4 @@
-"""Work in another thread, for which Python waits in a way that lets an interrupt through at once."""
+"""Background threads for XLA's work, interruptible waits, and process exit with unfinished work."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-# ---- The end of a process in which XLA still works for a line that was interrupted ------------------------
-# Python ends its other threads as they come back from C++, through frames that allow no such thing: the
-# process aborts ("terminate called"), or waits for ever for a lock that such a thread held.
+# ---- Process exit with unfinished work ------------------------------------------------------------------
+# When the interpreter ends, it ends its other threads as they return from C++, through frames that do not
+# allow it: the process aborts ("terminate called"), or waits forever for a lock that such a thread held.
 
-WAITING = "lazynb: XLA has not ended what was interrupted; the process ends with it, or at Ctrl-C"
+WAITING = "lazynb: XLA still runs the interrupted work; the process exits after it, or at Ctrl-C"
 
 
 class ProcessExit:
-    """What nobody waits for any more, and how a process ends that has it.
+    """The work that was interrupted and has not ended, and the exit of a process with such work.
 
     Attributes:
       status: the exit status, if a command knows it before Python does.
@@ -40,8 +40,8 @@ class ProcessExit:
         future.add_done_callback(self._undone.discard)
 
     def _at_exit(self) -> None:
-        """What a program registered after it imported lazynb has run by now."""
-        if not self._undone or hasattr(sys, "ps1"):  # an interactive Python has a history to write
+        """Runs after the exit handlers that the program registered later than the import of lazynb."""
+        if not self._undone or hasattr(sys, "ps1"):  # an interactive Python writes its history
             return
         if self.status is not None:
             _flush()
@@ -56,18 +56,18 @@ class ProcessExit:
 
 
 def _interrupted() -> NoReturn:
-    """Ends the process as Python does after an interrupt that nobody caught."""
+    """Ends the process as Python does after an uncaught KeyboardInterrupt."""
     _flush()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.raise_signal(signal.SIGINT)
-    os._exit(128 + signal.SIGINT)  # where the signal is blocked
+    os._exit(128 + signal.SIGINT)  # if the signal is blocked
 
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (AttributeError, OSError, ValueError):  # there is none, or nobody reads it
+        except (AttributeError, OSError, ValueError):  # no stream, or a closed one
             pass
 
 
@@ -89,7 +89,7 @@ def in_background(work: Callable[[], Any]) -> concurrent.futures.Future[Any]:
 
 
 class Worker:
-    """A thread that is kept for work which comes often: it takes a part of the time to start one."""
+    """A thread for frequent work, kept because starting a thread takes long."""
 
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[tuple[Callable[[], Any], concurrent.futures.Future[Any]] | None]
@@ -97,7 +97,7 @@ class Worker:
         threading.Thread(target=self._run, name="lazynb", daemon=True).start()
 
     def do(self, work: Callable[[], Any]) -> concurrent.futures.Future[Any]:
-        """Does ``work`` after the work that was given before."""
+        """Runs ``work`` after all earlier work."""
         future: concurrent.futures.Future[Any] = concurrent.futures.Future()
         self._waiting.put((work, future))
         return future
@@ -113,7 +113,7 @@ class Worker:
                 future.set_result(work())
             except BaseException as error:
                 future.set_exception(error)
-            del given, work, future  # nothing that it worked on is kept while it waits
+            del given, work, future  # an idle thread must keep nothing alive
 
 
 _idle: list[Worker] = []
@@ -121,22 +121,23 @@ os.register_at_fork(after_in_child=_idle.clear)
 
 
 def wait_in_worker(work: Callable[[], Any]) -> Any:
-    """The result of ``work``, which does nothing but wait for XLA. A thread that waited before does it: to
-    start one while XLA computes took 30 ms of a step of 730 ms (eight virtual devices on two cores)."""
+    """Runs ``work``, which only waits for XLA, in a thread that is kept, and returns its result. Starting a
+    thread while XLA computed took 30 ms of a step of 730 ms (eight virtual devices on two cores)."""
     try:
         worker = _idle.pop()
     except IndexError:
         worker = Worker()
     future = worker.do(work)
-    future.add_done_callback(lambda _: _idle.append(worker))  # after an interrupt too, once it has waited
+    future.add_done_callback(lambda _: _idle.append(worker))  # also when an interrupt ended the wait
     return wait(future)
 
 
 def wait(future: concurrent.futures.Future[Any]) -> Any:
-    """The future's result. After an interrupt the work continues, and its result is dropped: what was
-    interrupted is the user's line, and not the locks of the standard library that it waits for.
+    """Waits for the result of a future.
 
-    An interrupt is any error that is not the work's own: Ctrl-C, or what a handler of a signal raises.
+    After an interrupt the work continues and its result is dropped. The interrupt ends the user's line, and
+    not the locks of the standard library for which the line waits. An interrupt is any error that the work
+    itself did not raise: Ctrl-C, or an error that a signal handler raises.
     """
     try:
         return future.result()
@@ -155,8 +156,8 @@ _INTERRUPTS = "_lazynb_interrupts"
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether ``error`` interrupted what XLA or JAX did, and says nothing of the program: Ctrl-C, what ended
-    a wait, or what a handler of a signal raised."""
+    """Whether ``error`` is an interrupt of XLA or JAX and not an error of the program: Ctrl-C, an error that
+    ended a wait, or an error raised by a signal handler."""
     return isinstance(error, KeyboardInterrupt) or hasattr(error, _INTERRUPTS) or _is_of_a_handler(error)
 
 

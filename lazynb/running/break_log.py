@@ -1,6 +1,6 @@
-"""Trace breaks: the points where Python forced a pending trace to run.
+"""The log of trace breaks: the points where Python forced a pending trace to run.
 
-Breaks of one kind at one line form one row: a loop that breaks a thousand times is a row with a count.
+Breaks of one kind at one line form one row: a loop with a thousand breaks is a row with a count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from lazynb.running.record_table import SHOWN, Records, plural, text_table
 from lazynb.running.session_timeline import Timeline, of_session
 from lazynb.running.step_log import cell_runs, identity_of, log as step_log
 from lazynb.running.timeline_drawing import timeline_view, to_html, to_text
-from lazynb.user_code.call_stack import CodePosition, Place, current_cell
+from lazynb.user_code.cells import current_cell
+from lazynb.user_code.source_lines import CodePosition, Place
 from lazynb.user_code.text_format import duration
 
 
@@ -30,19 +31,19 @@ class TraceBreak:
       code: stable identifier, such as ``LNB101``.
       kind: ``bool``, ``print``, ``item``, ...
       location: cell or file, line, source text.
-      ops: number of operations that it ran, in total.
-      compiled: whether it also compiled.
-      seconds: time until Python could continue, in total, with compiling and waiting.
+      ops: total number of operations that ran.
+      compiled: whether a program was compiled.
+      seconds: total time until Python could continue, with compiling and waiting.
       hint: how to avoid the break.
-      count: number of times that Python broke the trace here.
-      compiles: number of programs that it compiled.
+      count: number of breaks.
+      compiles: number of compiled programs.
       text: what Python needed.
-      library: the place in a library that asked for the value; None if the user's line did.
+      library: the line of a library that read the value; None if the user's line did.
       compile_seconds: the part of ``seconds`` in which programs were compiled or loaded.
       detail: the function, argument or attribute that needed the value; empty if it is not known.
-      callers: the user's lines that called the function in which it lies, the nearest first.
-      gone_since: the execution count of the notebook cell's run since which it has not come again; None while
-        it comes in the newest run, and outside of a notebook.
+      callers: the user's lines that called the function of the break, the nearest first.
+      gone_since: execution count of the first run of the notebook cell in which the break no longer occurred;
+        None if it occurred in the newest run, and outside of a notebook.
     """
 
     code: str
@@ -64,7 +65,7 @@ class TraceBreak:
 
 @dataclasses.dataclass(slots=True)
 class BreakCost:
-    """What some breaks cost together."""
+    """The total cost of some breaks."""
 
     spot: CodePosition
     count: int = 0
@@ -74,7 +75,7 @@ class BreakCost:
     compile_seconds: float = 0.0
 
     def add(self, count: int, ops: int, compiles: int, seconds: float, compile_seconds: float) -> None:
-        """Adds ``count`` breaks that cost so much together."""
+        """Adds ``count`` breaks with these totals."""
         self.count += count
         self.ops += ops
         self.compiles += compiles
@@ -84,11 +85,11 @@ class BreakCost:
 
 @dataclasses.dataclass(slots=True)
 class Tally(BreakCost):
-    """The breaks of one kind at one place so far.
+    """All breaks of one kind, detail and position.
 
     Attributes:
-      calling: those that each of the calling lines led to, by ``Spot.identity``.
-      cells: the running cells in which they came, each with the number of its newest such run.
+      calling: the cost for each calling line, by ``CodePosition.identity``.
+      cells: the cells in which they occurred, each with the number of the newest run that had the break.
     """
 
     kind: str = ""
@@ -102,14 +103,14 @@ class Tally(BreakCost):
         return identity_of(self.kind, self.detail, self.spot)
 
     def called_from(self, spot: CodePosition) -> BreakCost | None:
-        """The sums of the calling line ``spot``; returns None if there are too many such lines."""
+        """The cost for the calling line ``spot``; None if there are too many calling lines."""
         identity = spot.identity
         if identity not in self.calling and len(self.calling) < _CALLING:
             self.calling[identity] = BreakCost(spot)
         return self.calling.get(identity)
 
     def record(self, gone_since: int | None = None) -> TraceBreak:
-        """The record that the user sees."""
+        """The record shown to the user."""
         reason = REASONS[self.kind]
         text = f"{reason.text} ({self.detail})" if self.detail else reason.text
         long = self.ops >= self.count * max(config.max_program, _MANY) and not reason.barrier
@@ -136,11 +137,9 @@ _CALLING = 64  # calling lines of one place
 
 
 def fixed_since_run(tallies: Sequence[Tally]) -> list[int | None]:
-    """For each of all tallies, the run of a cell since which its break has not come again.
-
-    None while it comes in the newest run of a cell. The cell may have been edited: a line is known by its
-    text, and counts as one in all runs.
-    """
+    """For each tally the first run of a cell in which its break no longer occurred. None if it occurred
+    in the newest run of a cell. The cell may have been edited, so a line is identified by its text in
+    all runs."""
     newest: dict[tuple[str, str], dict[str, int]] = {}  # by kind and text: the newest run of each cell
     keys = [(tally.kind, tally.spot.place.text) for tally in tallies]
     for key, tally in zip(keys, tallies, strict=True):
@@ -161,10 +160,10 @@ _TOO_LONG = "call lazynb.sync() before, once every few hundred operations: this 
 
 
 class BreakLog:
-    """All trace breaks of this process, by kind and place.
+    """All trace breaks of this process, by kind and position.
 
-    A break is appended as a plain tuple. It is added to its tally when the tallies are read, or when many
-    breaks have come.
+    A break is appended as a plain tuple. It is added to its tally when the tallies are read, or after
+    :data:`_FOLDED` breaks.
 
     Attributes:
       total: number of breaks in the tallies.
@@ -196,18 +195,17 @@ class BreakLog:
             self.tallies()
 
     def tallies(self) -> list[Tally]:
-        """One tally for each kind, detail and place, ordered by the first break."""
+        """One tally for each kind, detail and position, ordered by the first break."""
         new, self._new = self._new, []
-        groups: dict[Any, list[Any]] = {}  # a loop breaks again and again at one place
+        groups: dict[Any, list[Any]] = {}  # many breaks of a loop have one position
         for broken in new:
-            same = broken[0], id(broken[1]), broken[2]  # ``new`` keeps what has the id
+            same = broken[0], id(broken[1]), broken[2]  # ``new`` keeps the position, so its id is valid
             groups.setdefault(same, []).append(broken)
         for group in groups.values():
             self._fold(group)
         return list(self._tallies.values())
 
     def _fold(self, group: list[Any]) -> None:
-        """Adds breaks of one kind, place and detail to their tally."""
         kind, spot, detail, _, _ = group[0]
         tally, called = self._tally_with_callers(kind, spot, detail)
         costs = list(map(sum, zip(*[costs for *_, costs in group], strict=True)))
@@ -227,14 +225,14 @@ class BreakLog:
         key = identity_of(kind, detail, spot)
         if key in self._tallies:
             return self._tallies[key]
-        if len(self._tallies) >= _PLACES:  # a program may define its code again and again
+        if len(self._tallies) >= _PLACES:  # a program may redefine its code again and again
             oldest = next(iter(self._tallies))
             self.total -= self._tallies.pop(oldest).count
         tally = self._tallies[key] = Tally(spot, kind=kind, detail=detail)
         return tally
 
     def clear(self) -> None:
-        """Forgets all breaks."""
+        """Removes all breaks."""
         self.total = 0
         self._new.clear()
         self._tallies.clear()
@@ -247,17 +245,17 @@ break_log = BreakLog()
 
 
 class Breaks(Records[TraceBreak]):
-    """Trace breaks, the costliest first; displays as a table.
+    """Trace breaks, the most expensive first; displays as a table.
 
     Attributes:
       total: number of breaks, with repetitions.
       lines: number of the user's lines with breaks.
-      seconds: time that all breaks cost.
+      seconds: total time of the breaks.
       compile_seconds: the part of ``seconds`` in which programs were compiled or loaded.
-      cells: for each record, the notebook cells in which it came.
+      cells: for each record, the notebook cells in which it occurred.
 
     Arguments:
-      timeline: gives the :attr:`timeline`.
+      timeline: a function that makes the :attr:`timeline`.
     """
 
     def __init__(self, tallies: list[Tally], timeline: Callable[[], Timeline] | None = None):
@@ -277,7 +275,7 @@ class Breaks(Records[TraceBreak]):
 
     @functools.cached_property
     def timeline(self) -> Timeline | None:
-        """How the time went by, step by step; None if nobody knows."""
+        """The time by recording, compiling, running, waiting and Python; None if it is not known."""
         return self._timeline() if self._timeline is not None else None
 
     def known(self, identity: tuple[Any, ...]) -> TraceBreak | None:
@@ -305,7 +303,7 @@ class Breaks(Records[TraceBreak]):
         return text
 
     def rows(self, limit: int = SHOWN) -> list[dict[str, str]]:
-        """As for any records, without the columns that are empty in all."""
+        """As :meth:`Records.rows`, without columns that are empty in all rows."""
         rows = super().rows(limit)
         for column in ("asked by", "called from", "now"):
             if not any(row[column] for row in rows):
@@ -335,7 +333,7 @@ class Breaks(Records[TraceBreak]):
 
 
 def _hints(rows: list[dict[str, str]]) -> list[str]:
-    """The hints, each once, taken out of ``rows``; with their lines where a kind of break has several."""
+    """The hints, each once, removed from ``rows``; with their lines if a kind has several hints."""
     lines: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         lines.setdefault((f"{row['code']} {row['kind']}", row.pop("instead")), []).append(row["line"])
@@ -371,7 +369,6 @@ def _row(record: TraceBreak) -> dict[str, str]:
 
 
 def _where(place: Place) -> str:
-    """The place with its source line, which is cut if it is long."""
     text = place.text
     if not text:
         return place.label
@@ -381,7 +378,7 @@ def _where(place: Place) -> str:
 
 
 def _asker(record: TraceBreak) -> str:
-    """What needed the value, and the place in a library through which it asked; empty if neither is known."""
+    """What needed the value, and the library line that read it; empty if neither is known."""
     through = record.library.label if record.library is not None else ""
     if record.detail and through:
         return f"{record.detail} ({through})"
@@ -389,5 +386,5 @@ def _asker(record: TraceBreak) -> str:
 
 
 def breaks() -> Breaks:
-    """The trace breaks so far: a row for each line and kind, the costliest first."""
+    """The trace breaks so far: a row for each line and kind, the most expensive first."""
     return Breaks(break_log.tallies(), functools.partial(of_session, step_log.steps(), step_log.total))

@@ -1,9 +1,9 @@
-"""Dumps: files that XLA writes while it compiles.
+"""Compiler dumps and profiles: the files that XLA writes during a compilation, and the times of its passes.
 
-They hold the module after each pass, the buffers and, if asked for, each fusion decision. The options of one
-compilation request them, because XLA ignores its process-wide flags once its backend exists. JAX leaves these
-options out of the key of its persistent cache, so a program with a dump has the same entry as one without. A
-program that comes from that cache was not compiled and has no dump.
+A dump holds the module after each pass, the buffers and, on request, each fusion decision. The compiler
+options of one compilation request it, because XLA ignores its process-wide flags once its backend exists. JAX
+leaves these options out of the key of its persistent cache, so a program with a dump has the same entry as
+one without. A program loaded from that cache was not compiled and has no dump.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from typing import Any
 from lazynb import jax_compat as jc
 from lazynb.errors import LazynbError
 
-# ---- XLA's profile of one compilation: what took how long, as XLA itself timed it -------------------------
-# The profiler notes where each pass and each stage begins and ends. It slows the compilation by less than can
-# be measured, and takes 2 ms when it is over.
+# ---- Compile profile ------------------------------------------------------------------------------------
+# XLA's profiler notes the begin and end of each pass and each stage. It slows the compilation by less than
+# can be measured, and takes 2 ms at the end.
 
 
 class CompileProfile:
-    """What the profiler recorded of one compilation.
+    """The profile of one compilation.
 
     Attributes:
-      data: as the profiler gives it; None if there is none.
-      why_not: why there is none.
-      again: whether it is of a second compilation of the program, made to see how it is compiled.
+      data: the serialised profile; None if there is none.
+      why_not: the reason that there is none.
+      again: whether it belongs to a second compilation of the program, made for inspection.
     """
 
     def __init__(self, again: bool = False) -> None:
@@ -42,20 +42,20 @@ class CompileProfile:
         self.again = again
 
     def forget(self) -> None:
-        """Gives its memory back: it is as large as what XLA wrote down."""
+        """Frees the profile, which is as large as the dump."""
         if self.data is not None:
-            self.data, self.why_not = None, "it is long ago, and the profile was given up"
+            self.data, self.why_not = None, "the profile was dropped after newer dumps"
 
     @contextlib.contextmanager
     def taken(self, platform: str | None) -> Iterator[None]:
-        """The body compiles one program. Another profile that is being taken goes on unharmed.
+        """Profiles the body, which compiles one program. A profile in progress is not disturbed.
 
         Arguments:
-          platform: that it is compiled for, as JAX names it; None if another process compiles it. Only
+          platform: the platform of the program, as JAX names it; None if another process compiles it. Only
             XLA:CPU's profile is read.
         """
         if platform != "cpu":
-            self.why_not = "another process compiled it, for a chip that is not here"
+            self.why_not = "another process compiled it, for a chip that this machine does not have"
             if platform is not None:
                 self.why_not = f"lazynb reads XLA's timing for CPUs alone, not for {platform}"
             yield
@@ -76,7 +76,7 @@ class CompileProfile:
 _PASSES = {"xla_dump_hlo_pass_re": ".*", "xla_dump_hlo_as_text": True}
 _DECISIONS = {"xla_dump_fusion_visualization": True}
 _CODE = {"xla_dump_emitter_re": "^(llvm|ptx)$"}
-"""What XLA:GPU makes of each kernel; that of JAX 0.12 writes it where its emitters are asked for by name."""
+"""Options for XLA:GPU's code of each kernel. In JAX 0.12 they must name its emitters."""
 
 _KEPT = 16  # dumps on disk: a program of 1,000 operations writes 4 MB
 
@@ -91,8 +91,8 @@ class Dump:
     Attributes:
       directory: the folder of the files.
       elsewhere: whether another process compiles, for another chip.
-      reading: the object that reads them, see :func:`dumping`.
-      profile: what took how long in the compilation that wrote them.
+      reading: the object that reads them, see :func:`record_dumps`.
+      profile: the profile of the compilation.
     """
 
     def __init__(self, elsewhere: bool = False) -> None:
@@ -103,8 +103,8 @@ class Dump:
             self.directory = Path(tempfile.mkdtemp(prefix="lazynb-", dir=_quickest()))
         except OSError as error:
             raise DumpUnavailable(
-                f"XLA's passes cannot be written down: {error}. Set TMPDIR to a directory that can be "
-                "written, then compile again (%cache clear)."
+                f"XLA cannot write a dump of its passes: {error}. Set TMPDIR to a writable directory, "
+                "then compile again (%cache clear)."
             ) from error
         self._remove = weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
         _recent.append(self)
@@ -123,7 +123,7 @@ class Dump:
         """Compiler options that make XLA write the dump.
 
         Arguments:
-          decisions: write each decision of the fusion passes too, which is slow.
+          decisions: also dump each decision of the fusion passes, which is slow.
         """
         options = {"xla_dump_to": str(self.directory), **_PASSES}
         if decisions:
@@ -131,28 +131,28 @@ class Dump:
         return options
 
     def files(self, pattern: str) -> list[Path]:
-        """The files whose names fit ``pattern``, sorted by name."""
+        """The files whose names match ``pattern``, sorted by name."""
         return sorted(self.directory.glob(pattern))
 
     def text(self, pattern: str) -> str:
-        """The text of the first file that fits ``pattern``; empty if no file does."""
+        """The text of the first file that matches ``pattern``; empty if none does."""
         files = self.files(pattern)
         return files[0].read_text(encoding="utf-8", errors="replace") if files else ""
 
 
 def with_code(options: Mapping[str, Any], platform: str) -> dict[str, Any]:
-    """Compiler options that write a dump with the code of each kernel, if they write one at all."""
+    """``options``, extended by the code of each kernel if they request a dump."""
     writes = "xla_dump_to" in options and platform in ("cuda", "gpu")
     return {**options, **(_CODE if writes else {})}
 
 
 _recent: collections.deque[Dump] = collections.deque()
-_MEMORY = Path("/dev/shm")  # a file system in memory, where Linux has one: XLA waits for its files
+_MEMORY = Path("/dev/shm")  # a file system in memory on Linux: XLA waits for its files
 _ROOM = 256 << 20  # bytes that must be free in it
 
 
 def _quickest() -> str | None:
-    """The folder to make a dump's directory in; None means the default of ``tempfile``."""
+    """The folder in which to create a dump's directory; None for the default of ``tempfile``."""
     if "TMPDIR" in os.environ:
         return None
     try:
@@ -171,7 +171,7 @@ _watch: contextvars.ContextVar[Callable[[Dump], Any] | None] = contextvars.Conte
 
 @contextlib.contextmanager
 def record_dumps(watch: Callable[[Dump], Any] = lambda dump: None) -> Iterator[None]:
-    """Each program that the body compiles has a dump.
+    """Requests a dump of each program that the body compiles.
 
     Arguments:
       watch: called with each dump as its compilation starts; its result becomes the dump's ``reading``.
@@ -184,7 +184,8 @@ def record_dumps(watch: Callable[[Dump], Any] = lambda dump: None) -> Iterator[N
 
 
 def new_dump(elsewhere: bool = False) -> Dump | None:
-    """A dump for the compilation that starts; None if :func:`dumping` is off or cannot write files."""
+    """A dump for the compilation that starts; None outside of :func:`record_dumps`, or if it cannot be
+    written."""
     watch = _watch.get()
     if watch is None:
         return None

@@ -1,8 +1,8 @@
-"""Sealed entries of the persistent cache: only what was written under a key is read under it.
+"""The persistent compilation cache: JAX's disk cache with checksums, a load journal and a trust check.
 
-XLA loads any bytes that it is given. An entry that belongs to another program, or that has a changed byte,
-fails an assertion or ends the process, at each start again. So each entry carries a checksum over its key and
-its content, and an entry that does not fit its checksum is put aside.
+XLA loads any bytes. An entry of another program, or with a changed byte, fails an assertion or ends the
+process, at each restart. So each entry has a checksum over its key and its content, and an entry that does
+not match its checksum is set aside.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from lazynb import jax_compat as jc
 from lazynb.config import config
 from lazynb.jax_compat.jax_names import CACHE_HIT_EVENT
 
-# ---- The journal of the persistent cache: the entry that each process is loading --------------------------
-# If an entry ends the process that loads it, the next process finds that out. Each process has a file of its
-# own in the directory and locks it. The lock ends with the process in every case. So a file without a lock
-# was left by a process that has ended, and it names the entry that this process was loading.
+# ---- Load journal ---------------------------------------------------------------------------------------
+# If an entry ends the process that loads it, the next process detects that. Each process locks a file of its
+# own in the directory, and the lock ends with the process in every case. So an unlocked file was left by a
+# process that has ended, and it names the entry that this process was loading.
 
 try:
     import fcntl
-except ImportError:  # Windows, where nothing is noted
+except ImportError:  # Windows, without a journal
     fcntl = None  # type: ignore[assignment]
 
 _SUFFIX = ".loading"
 
 
 def interrupted_loads(directory: Path) -> Iterator[str]:
-    """The keys that processes were loading when they ended; each is given once."""
+    """The keys that processes were loading when they ended; each is returned once."""
     if fcntl is None:
         return
     for file in directory.glob(f"*{_SUFFIX}"):
@@ -52,7 +52,7 @@ def interrupted_loads(directory: Path) -> Iterator[str]:
 
 
 class Journal:
-    """A note of the entry that this process is loading; nothing is noted if the file cannot be written."""
+    """A file with the key of the entry that this process is loading; optional, as it may not be writable."""
 
     def __init__(self, directory: Path):
         self._directory = directory
@@ -73,7 +73,7 @@ class Journal:
     def _write(self, text: bytes) -> None:
         if fcntl is None:
             return
-        if self._stream is None or self._owner != os.getpid():  # a forked process has its own
+        if self._stream is None or self._owner != os.getpid():  # a forked process needs a file of its own
             self._stream = (self._directory / f"{uuid.uuid4().hex}{_SUFFIX}").open("wb", buffering=0)
             self._owner = os.getpid()
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -82,23 +82,21 @@ class Journal:
         self._stream.write(text)
 
 
-# ---- Trust in a directory: whether only this user can have put files into it ------------------------------
+# ---- Trust in a directory -------------------------------------------------------------------------------
 # A compiled program is machine code, and loading it executes it. So no other user may write to the directory
-# of the programs, and no directory above it may let another user replace it. These are the rules of ssh for
-# its keys.
+# of the programs, and no directory above it may let another user replace it. These are ssh's rules for keys.
 
-_NOBODY = 65534
-"""The owner that a container shows for files of a user whom only the machine around it knows."""
+_NOBODY = 65534  # the owner that a container shows for files of users who exist only outside of it
 
 
 def untrusted_reason(directory: Path) -> str:
     """The reason not to trust the existing ``directory``, with its remedy; empty if it can be trusted.
 
-    A symbolic link counts as the directory that it leads to. Where files have no owners and modes (Windows),
-    every directory is trusted.
+    A symbolic link is resolved first. Where files have no owners and modes (Windows), each directory is
+    trusted.
 
     Raises:
-      OSError: the directory, or one above it, cannot be looked at.
+      OSError: the directory, or one above it, cannot be inspected.
     """
     if os.name != "posix":
         return ""
@@ -108,7 +106,7 @@ def untrusted_reason(directory: Path) -> str:
         return f"{real} belongs to another user (number {status.st_uid}), whose programs would run as yours"
     if others := _others(status.st_mode):
         return (
-            f"{others} can write to {real}, and so run programs as you; take that away with: chmod "
+            f"{others} can write to {real}, and so run programs as you; remove that permission with: chmod "
             f"go-w {real}"
         )
     for parent in real.parents:
@@ -117,8 +115,8 @@ def untrusted_reason(directory: Path) -> str:
             return f"{parent}, above {real}, belongs to another user (number {status.st_uid})"
         if others := _replacers(status):
             return (
-                f"{others} can write to {parent}, and so replace what is in it; take that away "
-                f"with: chmod go-w {parent}"
+                f"{others} can write to {parent}, and so replace its contents; remove that "
+                f"permission with: chmod go-w {parent}"
             )
     return ""
 
@@ -134,7 +132,7 @@ def _others(mode: int) -> str:
 
 def _replacers(status: os.stat_result) -> str:
     """The other users that can replace a file in the directory; empty if only the owner can."""
-    if status.st_mode & stat.S_ISVTX:  # sticky: only the owner of a file can replace it
+    if status.st_mode & stat.S_ISVTX:  # sticky bit: only the owner of a file can replace it
         return ""
     others = _others(status.st_mode)
     if others and _is_private_group(status):
@@ -143,10 +141,8 @@ def _replacers(status: os.stat_result) -> str:
 
 
 def _is_private_group(status: os.stat_result) -> bool:
-    """Whether the group that can write has this user as its only member.
-
-    Many systems give each user such a group.
-    """
+    """Whether this user is the only member of the group that can write, as on systems with a group per
+    user."""
     import grp
     import pwd
 
@@ -161,7 +157,7 @@ def _is_private_group(status: os.stat_result) -> bool:
 
 
 _MAGIC = b"lazynb executable 1\n"
-_KEPT = 16  # entries put aside, so that a fault can be looked into
+_KEPT = 16  # entries that are set aside for diagnosis
 
 
 def seal(key: str, entry: bytes) -> bytes:
@@ -170,7 +166,7 @@ def seal(key: str, entry: bytes) -> bytes:
 
 
 def unseal(key: str, sealed: bytes) -> bytes | None:
-    """The entry that was sealed under ``key``; returns None if ``sealed`` is anything else."""
+    """The entry that was sealed under ``key``; None if ``sealed`` is anything else."""
     head = len(_MAGIC) + hashlib.sha256().digest_size
     entry = sealed[head:]
     if sealed[:head] != _MAGIC + _sum(key, entry):
@@ -183,10 +179,10 @@ def _sum(key: str, entry: bytes) -> bytes:
 
 
 class SealedCache:
-    """JAX's cache of one directory, with sealed entries.
+    """JAX's cache of one directory, with checksums.
 
-    An entry that cannot be read counts as absent: it is put aside, the user is warned once, and the entry is
-    written again. JAX by itself warns for each such entry, compiles each time, and never replaces it.
+    An entry that cannot be read counts as a miss: it is set aside, the user is warned once, and the entry is
+    written again. JAX alone warns for each such entry, compiles each time, and never replaces it.
     """
 
     def __init__(self, cache: Any, path: str):
@@ -199,10 +195,8 @@ class SealedCache:
             self._put_aside(key, "load (the process ended while it did)")
 
     def get(self, key: str) -> bytes | None:
-        """The entry ``key``; returns None if it is absent or cannot be read.
-
-        The journal holds the key as being loaded until :meth:`loaded`.
-        """
+        """The entry ``key``; None if it is absent or cannot be read. The journal holds the key as being
+        loaded until :meth:`loaded`."""
         entry = self._read(key)
         self._given.key = key if entry is not None else None
         if entry is not None:
@@ -214,25 +208,23 @@ class SealedCache:
         self._journal.end()
 
     def last(self) -> Callable[[], bytes | None]:
-        """A function that reads again the entry that this thread got last.
-
-        The entry itself is not kept, because it may be large.
-        """
+        """A function that reads the last entry of this thread again. The entry is not kept, as it may be
+        large."""
         key = self._given.key
         return lambda: self._read(key)
 
     def put(self, key: str, entry: bytes) -> None:
         """Writes an entry; replaces one that cannot be used."""
         try:
-            if getattr(self._given, "key", None) == key:  # it could be read, but not loaded
+            if getattr(self._given, "key", None) == key:  # it was read, but could not be loaded
                 self._put_aside(key)
             self._cache.put(_name(key), seal(key, entry))
         except OSError as error:
             with contextlib.suppress(OSError):
-                jc.remove_entry(self._cache, _name(key))  # a part of it may be written
+                jc.remove_entry(self._cache, _name(key))  # it may be written in part
             message = (
-                f"lazynb could not keep an executable in {self._directory}: {error}. Those that are not kept "
-                "are compiled again in the next process."
+                f"lazynb could not keep an executable in {self._directory}: {error}. The next process "
+                "compiles it again."
             )
             self._warn_once("write", message)
 
@@ -258,7 +250,7 @@ class SealedCache:
                 old.unlink()
         message = (
             f"lazynb could not {why} an executable that was kept in {self._directory}; it is compiled again, "
-            f"and so are others like it. They lie in {aside} now."
+            f"and so are other such executables. They were moved to {aside}."
         )
         self._warn_once("read", message)
 
@@ -272,16 +264,15 @@ class SealedCache:
 
 
 def _name(key: str) -> str:
-    """The name of the entry; its suffix is the version of the entries' format."""
+    """The file name of the entry; its suffix is the version of the entry format."""
     return f"{key}-1"
 
 
-# ---- The persistent compilation cache: a restarted kernel does not compile again --------------------------
+# ---- Persistent cache -----------------------------------------------------------------------------------
 # JAX's own cache does the work, in the user's cache directory, or in a directory of JAX if the user has set
-# one. lazynb makes the scopes of recorded operations a part of the key (see
-# ``_jax.compiling_settings``), seals its entries (:mod:`lazynb.running.disk_cache`) and keeps short
-# compilations too. JAX's own settings stay as they are, so programs that the user compiles outside lazynb are
-# not affected.
+# one. lazynb makes the name scopes of recorded operations a part of the key (see
+# ``jax_compat.compiling_settings``), seals the entries, and keeps short compilations too. JAX's own settings
+# do not change, so programs that the user compiles outside lazynb are not affected.
 
 
 class _Hits(threading.local):
@@ -289,7 +280,7 @@ class _Hits(threading.local):
 
 
 class PersistentCache:
-    """JAX's cache, which opens with the first compilation, and a count of its hits."""
+    """JAX's cache, opened at the first compilation, and the number of its hits."""
 
     def __init__(self) -> None:
         self._caches: dict[str, Any] = {}
@@ -298,7 +289,7 @@ class PersistentCache:
         self._listening = False
 
     def _open(self) -> Any | None:
-        """The cache for the directory in use; returns None if it is off or the directory cannot be used."""
+        """The cache of the current directory; None if it is off or the directory cannot be used."""
         with self._lock:
             if not self._listening:
                 jax.monitoring.register_event_listener(self._on_event)
@@ -336,11 +327,8 @@ class PersistentCache:
 
     @contextmanager
     def settings(self) -> Iterator[list[Any]]:
-        """Makes the body, a compilation in this thread, use the cache.
-
-        Yields a list. After the body it holds the origin of the program and, if that is the disk, a function
-        that reads the entry.
-        """
+        """Makes the body, a compilation in this thread, use the cache. Yields a list. After the body it holds
+        the origin of the program and, for ``disk``, a function that reads the entry."""
         origin: list[Any] = []
         before = self._hits.count
         entries = self._open()
@@ -357,11 +345,7 @@ class PersistentCache:
 
 
 def _directory() -> str:
-    """The directory of lazynb's entries.
-
-    It lies in the directory of JAX's cache if the user has set one on this machine; otherwise it is lazynb's
-    own.
-    """
+    """The directory of lazynb's entries: within JAX's cache directory if the user has set a local one."""
     of_jax = jc.user_cache_dir()
     if not of_jax or "://" in of_jax:
         return str(config.persistent_cache_dir)

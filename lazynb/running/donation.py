@@ -1,11 +1,11 @@
-"""Donation: an input that the user can no longer reach gives its memory to a result of the same type.
+"""Buffer donation: an input that the user can no longer reach gives its buffer to a result of the same type.
 
-So a training loop holds one copy of its state, as with ``jax.jit(step, donate_argnums=...)`` written by hand.
+So a training loop holds one copy of its state, as with a handwritten ``jax.jit(step, donate_argnums=...)``.
 An input is offered if only the pending trace refers to it and no other array shares its memory. (A NumPy or
 DLPack view does no harm, because XLA then copies.) Small arrays are offered only if the user donated them,
-because each set of offered inputs is an executable of its own. An array on several devices gives the memory
-of all of its parts, to a result of its type: XLA takes a part if that result lies on the devices as the
-array does. An array that spans processes is kept, because what another process holds is not known, and all
+because each set of donated inputs needs a separate executable. An array on several devices donates the
+buffers of all its parts to a result of its type; XLA takes a part if that result has the same sharding. An
+array that spans processes is not donated: the references of other processes are unknown, and all processes
 must run one program.
 """
 
@@ -26,19 +26,19 @@ from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.trie import State
 from lazynb.running.jaxpr_program import Request
 
-# ---- Which arrays alone use their memory, so that it may be given away ------------------------------------
-# An array on several devices consists of arrays on one, and who holds one of these holds a part of the memory
-# (``addressable_shards``, ``addressable_data``). JAX makes the parts when somebody asks, and the array keeps
-# them: they say nothing of who holds them but for their reference counts.
+# ---- Exclusively owned buffers --------------------------------------------------------------------------
+# An array on several devices consists of single-device arrays. A reference to one of these
+# (``addressable_shards``, ``addressable_data``) is a reference to a part of the memory. JAX creates the parts
+# on request and the array keeps them, so only their reference counts show other references.
 
 
 def exclusive_arrays(values: Sequence[Any], numbers: Sequence[int], guards: Mapping[int, Guard]) -> list[int]:
     """The arrays among ``numbers`` of ``values`` whose memory no other array uses.
 
-    Waits for them, because the address of an array is known only when it is computed.
+    Waits for them, because an array has an address only when it is computed.
 
     Arguments:
-      values: at ``numbers`` plain arrays, to which only lazynb refers.
+      values: plain arrays at ``numbers``, to which only lazynb refers.
       guards: the guards of the arrays, by the id of the array.
     """
     if not numbers:
@@ -55,11 +55,9 @@ def exclusive_arrays(values: Sequence[Any], numbers: Sequence[int], guards: Mapp
 
 
 def _users(arrays: Sequence[Any]) -> collections.Counter[int | None]:
-    """The number of arrays that use the memory at each address, in the backends of ``arrays``.
-
-    The parts that an array keeps do not count beside it. An address that cannot be told is None, and counts
-    twice. What is not computed yet has memory of its own.
-    """
+    """The number of arrays that use the memory at each address, in the backends of ``arrays``. Parts that an
+    array keeps do not count. An unknown address is None, and counts twice. An array that is not computed yet
+    has separate memory."""
     users: collections.Counter[int | None] = collections.Counter({None: 2})
     backends = {id(device.client): array for array in arrays for device in array.sharding.device_set}
     for array in backends.values():
@@ -72,14 +70,12 @@ def _users(arrays: Sequence[Any]) -> collections.Counter[int | None]:
 
 
 def _has_held_part(array: Any, guard: Guard | None) -> bool:
-    """Whether anything refers to a part of ``array`` but the array itself and its guard.
-
-    The parts of another array of the same memory, which nobody else knows, tell how many references an array
-    holds; that depends on JAX (0.10 makes the list of parts anew each time, 0.12 keeps it).
-    """
+    """Whether anything but the array itself and its guard refers to a part of ``array``. The expected number
+    of references is measured on a second array with the same buffers, because it depends on JAX (0.10 creates
+    the list of parts each time, 0.12 keeps it)."""
     jc.clear_shard_cache(array)
     if len(jc.device_parts(array)) == 1:
-        return False  # its one part is the array itself
+        return False  # its only part is the array itself
     twin = jc.with_buffers(array, jc.device_parts(array))
     parts, others = jc.device_parts(array), jc.device_parts(twin)
     if getrefcount(parts) > getrefcount(others):
@@ -89,7 +85,7 @@ def _has_held_part(array: Any, guard: Guard | None) -> bool:
 
 
 def donatable_inputs(request: Request) -> tuple[int, ...]:
-    """Numbers of the inputs whose memory the results may take. May wait for inputs that run."""
+    """Numbers of the inputs that can be donated. May wait for inputs that are being computed."""
     pending, state, wanted, values = request.pending, request.state, request.wanted, request.values
     large = state.large.get(wanted)
     if large is None:
@@ -104,10 +100,8 @@ def donatable_inputs(request: Request) -> tuple[int, ...]:
 
 
 def predicted_donation(request: Request) -> tuple[int, ...] | None:
-    """The answer of :func:`offers`; returns None if only waiting could tell. Changes nothing.
-
-    The value of an input that is still pending is None.
-    """
+    """The result of :func:`donatable_inputs` without waiting; None if it is not known. Changes nothing. The
+    value of an input that is still pending is None."""
     pending, wanted, values = request.pending, request.wanted, request.values
     large = pending.state.large.get(wanted)
     if large is None:
@@ -127,14 +121,13 @@ def _is_sure(pending: PendingTrace, values: Sequence[Any], number: int) -> bool:
 
 
 def _is_donated(pending: PendingTrace, value: Any) -> bool:
-    """Whether the user donated an array."""
     return any(array is value for array in pending.delete_after_run)
 
 
 def _candidates(
     pending: PendingTrace, values: Sequence[Any], wanted: tuple[int, ...], large: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """The inputs of the type of a result that are ``large`` or that the user donated."""
+    """The inputs with the type of a result that are ``large`` or that the user donated."""
     if not pending.delete_after_run:
         return large
     fitting = _fitting(pending.state, wanted)
@@ -158,18 +151,17 @@ def _taken(
 
 
 def is_large(aval: Any) -> bool:
-    """Whether memory of an array like ``aval`` is worth using again."""
+    """Whether an array like ``aval`` is large enough for donation."""
     return not jc.is_key(aval) and aval.size * aval.dtype.itemsize >= config.min_donated
 
 
 def _large(state: State, wanted: tuple[int, ...]) -> tuple[int, ...]:
-    """Numbers of the inputs worth offering: large, and of the type of a result."""
     return tuple([number for number, aval in _fitting(state, wanted).items() if is_large(aval)])
 
 
 def _fitting(state: State, wanted: tuple[int, ...]) -> dict[int, Any]:
-    """The types of the inputs that have the type of a result, by number; none if the inputs are needed
-    again."""
+    """The types of the inputs that have the type of a result, by number; empty if an operation may fail,
+    because then the inputs are needed again."""
     inputs = []
     avals: list[Any] = []  # by slot
     for step in state.path():
@@ -184,12 +176,11 @@ def _fitting(state: State, wanted: tuple[int, ...]) -> dict[int, Any]:
 
 
 def shape_and_dtype(value: Any) -> tuple[Any, Any]:
-    """What the memory of a value must have in common with that of a result: shape and dtype."""
+    """The shape and dtype, which a donated input and a result must share."""
     return value.shape, value.dtype
 
 
 def _kinds(state: State | None, wanted: tuple[int, ...]) -> list[tuple[Any, Any]]:
-    """The kinds of the results ``wanted`` of a trace that ends at ``state``."""
     kinds = []
     for slot in sorted(wanted, reverse=True):
         while slot < state.first:  # type: ignore[union-attr]
@@ -199,10 +190,10 @@ def _kinds(state: State | None, wanted: tuple[int, ...]) -> list[tuple[Any, Any]
 
 
 def _is_unreachable(pending: PendingTrace, values: Sequence[Any], number: int) -> bool:
-    """Whether only the pending trace refers to an input. A local variable for the value would count here."""
+    """Whether only the pending trace refers to an input. A local variable for the value would count."""
     guard = pending.guards.get(id(values[number]))
     if not pending.delete_after_run and _references(values, number) > _HELD_ONCE + 1 + _most_by(guard):
-        return False  # the usual case, at once
+        return False  # the usual case, decided first
     if type(values[number]) is not jc.ArrayImpl or jc.has_deleted_part(values[number]):
         return False
     if _is_donated(pending, values[number]):
@@ -215,7 +206,7 @@ def _is_unreachable(pending: PendingTrace, values: Sequence[Any], number: int) -
 
 
 def _most_by(guard: Any) -> int:
-    """How many references to an array its guard has, at most."""
+    """The maximum number of references that a guard holds to its array."""
     if guard is None:
         return 0
     return 1 if guard.__class__ is memoryview else 2
@@ -229,25 +220,24 @@ _HELD_ONCE = _references([object()], 0)
 """The result of ``_references`` for an object that only the list holds; it depends on the interpreter."""
 
 
-# ---- The order of a program's results, by which XLA pairs them with the inputs that give their memory -----
-# Neither JAX nor XLA asks what a result is computed from. JAX gives a donated argument the next result of its
-# type, in their order; where XLA chooses shardings, XLA does so, by the size of what one device has
-# (``optimize_input_output_buffer_alias.cc``). An input that is still read when its memory is written is
-# copied first, so that a wrong pair costs two passes over the array: a step of Adam on four matrices of 1,024
-# by 1,024 took 1.4 times as long as with ``jax.jit(step, donate_argnums=(0, 1))``, which has its results in
-# order of its arguments. So here the results that are what an input becomes come first, in the order of the
-# inputs.
+# ---- Result order for donation --------------------------------------------------------------------------
+# Neither JAX nor XLA checks from what a result is computed. JAX pairs a donated argument with the next result
+# of its type, in order; where XLA chooses shardings, XLA pairs them by the size on one device
+# (``optimize_input_output_buffer_alias.cc``). A donated input that is still read when its buffer is written
+# is copied first, so a wrong pair costs two passes over the array. A step of Adam on four matrices of 1,024
+# by 1,024 took 1.4 times as long as with ``jax.jit(step, donate_argnums=(0, 1))``, whose results are in the
+# order of its arguments. So the results that update an input come first, in the order of the inputs.
 
-_SEEN = 256  # values looked at behind a result
+_SEEN = 256  # maximum number of values searched for a result
 
 
 def donation_order(path: Sequence[State], wanted: Sequence[int], donated: Sequence[int]) -> list[int]:
-    """Positions in ``wanted``: first the result for each input of ``donated``, then all others.
+    """Positions in ``wanted``: first the result for each donated input, then all others.
 
     Arguments:
       path: the steps of the program.
       wanted: slots of the results.
-      donated: numbers of the inputs that give their memory, ascending.
+      donated: numbers of the donated inputs, ascending.
     """
     if not donated:
         return list(range(len(wanted)))
@@ -257,7 +247,7 @@ def donation_order(path: Sequence[State], wanted: Sequence[int], donated: Sequen
     of_input = _nearest(owners, wanted, set(given))
     left = [at for at in range(len(wanted)) if at not in of_input.values()]
     for slot in given:
-        if slot not in of_input:  # it gives its memory to what is left of its type
+        if slot not in of_input:  # pair it with a remaining result of its type
             kind = _kind(owners, slot)
             fitting = next((at for at in left if _kind(owners, wanted[at]) == kind), None)
             if fitting is not None:
@@ -267,7 +257,7 @@ def donation_order(path: Sequence[State], wanted: Sequence[int], donated: Sequen
 
 
 def _nearest(owners: Sequence[State], wanted: Sequence[int], given: set[int]) -> dict[int, int]:
-    """For inputs of ``given``, by slot, the position of the result that is fewest operations behind it."""
+    """For donated inputs, by slot, the position of the result that is the fewest operations away."""
     ways = sorted(
         (distance, at, order, slot)
         for at, result in enumerate(wanted)
@@ -283,8 +273,7 @@ def _nearest(owners: Sequence[State], wanted: Sequence[int], given: set[int]) ->
 
 
 def _behind(owners: Sequence[State], result: int, given: set[int]) -> Iterator[tuple[int, int]]:
-    """The inputs of ``given`` that ``result`` is computed from by values of its type, and by how many
-    operations; the nearest first."""
+    """The inputs of ``given`` that ``result`` depends on through values of its type, the nearest first."""
     kind = _kind(owners, result)
     seen, now, distance = {result}, [result], 0
     while now and len(seen) < _SEEN:

@@ -1,37 +1,36 @@
-"""Where eager JAX puts a pending value on a mesh: each operation that gives it is compiled alone, none runs.
+"""The placement of results in eager JAX: shardings on a mesh, committed and uncommitted results.
 
-On Auto axes XLA chooses the sharding of a result. Eager JAX asks it once for each operation, a program once
-for all of them, and the two may differ.
+On Auto axes XLA chooses the sharding of a result: in eager JAX once for each operation, in a program once for
+all operations together. The two may differ. So each operation is compiled alone to find its sharding; none
+runs.
 """
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 
 from lazynb import jax_compat as jc
 from lazynb.recording.operation import Operation
-from lazynb.recording.pending_trace import PendingTrace, predetermined_sharding
+from lazynb.recording.pending_trace import PendingTrace, named_result_sharding, predetermined_sharding
 from lazynb.recording.trie import HOST, Constant, Root, State, UnresolvedSharding
 from lazynb.running.background_thread import in_background, wait
 from lazynb.running.jaxpr_program import lower, needed_steps
 
 Shardings = tuple[Any, ...]
-"""Of the results of a step; None for one that is not committed, or goes with what it is used with."""
+"""The shardings of the results of a step; None for a result that is uncommitted."""
 
 _known: weakref.WeakKeyDictionary[State, Shardings] = weakref.WeakKeyDictionary()
 _alone: weakref.WeakKeyDictionary[Root, dict[Any, Shardings | None]] = weakref.WeakKeyDictionary()
-"""Of operations, whatever gives their operands, under the configuration of a root."""
+"""The shardings of operations compiled alone, under the configuration of a root."""
 
 
 def eager_sharding(pending: PendingTrace, slot: int) -> Any:
-    """The sharding that eager JAX gives the committed value ``slot``.
-
-    Returns: None if it cannot be told: of an input that is still computed, or of an operation that cannot be
-      compiled by itself.
-    """
+    """The sharding that eager JAX gives the committed value ``slot``. Returns None if it is not known: an
+    input is still computed, or an operation cannot be compiled alone."""
     owners: dict[int, State] = {}
     for step in needed_steps(pending.state.path(), [slot]):
         owners.update((number, step) for number in range(step.first, step.slots))
@@ -73,7 +72,7 @@ def _of_results(step: State, owners: dict[int, State], root: Root) -> Shardings 
     found = known[key]
     if found is None:
         return None
-    # Numbers that a gradient has on its mesh are nowhere by themselves.
+    # Numbers that a gradient has on its mesh have no placement by themselves.
     return tuple([one if one.device_set == set(step.devices) else None for one in found])
 
 
@@ -84,11 +83,11 @@ def _compiled(
     results: tuple[Any, ...],
     config: Any,
 ) -> Shardings | None:
-    """The shardings of the results of one operation.
+    """Compiles one operation and returns the shardings of its results.
 
     Arguments:
-      places: the number of each operand among those that differ.
-      given: the type and the sharding of each of these.
+      places: for each operand its index among the different operands.
+      given: the type and the sharding of each different operand.
       results: the types of the results.
     """
     inputs, outputs = [jc.new_var(aval) for aval, _ in given], [jc.new_var(aval) for aval in results]
@@ -107,6 +106,51 @@ def _compiled(
     ]
     try:
         compiled = lower(jc.closed_jaxpr(inputs, outputs, [equation]), types, config).compile()
-    except Exception:  # what only JAX's own evaluation can do: the value is computed, and JAX says why
+    except Exception:  # only JAX can evaluate it: a run computes the value, and JAX reports the error
         return None
     return tuple(compiled.output_shardings)
+
+
+# ---- Result placement of a compiled program -------------------------------------------------------------
+
+
+def misplaced_results(steps: Sequence[State], wanted: Sequence[int]) -> tuple[list[int], dict[int, Any]]:
+    """The results whose placement in eager JAX differs from that in this program.
+
+    Returns: the numbers of the results that are uncommitted, though an input is committed; and the devices
+      for the results that must be committed, by number of the result. For those, no input is committed, or
+      the user placed the result with ``device_put``.
+    """
+    if all(step.devices is None for step in steps):
+        return [], {}
+    owners: list[State] = []  # by slot
+    for step in steps:
+        owners.extend([step] * (step.slots - step.first))
+    free = all(step.devices is None for step in steps if step.operation is None)
+    uncommit, commit = [], {}
+    for number, slot in enumerate(wanted):
+        owner = owners[slot]
+        if owner.devices is None:
+            uncommit.append(number)
+        elif len(owner.devices) == 1 and (free or _is_put(owner)):
+            commit[number] = owner.devices[0]
+    return uncommit, commit
+
+
+def committed_results(path: Sequence[State], wanted: Sequence[int]) -> frozenset[int]:
+    """The numbers of the results among ``wanted`` that are committed to devices."""
+    slots = {slot for step in path if step.devices is not None for slot in range(step.first, step.slots)}
+    return frozenset(number for number, slot in enumerate(wanted) if slot in slots)
+
+
+def named_results(path: Sequence[State], wanted: Sequence[int]) -> list[Any] | None:
+    """The sharding that the operation of each result names; None if none names one."""
+    owners = {slot: step for step in path for slot in range(step.first, step.slots)}
+    named = [named_result_sharding(owners[slot], slot) for slot in wanted]
+    if not any(named):
+        return None
+    return [jc.UNSPECIFIED if sharding is None else sharding for sharding in named]
+
+
+def _is_put(step: State) -> bool:
+    return step.operation is not None and step.operation.primitive.name == "device_put"

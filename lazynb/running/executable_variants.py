@@ -1,4 +1,4 @@
-"""A program compiled with options of XLA's that somebody chose, to be looked at."""
+"""Variants of an executable for inspection: with other XLA options, or with the arguments of ``jax.jit``."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from lazynb.running.background_thread import in_background, wait
 from lazynb.running.compiler_dump import new_dump
 from lazynb.running.jaxpr_program import ArgumentPacking
 from lazynb.running.trace_executable import Executable, notify_compiling
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 
 
 class OptionsExecutable(Executable):
-    """The program of another executable, compiled with ``options`` beside every cache. It is never run.
+    """The program of another executable, compiled with ``options`` outside of all caches. It never runs.
 
     Arguments:
-      original: compiled already.
-      options: XLA's.
+      original: a compiled executable.
+      options: XLA's compiler options.
     """
 
     def __init__(self, original: Executable, options: Mapping[str, Any]):
@@ -36,7 +36,7 @@ class OptionsExecutable(Executable):
         self._call_here = self._entry = self._need = None
 
     def compile_with_options(self) -> None:
-        """Compiles it.
+        """Compiles the program.
 
         Raises:
           jax.errors.JaxRuntimeError: XLA refuses an option, or cannot compile the program with it.
@@ -49,7 +49,7 @@ class OptionsExecutable(Executable):
         self.compile_seconds = time.perf_counter() - start
 
     def compile_hlo(self, text: str) -> str:
-        """See :meth:`Executable.compile_hlo`: with its options."""
+        """As :meth:`Executable.compile_hlo`, with ``options``."""
         if any(step.program and len(step.program) > 1 for step in self.state.path()):
             return ""
         lowering, settings = jc.lowering_of_hlo(text), jc.settings_now(self._config)
@@ -64,14 +64,15 @@ class OptionsExecutable(Executable):
         return super()._compiled_uncached(lowered, {**self.options, **(options or {})})
 
 
-# ---- A program as ``jax.jit`` makes it: what the code writes itself is a constant, and no input is donated
+# ---- The program of jax.jit -----------------------------------------------------------------------------
 
 
 class JitExecutable(Executable):
-    """A program of some results of a recorded trace without dead operations, beside every cache of lazynb's.
+    """A program in which, as under ``jax.jit``, numbers in the code are constants and no input is donated. It
+    is outside of lazynb's caches.
 
     Arguments:
-      packing: which inputs are written into the program.
+      packing: decides which inputs are constants.
     """
 
     def __init__(self, state: State, wanted: tuple[int, ...], config_then: Any, packing: ArgumentPacking):

@@ -1,4 +1,4 @@
-"""Programs: the wanted part of a recorded trace as a jaxpr, with each operation under its number."""
+"""The program of a trace: its wanted part as a jaxpr, the packing of its arguments, and its lowering."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from lazynb import jax_compat as jc
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.python_numbers import constant_candidates, inputs_of
 from lazynb.recording.trie import State
-from lazynb.user_code.call_stack import Origin
+from lazynb.user_code.source_lines import Origin
 
-# ---- Packing of scalar inputs: many Python numbers become one array ---------------------------------------
-# A number that is written in the code is a constant of the program, as under ``jax.jit``. One that a variable
-# holds is an input (another learning rate is not another program), and a trace can have thousands. Each
-# argument costs a transfer when the program is called. The compile time of XLA:CPU grows faster than the
-# number of arguments (1,000 operations on 1,000 scalar arguments compile in 2.9 s, on one argument in 0.6 s:
-# 2 cores, JAX 0.10.2). So the scalars of one dtype become one array, which the program takes apart.
+# ---- Packing of scalar inputs ---------------------------------------------------------------------------
+# A number written in the code is a constant of the program, as under ``jax.jit``. A number held by a variable
+# is an input (another learning rate is not another program), and a trace can have thousands. Each argument
+# costs a transfer when the program is called. The compile time of XLA:CPU grows faster than the number of
+# arguments (1,000 operations on 1,000 scalar arguments compile in 2.9 s, on one argument in 0.6 s: 2 cores,
+# JAX 0.10.2). So the scalars of one dtype are packed into one array, which the program splits.
 
-_FEW = 8  # scalars of a dtype that are passed one by one: for these an array costs more than it saves
+_FEW = 8  # scalars of a dtype that are passed one by one: packing so few costs more than it saves
 
 
 class ArgumentPacking:
-    """How the inputs of a program become its arguments: arrays first, then one array for each dtype of packed
-    scalars. Constants are no arguments.
+    """The packing of a program's inputs into arguments: first arrays, then one array of scalars for each
+    dtype. Constants are no arguments.
 
     Arguments:
-      inputs: their steps.
-      constants: the values of those that are written into the program, by number of the input.
-      packs: whether scalars are packed at all.
+      inputs: the steps of the inputs.
+      constants: the values of the inputs that are constants of the program, by number of the input.
+      packs: whether scalars are packed.
     """
 
     def __init__(self, inputs: Sequence[State], constants: Mapping[int, Any], packs: bool = True):
@@ -55,19 +55,19 @@ class ArgumentPacking:
 
     @property
     def single(self) -> list[int]:
-        """The numbers of the inputs that are arguments of their own."""
+        """The numbers of the inputs that are separate arguments."""
         return self._single
 
     def __len__(self) -> int:
-        """How many arguments there are."""
+        """Number of arguments."""
         return len(self._single) + len(self._groups)
 
     def positions(self, numbers: Sequence[int]) -> tuple[int, ...]:
-        """The positions among the arguments of the inputs ``numbers``, which are arrays."""
+        """The argument positions of the array inputs ``numbers``."""
         return tuple([self._single.index(number) for number in numbers])
 
     def taken(self, position: int) -> list[int]:
-        """The numbers of the inputs that argument ``position`` holds."""
+        """The numbers of the inputs in the argument at ``position``."""
         if position < len(self._single):
             return [self._single[position]]
         return self._groups[position - len(self._single)][1]
@@ -78,13 +78,13 @@ class ArgumentPacking:
             return values
         arguments = [values[number] for number in self._single]
         for dtype, numbers in self._groups:
-            packed = np.empty(len(numbers), dtype)  # ``np.array`` is another one while a thread is lazy
+            packed = np.empty(len(numbers), dtype)  # lazynb replaces ``np.array`` while a thread is lazy
             packed[:] = [values[number] for number in numbers]
             arguments.append(packed)
         return arguments
 
     def inputs(self, arguments: Sequence[Any]) -> list[Any]:
-        """The inputs, taken out of ``arguments`` while JAX traces the program."""
+        """The inputs, unpacked from ``arguments`` while JAX traces the program."""
         values: list[Any] = [None] * len(self._avals)
         for number, value in self._constants.items():
             values[number] = value
@@ -99,7 +99,7 @@ class ArgumentPacking:
 
 
 def program_packing(path: Sequence[State]) -> ArgumentPacking:
-    """The arguments of a program: numbers that are written in the code are constants.
+    """The packing of a program in which numbers written in the code are constants.
 
     Arguments:
       path: the steps of the program.
@@ -112,11 +112,11 @@ def program_packing(path: Sequence[State]) -> ArgumentPacking:
 
 
 def constant_packing(path: Sequence[State], values: Sequence[Any]) -> ArgumentPacking:
-    """The arguments of a program of which all numbers are constants, as under ``jax.jit``.
+    """The packing of a program in which all candidate numbers are constants, as under ``jax.jit``.
 
     Arguments:
       path: the steps of the program.
-      values: of all inputs.
+      values: the values of all inputs.
     """
     return ArgumentPacking(
         inputs_of(path), {number: values[number] for number in constant_candidates(path)}, packs=False
@@ -124,7 +124,7 @@ def constant_packing(path: Sequence[State], values: Sequence[Any]) -> ArgumentPa
 
 
 def _number(value: Any, aval: Any) -> Any:
-    """``value`` as JAX takes it for a number of that type: weakly typed ones are Python's."""
+    """``value`` as a scalar with the type ``aval``: a Python number if it is weakly typed."""
     number = np.asarray(value, aval.dtype)[()]
     return number.item() if aval.weak_type and np.dtype(aval.dtype).kind in "bifc" else number
 
@@ -134,7 +134,7 @@ SCOPE = "n{}"
 
 
 def needed_steps(path: Sequence[State], wanted: Sequence[int]) -> list[State]:
-    """The steps that the slots ``wanted`` depend on, in order. All other steps are dead code."""
+    """The steps on which the slots ``wanted`` depend, in order. All other steps are dead code."""
     slots = set(wanted)
     needed = []
     for state in reversed(path):
@@ -146,11 +146,11 @@ def needed_steps(path: Sequence[State], wanted: Sequence[int]) -> list[State]:
 
 
 class Program:
-    """A closed jaxpr put together from recorded steps.
+    """A builder of a closed jaxpr from recorded steps.
 
     Attributes:
       inputs: the variables of the inputs.
-      eqns: the equations, each under the scope of its step.
+      eqns: the equations, each with the name scope of its step.
     """
 
     def __init__(self) -> None:
@@ -164,7 +164,7 @@ class Program:
 
         Arguments:
           given: variables for some input slots.
-          copies: by number of a step, the number of another step that is computed again for it alone.
+          copies: by number of a step, the number of the step to compute again for its operands.
         """
         variables: dict[int, Any] = dict(given or {})
         for state in path:
@@ -180,7 +180,6 @@ class Program:
         return variables
 
     def _add_input(self, state: State, variables: dict[int, Any]) -> None:
-        """Appends an input, unless it has a variable already."""
         if state.first in variables:
             return
         variable = jc.new_var(state.avals[0])
@@ -233,9 +232,9 @@ def lower(
 
     Arguments:
       unpack: makes the inputs of the jaxpr from the arguments, as a part of the program.
-      donated: positions of the arguments whose memory the results may take.
-      platform: lower for this one, which need not be there, such as ``tpu``.
-      placed: the sharding of each result that is asked for, ``jc.UNSPECIFIED`` where XLA chooses it.
+      donated: positions of the donated arguments.
+      platform: the platform to lower for; it need not exist here, for example ``tpu``.
+      placed: the requested sharding of each result, ``jc.UNSPECIFIED`` where XLA chooses it.
 
     Raises JAX's error if an operation cannot be lowered.
     """
@@ -251,32 +250,32 @@ def lower(
         if platform is None:
             with _no_warning() if donated else contextlib.nullcontext():
                 return program.lower(*arguments)
-        with jc.without_mesh():  # its devices are others
+        with jc.without_mesh():  # the mesh has devices of this platform
             return program.trace(*arguments).lower(lowering_platforms=(platform,))
 
 
 @contextlib.contextmanager
 def _no_warning() -> Iterator[None]:
-    """JAX warns of memory that fits no result, as that of an array that is moved to other devices. To give it
-    was not the user's wish."""
+    """Hides JAX's warning about donated buffers that fit no result, such as that of an array that moves to
+    other devices. The user did not request the donation."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Some donated buffers were not usable")
         yield
 
 
-# ---- Requests: the wanted results of a pending trace, its input values and the inputs to donate -----------
+# ---- Requests -------------------------------------------------------------------------------------------
 
 
 class Request:
-    """The wanted results of a pending trace. The request stays the same when the trace grows.
+    """The wanted results of a pending trace. The request does not change when the trace grows.
 
     Attributes:
       pending: the trace.
       state: the end of the trace.
       wanted: slots of the results.
-      values: the values of the trace's inputs, in order. The caller must not hold them in another list while
-        donation is decided, because that counts references.
-      donated: numbers of the inputs whose memory the results may take; None if only waiting could tell.
+      values: the values of the trace's inputs, in order. While donation is decided, the caller must not hold
+        them in another list, because references are counted.
+      donated: numbers of the donated inputs; None if they are not known without waiting.
     """
 
     __slots__ = ("_origins", "_path", "_steps", "donated", "pending", "state", "values", "wanted")
@@ -299,7 +298,7 @@ class Request:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """The key under which the end of the trace keeps the binding for the request."""
+        """The key of the binding for the request at the end of the trace."""
         return key_of(self.wanted, self.donated or ())
 
     @property
@@ -318,7 +317,7 @@ class Request:
 
     @property
     def origins(self) -> list[Origin | None]:
-        """The user's line of each step; None for an input."""
+        """The origin of each step; None for an input."""
         if self._origins is None:
             self._origins = self.pending.origins()
         return self._origins
@@ -330,5 +329,5 @@ class Request:
 
 
 def key_of(wanted: tuple[int, ...], donated: tuple[int, ...]) -> tuple[Any, ...]:
-    """The key of a program that gives ``wanted`` and takes the memory of ``donated``."""
+    """The cache key of a program that computes ``wanted`` and takes the buffers of ``donated``."""
     return (wanted, donated) if donated else wanted

@@ -1,7 +1,7 @@
-"""Cache misses: the programs that had to be made, each with a summary of its trace.
+"""The log of cache misses, each with a summary of its trace, and the event log of all runs.
 
 The summary holds no values. :mod:`lazynb.compare.misses.compilation_causes` compares it with the nearest
-cached trace when the user asks why the program was compiled.
+cached trace to explain why the program was compiled.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from lazynb import jax_compat as jc
 from lazynb.config import config
 from lazynb.recording.snapshot.trace_description import TraceSummary
 from lazynb.user_code import tracebacks
-from lazynb.user_code.call_stack import CodePosition, Place, file_text
-from lazynb.user_code.cells import history
+from lazynb.user_code.cells import file_text, history
+from lazynb.user_code.source_lines import CodePosition, Place
 
 
 class Cut(NamedTuple):
-    """The trace break that ended the trace before this one, in the same thread and cell."""
+    """The trace break that ended the previous trace in the same thread and cell."""
 
     kind: str
     spot: CodePosition
@@ -29,22 +29,22 @@ class Cut(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class Miss:
-    """A program that had to be made.
+    """A cache miss: a program that was compiled or loaded from disk.
 
     Attributes:
-      number: the number of the miss in this process, from 0.
-      kind, spot: why the run was needed, see ``lazynb.recording.break_reasons``, and the user's line.
+      number: number of the miss in this process, from 0.
+      kind, spot: the reason of the run, see ``lazynb.recording.break_reasons``, and the user's line.
       summary: a summary of the trace.
       wanted: slots that the program computes.
-      donated: numbers of the trace's inputs whose memory its results take.
+      donated: numbers of the trace's donated inputs.
       cut: the trace break after which the trace began; None if it began with its cell or ``lazy()`` body.
       origin: ``compiled``, or ``disk`` (found in the persistent cache).
       seconds: time to lower and compile the program, or to load it.
-      time: the run of a cell in which it was made, see :mod:`lazynb.user_code.cells`.
-      sources: the text of each file of the user's that recorded an operation, as it was then.
-      settings: JAX's settings then that are not part of the trace, by name.
-      raised: how many exceptions were known then, see :mod:`lazynb.user_code.tracebacks`.
-      forgotten: number of the first miss after the program left the cache; None while it is cached.
+      time: the run of the cell in which it was made, see :mod:`lazynb.user_code.cells`.
+      sources: the text at that time of each user file that recorded an operation.
+      settings: JAX's settings at that time that are not part of the trace, by name.
+      raised: number of exceptions logged by then, see :mod:`lazynb.user_code.tracebacks`.
+      forgotten: number of the first miss after the program was evicted; None while it is cached.
     """
 
     number: int
@@ -64,18 +64,18 @@ class Miss:
 
     @property
     def place(self) -> Place:
-        """The user's line that asked for the run."""
+        """The user's line of the run."""
         return self.spot.place
 
     @cached_property
     def made_of(self) -> collections.Counter[str]:
-        """The number of times that each operation is in the trace, by its name."""
+        """The number of occurrences of each operation in the trace, by name."""
         operations = [step.operation for step in self.summary.end.path()]
         return collections.Counter(operation.name for operation in operations if operation is not None)
 
     @property
     def earlier_misses(self) -> list[Miss]:
-        """The earlier misses that the log still holds, the oldest first."""
+        """The earlier misses that are still in the log, the oldest first."""
         return [other for other in miss_log.misses if other.number < self.number]
 
 
@@ -85,7 +85,7 @@ class MissLog:
     The oldest are dropped when all traces together hold more than ``config.max_explained`` steps.
 
     Attributes:
-      misses: the misses that are kept, the oldest first.
+      misses: the misses in the log, the oldest first.
       total: number of misses so far.
     """
 
@@ -132,7 +132,7 @@ class MissLog:
         return miss
 
     def clear(self) -> None:
-        """Forgets all misses."""
+        """Removes all misses."""
         self.misses.clear()
         self.total = self._steps = 0
 
@@ -140,26 +140,26 @@ class MissLog:
 miss_log = MissLog()
 
 
-# ---- The event log: each run with its reason. It is append-only, and its consumers read it ----------------
+# ---- Event log ------------------------------------------------------------------------------------------
 
 
 class EventLog:
-    """The newest ``config.max_events`` events of this process.
+    """The newest ``config.max_events`` runs of this process.
 
     A flush may take only ten microseconds, so it appends a plain tuple.
     :mod:`lazynb.compare.misses.compilation_causes` makes the records.
 
     Attributes:
       events: the fields of the records in order. The place is a
-      :class:`lazynb.user_code.call_stack.CodePosition`. The reason is
-        the :class:`lazynb.running.miss_log.Miss` that made the program, for a hit too.
+        :class:`lazynb.user_code.source_lines.CodePosition`. The reason is the :class:`Miss` that made the
+        program, for a hit too.
     """
 
     def __init__(self) -> None:
         self.events: collections.deque[tuple[Any, ...]] = collections.deque(maxlen=config.max_events)
 
     def programs(self, identity: tuple[Any, ...]) -> list[Miss]:
-        """The misses that made the programs run at the line ``identity`` (see ``Spot.identity``)."""
+        """The misses that made the programs run at the line ``identity`` (see ``CodePosition.identity``)."""
         misses = []
         for event in list(self.events):
             spot, miss = event[1], event[-1]
@@ -168,7 +168,7 @@ class EventLog:
         return misses
 
     def clear(self) -> None:
-        """Forgets all events."""
+        """Removes all events."""
         self.events.clear()
 
 

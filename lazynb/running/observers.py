@@ -1,4 +1,4 @@
-"""Observers: objects that see which programs are made and run, in one thread or in all."""
+"""Observers of flushes, compilations, runs and trace breaks, in one thread or in all."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 
 from lazynb.recording.lazy_trace import LazyTrace, thread_trace
-from lazynb.user_code.call_stack import CodePosition, current_position
+from lazynb.user_code.call_stack import current_position
+from lazynb.user_code.source_lines import CodePosition
 
 if TYPE_CHECKING:
     from lazynb.recording.lazy_tensor import LazyTensor
     from lazynb.recording.pending_trace import PendingTrace
+    from lazynb.running.executable_cache import Binding
     from lazynb.running.miss_log import Miss
-    from lazynb.running.trace_executable import Binding
-    from lazynb.user_code.call_stack import CodePosition
+    from lazynb.user_code.source_lines import CodePosition
 
-# ---- What JAX compiles by itself beside lazynb's programs: helpers of tens of milliseconds, such as -------
-# ``jit(stage)``, which makes an array of a number, and what runs eagerly.
+# ---- Programs that JAX compiles by itself ---------------------------------------------------------------
+# Eager operations, and helpers of tens of milliseconds such as ``jit(stage)``, which makes a number an array.
 
 _LOWERING = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 _COMPILING = "/jax/core/compile/backend_compile_duration"
-_OWN = "jit(lazynb)"  # every program that lazynb makes (``_jax.building.closed_jaxpr``)
+_OWN = "jit(lazynb)"  # name of each program that lazynb lowers (``jaxpr_program.lower``)
 
 
 class JaxCompilation(NamedTuple):
     """A program that JAX compiled by itself.
 
     Attributes:
-      name: as JAX calls it: ``jit(stage)``.
+      name: JAX's name, for example ``jit(stage)``.
       spot: the user's line that ran.
-      seconds: lowering and compiling, or loading from JAX's own cache.
+      seconds: time to lower and compile it, or to load it from JAX's own cache.
     """
 
     name: str
@@ -44,8 +45,8 @@ class JaxCompilation(NamedTuple):
 
 
 class _Listener:
-    """Makes JAX's events into compilations. A program's lowering and its compilation are two events, one
-    after the other in one thread."""
+    """Combines JAX's monitoring events into compilations. Lowering and compilation of a program are two
+    consecutive events in one thread."""
 
     def __init__(self, tell: Callable[[JaxCompilation], None]):
         self._tell = tell
@@ -64,8 +65,7 @@ class _Listener:
 
 
 def listen(tell: Callable[[JaxCompilation], None]) -> None:
-    """Calls ``tell`` with each program that JAX compiles by itself from here on, in the thread that waits for
-    it."""
+    """Calls ``tell`` with each program that JAX compiles by itself from now on, in the waiting thread."""
     jax.monitoring.register_event_duration_secs_listener(_Listener(tell))
 
 
@@ -74,8 +74,8 @@ class Run(NamedTuple):
 
     Attributes:
       binding: the executable and the inputs that it took.
-      miss: why the program had to be made; None for a hit.
-      seconds: time to hand the run over to XLA, without making the program.
+      miss: the cache miss that made the program; None for a hit.
+      seconds: time to hand the run over to XLA, without compiling.
       record_seconds: time from the beginning of the trace to its end.
       began: ``time.perf_counter()`` at the beginning of the trace.
     """
@@ -88,12 +88,12 @@ class Run(NamedTuple):
 
 
 class FlushEvent(NamedTuple):
-    """What observers are told before a pending trace runs.
+    """The event before a pending trace runs.
 
     Attributes:
-      pending: what is about to run.
-      kind: what asked for it, a key of :data:`lazynb.recording.break_reasons.REASONS`.
-      spot: the user's line that asked.
+      pending: the trace.
+      kind: the reason, a key of :data:`lazynb.recording.break_reasons.REASONS`.
+      spot: the user's line.
       record_seconds: time from the beginning of the trace to its end.
     """
 
@@ -104,14 +104,14 @@ class FlushEvent(NamedTuple):
 
 
 class RunEvent(NamedTuple):
-    """What observers are told of a run.
+    """The event of a run.
 
     Attributes:
       run: the run.
-      pending: what ran.
-      tensors: those that get the results; they do not have them yet.
-      values: what the program took.
-      results: what it gives to ``tensors``.
+      pending: the trace.
+      tensors: the tensors that get the results; they have no values yet.
+      values: the inputs of the program.
+      results: the values for ``tensors``.
     """
 
     run: Run
@@ -122,16 +122,16 @@ class RunEvent(NamedTuple):
 
 
 class BreakEvent(NamedTuple):
-    """What observers are told of a trace break.
+    """The event of a trace break.
 
     Attributes:
       kind: a key of :data:`lazynb.recording.break_reasons.REASONS`.
       spot: the user's line.
       detail: the function, argument or attribute that needed the value.
-      operations: how many it ran.
-      runs: those that it made necessary.
+      operations: number of operations that ran.
+      runs: the runs that the break caused.
       seconds: time until Python could continue, without the time of the observers.
-      forced: the tensor whose value was needed, which it has now.
+      forced: the tensor whose value was needed; it has its value now.
     """
 
     kind: str
@@ -144,22 +144,19 @@ class BreakEvent(NamedTuple):
 
 
 class Observer:
-    """A base class whose methods :func:`observing` makes the flush call.
-
-    A subclass overrides the methods for the events that it needs.
-    """
+    """Base class of observers; the flush calls its methods. Subclasses override those that they need."""
 
     def flushing(self, event: FlushEvent) -> None:
-        """A pending trace is about to run; its program may have to be made."""
+        """A pending trace is about to run; a compilation may follow."""
 
     def compiling(self, operations: int) -> None:
-        """The making of a program with that many operations begins."""
+        """The compilation of a program with that many operations begins."""
 
     def compiled(self) -> None:
-        """The making of the program has ended, with success or with an error."""
+        """The compilation has ended, with success or with an error."""
 
     def jax_compiled(self, compilation: JaxCompilation) -> None:
-        """JAX compiled a program by itself, which is none of lazynb's."""
+        """JAX compiled a program by itself."""
 
     def ran(self, event: RunEvent) -> None:
         """A pending trace has run."""
@@ -217,7 +214,7 @@ def observing(observer: Observer, everywhere: bool = False) -> Iterator[Observer
 
 
 def notify_observers(recorder: LazyTrace, notify: Callable[[Observer], None]) -> None:
-    """Calls ``notify`` with each observer of ``recorder``, and adds the time to ``told_seconds``."""
+    """Calls ``notify`` with each observer of ``recorder``, and adds the time to ``observer_seconds``."""
     start = time.perf_counter()
     try:
         for observer in (*process_observers, *recorder.observers):

@@ -1,5 +1,4 @@
-"""The cost of a look: what reading a pending tensor would run, worked out without running, compiling or
-waiting."""
+"""The predicted cost of reading a pending tensor, without running, compiling or waiting."""
 
 from __future__ import annotations
 
@@ -10,7 +9,8 @@ from typing import NamedTuple
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.running.donation import predicted_donation
-from lazynb.running.flush import executables, execution, needed_by
+from lazynb.running.executable_cache import executables
+from lazynb.running.flush import execution, needed_by
 from lazynb.running.jaxpr_program import Request
 from lazynb.running.trace_executable import Executable
 from lazynb.user_code.text_format import duration
@@ -18,18 +18,18 @@ from lazynb.user_code.text_format import duration
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReadCost:
-    """What has to run before a value can be read.
+    """The operations and programs that must run before a value can be read.
 
     Attributes:
-      operations: that would run: those that the value needs, and those of the other results in reach of the
+      operations: number of operations: those that the value needs, and those of the other live results of the
         same traces.
-      programs: in how many programs, one after the other.
-      compiled: how many of them are compiled already.
-      cached: whether all are; None if it cannot be told without waiting for an input.
-      seconds: until Python went on when the program was last run for a value; None if that is not known, or
+      programs: number of programs, which run one after the other.
+      compiled: number of the programs that are compiled already.
+      cached: whether all are; None if that is not known without waiting for an input.
+      seconds: time until Python continued when the program last ran for a value; None if it is not known, or
         if there are several programs.
       ran: whether the program has run; None if it is not compiled, or if there are several programs.
-      tensors: how many would be read; 0 for all that is pending.
+      tensors: number of tensors to read; 0 for everything that is pending.
     """
 
     operations: int
@@ -51,7 +51,6 @@ class ReadCost:
         return f"{runs}: {state}." if state else f"{runs}."
 
     def _state(self) -> str:
-        """Whether the programs are compiled, in words; empty if that cannot be told."""
         if self.cached is None:
             return ""
         if not self.cached:
@@ -64,11 +63,9 @@ class ReadCost:
 
 
 def read_cost(tensors: Sequence[LazyTensor]) -> ReadCost | None:
-    """What reading ``tensors`` would run now; without any, what ``lazynb.sync()`` would. Returns None if
-    nothing would run, or if another thread is at work on the traces.
-
-    It runs nothing, compiles nothing, waits for nothing and changes no cache.
-    """
+    """The cost of reading ``tensors`` now; without tensors, the cost of ``lazynb.sync()``. Runs nothing,
+    compiles nothing, waits for nothing and changes no cache. Returns None if nothing would run, or if
+    another thread uses the traces."""
     programs = [program for program in map(_predicted_program, _traces(tensors)) if program is not None]
     if not programs or any(program is _BUSY for program in programs):
         return None
@@ -89,15 +86,13 @@ def read_cost(tensors: Sequence[LazyTensor]) -> ReadCost | None:
 
 
 def _all(values: Sequence[bool | None]) -> bool | None:
-    """Whether all are true; returns None if that depends on those that are not known."""
     if False in values:
         return False
     return None if None in values else True
 
 
 def _traces(tensors: Sequence[LazyTensor]) -> list[PendingTrace]:
-    """The traces that would run, as :meth:`Execution.force` finds them: with all that somebody can reach of
-    each."""
+    """The traces that would run, in the order of :meth:`Execution.force`, with all their live tensors."""
     ends: Iterable[PendingTrace | None] = [tensor._pending for tensor in tensors]
     if not tensors:
         ends = execution.waiting([])
@@ -112,7 +107,7 @@ class _PredictedProgram(NamedTuple):
     """A program that would run.
 
     Attributes:
-      is_compiled: None if it cannot be told without waiting for an input.
+      is_compiled: None if that is not known without waiting for an input.
       executable: None if it is not compiled.
     """
 
@@ -121,12 +116,10 @@ class _PredictedProgram(NamedTuple):
     executable: Executable | None
 
 
-_BUSY = _PredictedProgram(0, None, None)
-"""Another thread is at work on the trace."""
+_BUSY = _PredictedProgram(0, None, None)  # marks a trace that another thread uses
 
 
 def _predicted_program(pending: PendingTrace) -> _PredictedProgram | None:
-    """The program that would run; returns None if nobody waits for any."""
     lock = pending.trace.lock
     if not lock.acquire(blocking=False):
         return _BUSY
@@ -134,7 +127,7 @@ def _predicted_program(pending: PendingTrace) -> _PredictedProgram | None:
         wanted = tuple([tensor._slot for tensor in pending.live()])
         if not wanted:
             return None
-        # As ``Execution`` makes them: what may be donated shows in the number of references.
+        # The request is built as in a flush, because donation depends on the number of references.
         request = Request(
             pending,
             wanted,

@@ -1,4 +1,4 @@
-"""Lists of records: tables to look at, plain data to work with."""
+"""Lists of records that display as tables and convert to plain data."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, overload
 
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import duration, escape_invisible
 
 T = TypeVar("T")
-_CELL = (
-    "text-align:left;vertical-align:top;padding:2px 14px 2px 0"  # also where a page has no style for tables
-)
-SHOWN = 40  # records in a display: a training loop makes thousands of them
+_CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0"  # also for pages without a table style
+SHOWN = 40  # records in a display: a training loop makes thousands
 
 
 class LazySequence(Sequence[T], Generic[T]):
-    """Records that are made when somebody looks at them: there may be thousands, and to say why a program was
-    compiled takes longer than to count it."""
+    """Records that are created when they are read: there may be thousands, and the cause of a compilation
+    takes longer to find than to count."""
 
     def __init__(self, sources: Iterable[Any], make: Callable[[Any], T]):
         self._sources = list(sources)
@@ -43,10 +41,10 @@ class LazySequence(Sequence[T], Generic[T]):
 
 
 class Records(Sequence[T], Generic[T]):
-    """A list of records that displays as a table and turns into plain data with :meth:`to_dicts`.
+    """A list of records that displays as a table and converts to plain data with :meth:`to_dicts`.
 
     Arguments:
-      empty: text that an empty list shows.
+      empty: text for an empty list.
       row: the columns of a record; by default one for each field.
       ranked: whether the first records matter most; otherwise the last ones do.
       drawing: a small drawing (SVG) of a record, for a last column of the HTML form; its text is in the row.
@@ -86,7 +84,7 @@ class Records(Sequence[T], Generic[T]):
         return [dataclasses.asdict(record) for record in records]
 
     def rows(self, limit: int = SHOWN) -> list[dict[str, str]]:
-        """The cells by column, of the ``limit`` records that matter most."""
+        """The table cells by column, for the ``limit`` records that matter most."""
         return [self._row(record) for record in self.shown(limit)]
 
     def shown(self, limit: int = SHOWN) -> Sequence[T]:
@@ -94,7 +92,6 @@ class Records(Sequence[T], Generic[T]):
         return self._records[:limit] if self._ranked else self._records[-limit:]
 
     def _left_out(self) -> str:
-        """A sentence on how many records a display leaves out; empty if it shows all."""
         others = len(self._records) - SHOWN
         if others <= 0:
             return ""
@@ -103,7 +100,6 @@ class Records(Sequence[T], Generic[T]):
         return f"... {others:,} earlier ones"
 
     def _text_rows(self) -> list[dict[str, str]]:
-        """The rows of the text form, whose lines do not wrap."""
         return self.rows()
 
     def __repr__(self) -> str:
@@ -135,19 +131,19 @@ class Records(Sequence[T], Generic[T]):
 
 
 def scrolling(content: str, label: str) -> str:
-    """HTML that scrolls by itself in a narrow page, by key too."""
+    """HTML that scrolls horizontally in a narrow page, by keyboard too."""
     return f'<div style="overflow-x:auto" tabindex="0" role="region" aria-label="{label}">{content}</div>'
 
 
 def _sentences(rows: Sequence[dict[str, str]]) -> list[str]:
-    """The columns after the host that hold long texts. In a narrow page they would be a word wide each."""
+    """The columns after :data:`_HOST` that hold long texts, which would be one word wide in a narrow page."""
     later = list(rows[0])[_HOST + 1 :]
     return [name for name in later if max(len(row[name]) for row in rows) > _LONG]
 
 
 def _html_row(row: dict[str, str], below: Sequence[str], drawing: str) -> str:
-    """A row of which the columns ``below`` stand in the host's cell, each on a line of its own; at its end a
-    cell with a drawing, if there is one."""
+    """A row with the columns ``below`` inside the cell of column :data:`_HOST`, each on a separate line;
+    ``drawing`` is the last cell."""
     cells = []
     for position, (name, text) in enumerate(row.items()):
         if name not in below:
@@ -167,7 +163,7 @@ def _html_cell(text: str, below: Sequence[tuple[str, str]]) -> str:
 
 
 def _words(text: str) -> str:
-    """A text as HTML, with what stands in backticks as code."""
+    """A text as HTML, with text in backticks as code."""
     parts = html.escape(escape_invisible(text)).split("`")
     if len(parts) % 2 == 0:
         return "`".join(parts)
@@ -175,13 +171,13 @@ def _words(text: str) -> str:
 
 
 _BRIEF = 20  # characters: a figure with its unit, or a code, stays on one line
-_LONG = 32  # characters: more is a sentence, or a line of code
-_ROOM = 18  # em: so narrow a sentence can still be read
-_HOST = 2  # the column after a record's number or code and its kind or lines: what it is about
+_LONG = 32  # characters: longer text is a sentence, or a line of code
+_ROOM = 18  # em: a sentence of this width can still be read
+_HOST = 2  # the column after number or code and kind or lines: the subject of the record
 
 
 def text_table(rows: Sequence[dict[str, str]]) -> list[str]:
-    """Lines of a table: one of the columns' names, then one for each row."""
+    """Lines of a table: the column names, then one line for each row."""
     head = list(rows[0])
     body = [list(map(escape_invisible, row.values())) for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
@@ -189,7 +185,6 @@ def text_table(rows: Sequence[dict[str, str]]) -> list[str]:
 
 
 def _fields(record: Any) -> dict[str, str]:
-    """A row with a column for each field."""
     row = {}
     for field in dataclasses.fields(record):
         column = field.name.replace("_seconds", "").replace("seconds", "time")

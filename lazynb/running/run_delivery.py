@@ -1,8 +1,8 @@
-"""Landings: runs from the moment that XLA has the inputs until the waiting tensors have the results.
+"""The delivery of a run: from the call of the executable to the values of the tensors, with its checks.
 
-A run may consume the memory of its inputs, and an interrupt may arrive whenever Python code runs. So the
-results go into a list within one call of C, in which Python handles no signal. After an interrupt the
-:class:`Landing` remains, and the next request for a value of the trace completes it.
+A run may consume donated inputs, and an interrupt may arrive whenever Python code runs. So the results go
+into a list within one C call, in which Python handles no signal. After an interrupt the :class:`InFlightRun`
+remains, and the next read of a value of the trace completes it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class InFlightRun:
     Attributes:
       binding: the executable and the inputs that it takes.
       tensors: the tensors that wait, in the order of the results.
-      kind, spot: why it was run, and the user's line.
-      miss: why the program had to be made; None for a hit.
+      kind, spot: the reason of the run, and the user's line.
+      miss: the cache miss; None for a hit.
       recorded: seconds from the beginning of the trace to its end.
       seconds: time to hand the run over to XLA.
       noted: whether the run was counted.
@@ -58,7 +58,7 @@ class InFlightRun:
             jc.result_capture.into = None
 
     def drop(self) -> None:
-        """Forgets the results, which cannot be used."""
+        """Drops the results of a failed run."""
         self._got.clear()
         self._kept.clear()
 
@@ -68,7 +68,7 @@ class InFlightRun:
         return self._got[0]
 
     def placed(self) -> list[Any]:
-        """The results as the user gets them."""
+        """The results with the placement of eager JAX."""
         if self._placed is None:
             self._placed = self.binding.executable.placed(self._got[0])
         return self._placed
@@ -82,13 +82,13 @@ class InFlightRun:
         return bool(self._got)
 
 
-# ---- Verdicts: reads the reports of a run's checks before its tensors get their values --------------------
-# A tensor that depends on a check that failed never gets a value: reading it raises the error, each time. All
-# other tensors of the run get theirs.
+# ---- Checks ---------------------------------------------------------------------------------------------
+# A tensor that depends on a failed check never gets a value: each read raises the error. All other tensors of
+# the run get their values.
 
 
 def with_check_results(pending: PendingTrace, tensors: list[LazyTensor]) -> list[LazyTensor]:
-    """``tensors`` and the reports of those checks of ``pending`` that have not run."""
+    """``tensors``, followed by the results of the checks of ``pending`` that have not run."""
     known = set(map(id, tensors))
     return tensors + [check.report for check in pending.checks if id(check.report) not in known]
 
@@ -96,10 +96,10 @@ def with_check_results(pending: PendingTrace, tensors: list[LazyTensor]) -> list
 def failed_check_error(
     pending: PendingTrace, tensors: Sequence[LazyTensor], results: Sequence[Any]
 ) -> Exception | None:
-    """The error of the first check that failed; waits for the reports.
+    """The error of the first check that failed; waits for the results of the checks.
 
     Arguments:
-      tensors, results: what the run gives.
+      tensors, results: the tensors of the run and their values.
     """
     position = {id(tensor): number for number, tensor in enumerate(tensors)}
     first: Exception | None = None
@@ -121,7 +121,7 @@ def failed_check_error(
 
 
 def _maker(pending: PendingTrace, check: Check, found: np.ndarray) -> Callable[[], Exception] | None:
-    """What makes the error of ``check`` with the line of its operation; None if it holds."""
+    """A function that makes the error of ``check`` with the user's line; None if the check holds."""
     verdict = check.verdict
     if verdict(found) is None:
         return None
@@ -133,3 +133,34 @@ def _maker(pending: PendingTrace, check: Check, found: np.ndarray) -> Callable[[
         return failed_check(error, step, origins)
 
     return make
+
+
+def deliver(pending: PendingTrace, landing: InFlightRun) -> None:
+    """Sets the values of the tensors. A second call continues where an interrupt stopped the first. Raises
+    the error of a failed check. Tensors that depend on it get no value."""
+    refused = failed_check_error(pending, landing.tensors, landing.placed()) if pending.checks else None
+    whole, doomed = pending.failure is None, pending.delete_after_run
+    if whole:
+        for tensor, value in zip(landing.tensors, landing.placed(), strict=True):
+            tensor._set_value(value, True)
+    else:
+        _set_unrefused_values(pending, landing)
+    landing.tensors = ()
+    pending.in_flight_run = None
+    if whole or not pending.live():
+        pending.close()
+        for array in doomed:
+            if not array.is_deleted():
+                array.delete()
+    if refused is not None:
+        raise refused
+
+
+def _set_unrefused_values(pending: PendingTrace, landing: InFlightRun) -> None:
+    """Sets the values of the tensors that no failed check affects. (A separate function, because the
+    traceback of the error must hold no tensor.)"""
+    for tensor, value in zip(landing.tensors, landing.placed(), strict=True):
+        if pending.failure.refusal(pending, tensor) is None:
+            tensor._set_value(value, False)
+        else:
+            pending.failure.reported.add(tensor._slot)

@@ -1,7 +1,7 @@
-"""Notes on errors: the user's lines of the operations that cannot be lowered, compiled or run.
+"""Failed runs: notes with the user's lines on errors, and the run of the unaffected part of a trace.
 
-Eager JAX raises such an error at the operation, and PyTorch that of a check. lazynb raises it when the trace
-runs, so the error gets a note with the line.
+Eager JAX raises an error at the failed operation, and PyTorch at the failed check. lazynb raises it when the
+trace runs, so the error gets a note with the line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lazynb.recording.trie import State
 from lazynb.running.background_thread import is_interrupt
 from lazynb.running.jaxpr_program import Program, Request, lower, needed_steps
 from lazynb.running.record_table import plural
-from lazynb.user_code.call_stack import Origin
+from lazynb.user_code.source_lines import Origin
 
 
 def add_note(error: BaseException, request: Request, *, running: bool = False) -> None:
@@ -28,7 +28,7 @@ def add_note(error: BaseException, request: Request, *, running: bool = False) -
     The lines are those of the steps that fail alone. If none does, they are those of all steps.
 
     Arguments:
-      running: whether the program failed while it ran, and not while it was made.
+      running: whether the program failed at run time, and not at compile time.
     """
     if is_interrupt(error) or hasattr(error, _BLAMED):
         return
@@ -55,7 +55,7 @@ def _failing(request: Request, platform: str | None = None) -> list[State]:
 
 
 def failed_check(error: Exception, step: State, origins: list[Origin | None]) -> Exception:
-    """``error``, of the failed check of ``step``, with a note of the user's line.
+    """``error`` of the failed check of ``step``, with a note of the user's line.
 
     Arguments:
       origins: the user's line of each step of the trace.
@@ -70,15 +70,14 @@ def failed_check(error: Exception, step: State, origins: list[Origin | None]) ->
 
 
 def one_host_error(error: Exception) -> Exception:
-    """``error``, which this host alone had: it cannot run a part of the trace without the others."""
+    """Marks ``error``, which only this host had: to run the trace in parts would need all hosts."""
     with contextlib.suppress(AttributeError):
         setattr(error, _REFUSED, True)
     return error
 
 
 def needs_no_diagnosis(error: Exception) -> bool:
-    """Whether ``error`` is that of a failed check, of hosts that do not do the same, or an interrupt: there
-    is nothing to find out about it."""
+    """Whether the failed part is known: a failed check, disagreeing hosts, or an interrupt."""
     return hasattr(error, _REFUSED) or isinstance(error, HostsError) or is_interrupt(error)
 
 
@@ -87,12 +86,11 @@ _BLAMED = "_lazynb_blamed"
 
 
 def blamed_steps(error: BaseException) -> list[State]:
-    """The steps that :func:`add_note` held responsible for ``error``; empty if it found none."""
+    """The steps that :func:`add_note` blamed for ``error``; empty if it found none."""
     return list(getattr(error, _BLAMED, ()))
 
 
 def _lines(steps: Iterable[State], origins: list[Origin | None]) -> list[str]:
-    """The user's lines that recorded ``steps``, each once."""
     lines: dict[str, None] = {}
     for step in steps:
         origin = origins[step.depth - 1]
@@ -103,11 +101,8 @@ def _lines(steps: Iterable[State], origins: list[Origin | None]) -> list[str]:
 
 
 def _note(operations: int, lines: list[str], certain: bool) -> str:
-    """The text for ``operations`` recorded at ``lines``.
-
-    Arguments:
-      certain: whether exactly one operation is known to fail.
-    """
+    """The note for ``operations`` recorded at ``lines``. ``certain``: whether exactly one is known to
+    fail."""
     if len(lines) > 4:
         lines = [*lines[:2], f"... {plural(len(lines) - 3, 'line')} more", lines[-1]]
     where = f" {lines[0]}" if len(lines) == 1 else "\n  ".join(["", *lines])
@@ -115,7 +110,7 @@ def _note(operations: int, lines: list[str], certain: bool) -> str:
     return f"lazynb: {subject}recorded lazily at{where}\n{_AFTERWARDS}"
 
 
-_AFTERWARDS = "What was pending still is; what does not depend on it can be used."
+_AFTERWARDS = "Pending values stay pending; values that do not depend on the failed operation can be used."
 
 
 def _may_fail(step: State) -> bool:
@@ -123,11 +118,8 @@ def _may_fail(step: State) -> bool:
 
 
 def _fails_alone(step: State, pending: PendingTrace, platform: str | None) -> bool:
-    """Whether JAX cannot lower the operation of ``step`` by itself.
-
-    Arguments:
-      platform: for this one; None: for this machine.
-    """
+    """Whether JAX cannot lower the operation of ``step`` by itself. ``platform``: the platform to lower for;
+    None for the platform of this machine."""
     avals = {}
     for slot in dict.fromkeys(step.operands):
         owner = pending.owner(slot)
@@ -145,23 +137,23 @@ def _fails_alone(step: State, pending: PendingTrace, platform: str | None) -> bo
     return False
 
 
-# ---- Failures: runs the sound part of a pending trace when not all of it can run --------------------------
+# ---- The unaffected part of a trace ---------------------------------------------------------------------
 # Eager JAX raises at the operation that fails, and every other value exists. So when a program cannot be
-# compiled or run, the tensors that do not depend on the failing operations are computed without them. The
+# compiled or run, the tensors that do not depend on the failed operations are computed without them. The
 # other tensors stay pending, and reading one raises the error.
 
 Attempt = Callable[[PendingTrace, list[LazyTensor]], None]
-"""A function that runs a pending trace for some tensors and donates nothing; raises the error of the run."""
+"""Runs a pending trace for some tensors without donation; raises the error of the run."""
 
 
 class RunFailure:
-    """The reason that not all of a pending trace can run.
+    """The reason that some tensors of a pending trace cannot be computed.
 
     Attributes:
-      steps: the steps that failed, or that may be the one that failed.
+      steps: the steps that failed, or that may have failed.
       reported: slots whose error the user has seen.
-      refused: the steps whose check failed, and what makes their errors. (An error that was raised holds,
-        with its traceback, the tensors that it is about.) What depends on them is never computed again.
+      refused: the steps whose check failed, each with a function that makes the error. (A raised error would
+        keep its tensors alive through the traceback.) Tensors that depend on these steps are never computed.
     """
 
     def __init__(self) -> None:
@@ -170,12 +162,12 @@ class RunFailure:
         self.refused: list[tuple[State, Callable[[], Exception]]] = []
 
     def refuse(self, step: State, make: Callable[[], Exception]) -> None:
-        """Notes that the check of ``step`` failed; ``make`` makes the error."""
+        """Notes that the check of ``step`` failed; ``make`` creates the error."""
         self.refused.append((step, make))
         self.steps.add(step)
 
     def refusal(self, pending: PendingTrace, tensor: LazyTensor) -> Exception | None:
-        """The error of the first failed check that ``tensor`` depends on, without a traceback."""
+        """The error of the first failed check on which ``tensor`` depends, without a traceback."""
         if not self.refused:
             return None
         needed = needed_steps(pending.state.path(), (tensor._slot,))
@@ -197,7 +189,7 @@ class RunFailure:
 
 
 def compute_unaffected(tensor: LazyTensor, order: Sequence[PendingTrace], attempt: Attempt) -> None:
-    """Gives ``tensor`` its value, and also gives values to the tensors that are known to be sound.
+    """Computes ``tensor``, and all tensors that are known to be unaffected by the failure.
 
     Arguments:
       order: the pending traces that ``tensor`` needs, in the order in which they run.
@@ -211,7 +203,6 @@ def compute_unaffected(tensor: LazyTensor, order: Sequence[PendingTrace], attemp
 
 
 def _needed(tensor: LazyTensor, order: Sequence[PendingTrace]) -> dict[int, list[LazyTensor]]:
-    """The tensors that ``tensor`` needs, by the id of their pending trace."""
     needed: dict[int, list[LazyTensor]] = {id(pending): [] for pending in order}
     needed[id(tensor._pending)].append(tensor)
     for pending in reversed(order):
@@ -223,7 +214,7 @@ def _needed(tensor: LazyTensor, order: Sequence[PendingTrace]) -> dict[int, list
 
 
 def _obtain_here(pending: PendingTrace, wanted: Sequence[LazyTensor], attempt: Attempt) -> None:
-    """Runs ``pending`` for its sound tensors together, then for each of ``wanted`` that still waits."""
+    """Runs ``pending`` for its unaffected tensors together, then for each pending one of ``wanted``."""
     if pending.failure is None:
         pending.failure = RunFailure()
     trouble = pending.failure

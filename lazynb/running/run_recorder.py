@@ -1,8 +1,7 @@
-"""The recorder of what one thread runs while somebody explains it: the runs, what flowed between them, and
-the breaks that cut them.
+"""An observer that records the runs and trace breaks of one thread, and the data flow between the runs.
 
-It holds no tensor and no large array: it would keep memory alive, prevent donation and change which results
-are in reach.
+It holds no tensor and no large array, because that would keep memory alive, prevent donation and change which
+results are alive.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from lazynb.running.break_log import BreakLog
 from lazynb.running.donation import is_large
 from lazynb.running.observers import BreakEvent, JaxCompilation, Observer, Run, RunEvent
 from lazynb.running.run_statistics import JaxLog
-from lazynb.user_code.call_stack import CodePosition
+from lazynb.user_code.source_lines import CodePosition
 
 
 class ValueReference:
-    """A value that flowed into a trace: a small one itself, a large one for as long as others keep it.
+    """A reference to an input value: strong for a small value, weak for a large one.
 
     Attributes:
       aval: its type.
@@ -42,7 +41,7 @@ class ValueReference:
         self._reference: Any = (lambda: value) if keep else weakref.ref(value)
 
     def value(self) -> Any | None:
-        """The array or host scalar; returns None if it is gone."""
+        """The array or host scalar; None if it was freed or deleted."""
         value = self._reference()
         if isinstance(value, jax.Array) and value.is_deleted():
             return None
@@ -50,11 +49,11 @@ class ValueReference:
 
 
 class InputSource(NamedTuple):
-    """Where an input of a trace came from.
+    """The source of an input of a trace.
 
     Attributes:
       held: the value.
-      earlier: run and slot of which it is the result; None for what came from outside.
+      earlier: run and slot that computed it; None for a value from outside.
     """
 
     held: ValueReference
@@ -63,19 +62,19 @@ class InputSource(NamedTuple):
 
 @dataclasses.dataclass(eq=False, slots=True)
 class RecordedRun:
-    """A run that was seen.
+    """A recorded run.
 
     Attributes:
-      number: counts the runs from 0.
-      run: what ran, and the seconds it took.
+      number: index of the run, from 0.
+      run: the run, with its times.
       root, end: the path of its trace.
       wanted: slots that it computed.
-      sources: of the trace's inputs.
+      sources: the sources of the trace's inputs.
       summary: the trace; None if the same trace was summarised often enough before.
       began: ``time.perf_counter()`` when the trace was opened.
-      operations: recorded operations, dead ones included.
-      died: by slot, how many breaks there had been when nobody could reach the result any more.
-      watched: what fills ``died``.
+      operations: number of recorded operations, dead ones included.
+      died: for each slot whose tensor was freed, the number of breaks before that.
+      watched: weak references whose callbacks fill ``died``.
     """
 
     number: int
@@ -91,22 +90,21 @@ class RecordedRun:
     watched: list[Any] = dataclasses.field(default_factory=list)
 
     def alive(self, slot: int, breaks: int) -> bool:
-        """Whether somebody could still reach the result ``slot`` when break number ``breaks`` was over."""
+        """Whether the tensor of result ``slot`` was alive after break number ``breaks``."""
         died = self.died.get(slot)
         return died is None or died > breaks
 
 
 class RecordedBreak(NamedTuple):
-    """A break that was seen.
+    """A recorded trace break.
 
     Attributes:
-      number: counts the breaks from 0.
-      kind, spot, detail: why, and the user's line.
-      runs: what it made necessary, of what was recorded since the recorder watches; the last one gives what
-        was forced.
+      number: index of the break, from 0.
+      kind, spot, detail: the reason, and the user's line.
+      runs: the recorded runs that the break caused; the last one computes the forced value.
       forced: slot of that run whose value was needed; None for a barrier.
-      seconds: until Python could go on, without what observers took.
-      compile_seconds: of these, making the programs.
+      seconds: time until Python could continue, without the time of observers.
+      compile_seconds: the part of ``seconds`` in which programs were compiled or loaded.
     """
 
     number: int
@@ -120,26 +118,26 @@ class RecordedBreak(NamedTuple):
 
     @property
     def read(self) -> int | None:
-        """The slot whose value left the trace; None if it was only waited for."""
+        """The slot whose value was read; None if Python only waited for it."""
         return None if self.kind == "block" else self.forced
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """Equal for breaks of one kind at one line."""
+        """A key that is equal for breaks of one kind at one line."""
         return (self.kind, self.detail, *self.spot.identity)
 
 
 class RunRecorder(Observer):
-    """Notes what the thread that it watches runs; the runs beyond a bound are only counted.
+    """Records the runs of one thread; runs beyond a bound are only counted.
 
     Attributes:
-      began: ``time.perf_counter()`` when it started to watch.
-      runs: in order.
-      breaks: those that ran something which was recorded since, in order.
+      began: ``time.perf_counter()`` at the start.
+      runs: the recorded runs, in order.
+      breaks: the breaks that ran operations recorded since the start, in order.
       tallies: the breaks, counted by kind and line.
-      operations: of the runs seen, dead ones included.
-      missed: runs that were not kept.
-      jax_log: what JAX compiled by itself.
+      operations: number of operations in all runs, dead ones included.
+      missed: number of runs that were not kept.
+      jax_log: the programs that JAX compiled by itself.
     """
 
     def __init__(self) -> None:
@@ -153,9 +151,11 @@ class RunRecorder(Observer):
         self._holding = _HOLDING
         self._flows = 0
         self._held: dict[int, ValueReference] = {}
-        self._given: dict[int, tuple[weakref.ref[Any], int, int]] = {}  # by id of a result: itself, run, slot
+        self._given: dict[
+            int, tuple[weakref.ref[Any], int, int]
+        ] = {}  # by id of a result: weak reference, run, slot
         self._summarised: dict[State, int] = {}
-        self._seen: dict[int, RecordedRun] = {}  # by id of the Run, until its break is noted
+        self._seen: dict[int, RecordedRun] = {}  # by id of the Run, until its break
 
     def ran(self, event: RunEvent) -> None:
         self.operations += len(event.pending)
@@ -189,14 +189,14 @@ class RunRecorder(Observer):
         self.jax_log.add(compilation)
 
     def release(self) -> None:
-        """Lets go of the user's values."""
+        """Drops the references to the user's values."""
         self._held.clear()
         self._given.clear()
         for seen in self.runs:
             seen.watched.clear()
             seen.sources.clear()
 
-    # ---- what flows ----------------------------------------------------------------------------------------
+    # ---- Data flow --------------------------------------------------------------------------------------
 
     def _add(
         self,
@@ -227,8 +227,8 @@ class RunRecorder(Observer):
         self._seen[id(run)] = seen
 
     def _watch(self, died: dict[int, int], slot: int) -> Any:
-        """What notes in ``died`` that the result ``slot`` cannot be reached any more."""
-        breaks = self.breaks  # not ``self``: a cycle would hold what is watched
+        """A weak reference callback that notes in ``died`` that the tensor of ``slot`` was freed."""
+        breaks = self.breaks  # a reference to ``self`` would be a cycle
 
         def note(_: Any) -> None:
             died[slot] = len(breaks)
@@ -243,14 +243,13 @@ class RunRecorder(Observer):
         ]
 
     def _earlier(self, value: Any) -> tuple[int, int] | None:
-        """Run and slot of which ``value`` is the result; returns None if it came from outside."""
         reference, run, slot = self._given.get(id(value), (None, 0, 0))
         if reference is None or reference() is not value:
             return None
         return run, slot
 
     def _hold(self, value: Any, aval: Any) -> ValueReference:
-        """Holds ``value``: a small array itself, as long as there is room for it."""
+        """Holds ``value``: a small array strongly, up to a total size."""
         if jc.is_host_array(value):
             return ValueReference(value, aval, True)
         known = self._held.get(id(value))
@@ -265,6 +264,6 @@ class RunRecorder(Observer):
 
 
 _RUNS = 10_000
-_FLOWS = 200_000  # inputs and results of the runs that are kept
+_FLOWS = 200_000  # inputs and results of the recorded runs
 _SUMMARIES = 3
 _HOLDING = 64 << 20  # bytes of small arrays

@@ -1,4 +1,4 @@
-"""The counts of what was run, made and broken for a while, by one thread or by all."""
+"""Counters of runs, compilations and trace breaks, and the share of recording in the time."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from lazynb.running.miss_log import Miss, jax_compile_log, miss_log as miss_log
 from lazynb.running.observers import BreakEvent, JaxCompilation, Observer, RunEvent, observe
 from lazynb.running.record_table import Records, plural
 from lazynb.running.trace_executable import Executable
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import duration, short_duration
 
-# ---- The rows of what JAX compiled by itself: the programs of one name and line are one -------------------
+# ---- Programs that JAX compiled by itself ---------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class JaxCompiled:
-    """Programs that JAX compiled by itself for one line.
+    """The programs of one name that JAX compiled by itself for one line.
 
     Attributes:
-      name: as JAX calls them: ``jit(stage)``.
+      name: JAX's name, for example ``jit(stage)``.
       location: the user's line that ran.
-      count: how many.
-      seconds: lowering and compiling, or loading from JAX's own cache, all together.
+      count: number of programs.
+      seconds: total time to lower and compile them, or to load them from JAX's own cache.
     """
 
     name: str
@@ -38,7 +38,7 @@ class JaxCompiled:
 
 
 class JaxLog:
-    """Adds up what JAX compiled by itself; :meth:`rows` gives the costliest first."""
+    """Totals of the programs that JAX compiled by itself; :meth:`rows` returns the most expensive first."""
 
     def __init__(self) -> None:
         self._sums: dict[Any, tuple[JaxCompilation, int, float]] = {}
@@ -60,10 +60,10 @@ class JaxLog:
 
 
 class JaxObserver(Observer):
-    """Notes what JAX compiles by itself.
+    """Observes the programs that JAX compiles by itself.
 
     Attributes:
-      log: what it compiled.
+      log: the compiled programs.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,8 @@ class JaxObserver(Observer):
 
 
 def summary_line(rows: Records[JaxCompiled]) -> str:
-    """``'JAX itself compiled 3 programs beside it in 58 ms: jit(stage) ×3'``; empty if it compiled none."""
+    """``'JAX itself compiled 3 programs in 58 ms, beside lazynb's: jit(stage) ×3'``; empty without
+    programs."""
     if not rows:
         return ""
     counts: dict[str, int] = {}
@@ -96,18 +97,17 @@ def _row(row: JaxCompiled) -> dict[str, str]:
     return {"program": row.name, "line": line, "times": f"{row.count:,}", "time": duration(row.seconds)}
 
 
-# ---- The share of recording in a session's time, from the logs alone: nothing is run ----------------------
+# ---- Share of recording ---------------------------------------------------------------------------------
 
 
 class RecordingShare(NamedTuple):
-    """Recording against running, of the runs for which nothing was compiled.
+    """Time of recording and of running, for the cache hits in the event log.
 
     Attributes:
-      runs: how many there were.
-      record_seconds: from the beginning of their traces to the end, the Python between the operations
-        included.
-      run_seconds: finding and handing over their programs, and waiting. Rather too much than too little: if
-        the event log no longer holds every compilation, the time of the others counts too.
+      runs: number of cache hits.
+      record_seconds: from the beginning of their traces to the end, with the Python between the operations.
+      run_seconds: time to look up and launch their programs, and to wait. An upper bound: if the event log
+        has lost compilations, their time counts too.
     """
 
     runs: int
@@ -122,12 +122,12 @@ class RecordingShare(NamedTuple):
 
     @property
     def dominates(self) -> bool:
-        """Whether it is worth saying: most of the time, in enough runs."""
+        """Whether recording takes most of the time, in enough runs."""
         return self.runs >= _ENOUGH and self.share > 0.5
 
     @property
     def hint(self) -> str:
-        """A line for the user; empty if recording does not dominate."""
+        """A hint for the user; empty if recording does not dominate."""
         if not self.dominates:
             return ""
         return (
@@ -140,7 +140,7 @@ _ENOUGH = 20
 
 
 def recording_share() -> RecordingShare:
-    """Recording against running so far, see :class:`RecordingShare`."""
+    """The share of recording so far, see :class:`RecordingShare`."""
     hits, record, handing, compiling = 0, 0.0, 0.0, 0.0
     for _, _, _, _, cache, compile_seconds, run_seconds, record_seconds, _ in list(jax_compile_log.events):
         compiling += compile_seconds
@@ -152,11 +152,11 @@ def recording_share() -> RecordingShare:
 
 
 class CompiledProgram(NamedTuple):
-    """A program that had to be made.
+    """A program that was compiled or loaded.
 
     Attributes:
-      miss: why.
-      operations: recorded operations in it.
+      miss: the cache miss.
+      operations: number of recorded operations in it.
     """
 
     miss: Miss
@@ -164,20 +164,19 @@ class CompiledProgram(NamedTuple):
 
 
 class RunCounter(Observer):
-    """Sees every run from :meth:`open` to :meth:`close`. Holds no value.
+    """Counts all runs from :meth:`open` to :meth:`close`. Holds no value.
 
     Arguments:
       program: called with each program that runs, if given.
 
     Attributes:
-      runs, hits: programs run, and those of them that were compiled already.
-      operations: recorded operations in what was run, each time counted; the dead ones too.
-      made: the programs that had to be made, in order; the first ones, when their traces hold more than
-        ``config.max_explained`` steps together.
-      misses: how many those were.
-      loaded: how many of those came from the persistent cache.
-      compile_seconds: lowering, compiling and loading them.
-      jax_log: what JAX compiled by itself, which is none of those programs.
+      runs, hits: number of runs, and of those whose program was cached.
+      operations: number of recorded operations in all runs, dead ones included.
+      made: the cache misses, in order, up to ``config.max_explained`` steps in their traces together.
+      misses: number of cache misses.
+      loaded: number of misses found in the persistent cache.
+      compile_seconds: time to lower, compile and load programs.
+      jax_log: the programs that JAX compiled by itself.
     """
 
     def __init__(self, program: Callable[[Executable], None] | None = None):
@@ -189,22 +188,22 @@ class RunCounter(Observer):
         self._breaks = BreakLog()
         self._first = miss_log.total
         self._steps = 0
-        self._lock = threading.RLock()  # the collector may run a finaliser that reads a value
+        self._lock = threading.RLock()  # the garbage collector may run a finaliser that reads a value
         self._end: Callable[[], None] | None = None
 
-    # ---- opening and closing -------------------------------------------------------------------------------
+    # ---- Start and end ----------------------------------------------------------------------------------
 
     def open(self, everywhere: bool = False) -> None:
-        """Counts what this thread does from here on; ``everywhere``: what all threads do."""
+        """Starts to count the runs of this thread, or with ``everywhere`` those of all threads."""
         self._end = observe(self, everywhere)
 
     def close(self) -> None:
-        """Counts no more."""
+        """Stops counting."""
         end, self._end = self._end, None
         if end is not None:
             end()
 
-    # ---- what is seen --------------------------------------------------------------------------------------
+    # ---- Events -----------------------------------------------------------------------------------------
 
     def ran(self, event: RunEvent) -> None:
         with self._lock:
@@ -216,7 +215,7 @@ class RunCounter(Observer):
         if self._program is not None:
             self._program(executable)
         if miss is None and executable.runs == 1:
-            ahead = executable.miss  # lazynb.compile() may have made it ahead of this run, its first
+            ahead = executable.miss  # compiled by lazynb.compile() before this first run
             if ahead is not None and ahead.number >= self._first:
                 miss = ahead
         if miss is None:
@@ -241,12 +240,11 @@ class RunCounter(Observer):
 
     @property
     def broken(self) -> int:
-        """Trace breaks, each time counted; without those that were asked for as such (``lazynb.sync()``,
-        ``block_until_ready()``, ``%%compile``)."""
+        """Number of trace breaks, without explicit ones (``lazynb.sync()``, ``%%compile`` and so on)."""
         return self._breaks.total
 
     @property
     def breaks(self) -> list[Tally]:
-        """Those trace breaks by kind and line, in the order in which each came first."""
+        """Those trace breaks by kind and line, ordered by the first occurrence."""
         with self._lock:
             return self._breaks.tallies()

@@ -1,5 +1,4 @@
-"""Timelines: how the time of a cell or a session divides into recording, compiling, running, waiting and
-Python, over time and by line."""
+"""The timeline of a cell or a session: time by part (recording, compiling, ...), interval and line."""
 
 from __future__ import annotations
 
@@ -11,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from lazynb.running.step_log import Array, Parts as Parts, Step, StepSpan, log, merge_overlapping, span_of
-from lazynb.user_code.call_stack import CodePosition, Place
+from lazynb.user_code.source_lines import CodePosition, Place
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CalledFrom:
-    """The lines that called the function in which breaks lie.
+    """A chain of lines that called the function of a break.
 
     Attributes:
-      places: the nearest first; empty where the line itself is the outermost.
-      count, seconds: the breaks that they led to, and what these took.
+      places: the nearest first; empty if the break is in the outermost code.
+      count, seconds: number and total time of the steps.
     """
 
     places: tuple[Place, ...]
@@ -36,13 +35,13 @@ class LineTime:
       identity: see :attr:`lazynb.running.step_log.Step.identity`.
       kind, detail, location, library: see :class:`lazynb.running.break_log.TraceBreak`.
       count: number of steps.
-      operations, compiles: operations that ran, and programs that were compiled.
-      seconds: of the breaks alone, until Python could go on.
-      parts: of the steps, all together.
-      median: of the seconds of a step.
-      first: the seconds of the first step, which mostly compiles.
-      steps: the parts of the first of them.
-      callers: who called the function in which the line lies, the costliest first.
+      operations, compiles: number of operations that ran, and of programs that were compiled.
+      seconds: total time of the breaks, until Python could continue.
+      parts: total parts of the steps.
+      median: median of the seconds of a step.
+      first: seconds of the first step, which usually compiles.
+      steps: parts of the first :data:`SHOWN_STEPS` steps.
+      callers: the callers of the function with the line, the most expensive first.
     """
 
     identity: tuple[Any, ...]
@@ -62,27 +61,27 @@ class LineTime:
 
     @property
     def total(self) -> float:
-        """The seconds of the steps."""
+        """Total seconds of the steps."""
         return sum(self.parts)
 
 
 SHOWN_STEPS = 20  # of one line
 SHOWN_CALLERS = 8
-BINS = 96  # equal stretches of the time that went by
+BINS = 96  # equal intervals of the total time
 
 
 class Timeline:
-    """Where the time went.
+    """The division of a time span into parts.
 
     Attributes:
-      title: ``cell 4``, or how many runs of cells.
-      seconds: that went by. ``parts`` adds up to it.
-      parts: of all of it.
+      title: ``cell 4``, or the number of cell runs.
+      seconds: total time, the sum of ``parts``.
+      parts: parts of the total time.
       rows: a :class:`LineTime` for each line and kind of break, the one with most time first.
-      after: what went by after the last break.
-      strip: the parts of each of :data:`BINS` equal stretches of the time; none if no time went by.
-      elsewhere: steps in other threads, which are not in it.
-      forgotten: earlier steps that are no longer known.
+      after: time after the last break.
+      strip: parts of each of :data:`BINS` equal intervals; empty if the total time is 0.
+      elsewhere: number of steps in other threads, which are left out.
+      forgotten: number of earlier steps that the log has dropped.
     """
 
     def __init__(self, title: str, spans: Sequence[StepSpan], forgotten: int = 0):
@@ -100,12 +99,12 @@ class Timeline:
         return bool(self.rows)
 
 
-# ---- by line -----------------------------------------------------------------------------------------------
+# ---- Rows by line ---------------------------------------------------------------------------------------
 
 
 def _rows(spans: Sequence[StepSpan]) -> list[LineTime]:
     groups: dict[tuple[Any, ...], list[tuple[Step, list[float]]]] = {}
-    identities: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # to find out the line takes longer
+    identities: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # the identity of a line takes longer to compute
     for span in spans:
         for step, parts in zip(span.steps, span.parts.tolist(), strict=True):
             spot = step.spot
@@ -140,7 +139,6 @@ def _row(identity: tuple[Any, ...], group: Sequence[tuple[Step, list[float]]]) -
 
 
 def _callers(steps: Sequence[Step], totals: Sequence[float]) -> tuple[CalledFrom, ...]:
-    """Who called the function; empty where nobody did."""
     by_stack: dict[int, tuple[tuple[CodePosition, ...], list[float]]] = {}  # equal stacks are one object
     for step, seconds in zip(steps, totals, strict=True):
         callers = step.spot.callers
@@ -154,11 +152,10 @@ def _callers(steps: Sequence[Step], totals: Sequence[float]) -> tuple[CalledFrom
     return tuple(sorted(found, key=lambda one: -one.seconds)[:SHOWN_CALLERS])
 
 
-# ---- over time ---------------------------------------------------------------------------------------------
+# ---- Intervals ------------------------------------------------------------------------------------------
 
 
 def _strip(spans: Sequence[StepSpan], whole: float) -> list[Parts]:
-    """The parts of equal stretches of the time of all spans, one behind the other."""
     if whole <= 0:
         return []
     edges = np.linspace(0, whole, BINS + 1)
@@ -174,7 +171,7 @@ def _strip(spans: Sequence[StepSpan], whole: float) -> list[Parts]:
 
 
 def _spread(edges: Array, low: Array, high: Array, seconds: Array) -> Array:
-    """How much of ``seconds``, spread evenly from ``low`` to ``high``, lies between any two edges."""
+    """``seconds``, spread evenly from ``low`` to ``high``, by interval between ``edges``."""
     if not len(low):
         return np.zeros(len(edges) - 1)
     times = np.stack([low, high], axis=1).ravel()
@@ -183,21 +180,21 @@ def _spread(edges: Array, low: Array, high: Array, seconds: Array) -> Array:
     return np.diff(np.interp(edges, np.maximum.accumulate(times), sums, left=0.0))
 
 
-# ---- of what -----------------------------------------------------------------------------------------------
+# ---- Timelines of a cell and of the session -------------------------------------------------------------
 
 
 def of_cell(run: int) -> Timeline:
-    """The timeline of the execution ``run`` of a cell."""
+    """The timeline of execution ``run`` of a cell."""
     steps = [step for step in log.steps() if step.run == run]
     return Timeline(f"cell {run}", [span_of(run, steps)])
 
 
 def of_session(steps: Sequence[Step], total: int) -> Timeline:
-    """The timeline of all runs of cells with breaks, one behind the other; without cells, from the first
-    operation to the last break.
+    """The timeline of all cell runs with breaks, concatenated; without cells, from the first operation to the
+    last break.
 
     Arguments:
-      steps, total: what :attr:`lazynb.running.step_log.log` held when it was looked at.
+      steps, total: a snapshot of :attr:`lazynb.running.step_log.log`.
     """
     by_run: dict[int | None, list[Step]] = {}
     for step in steps:

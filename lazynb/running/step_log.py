@@ -1,7 +1,8 @@
-"""A stretch of time with the steps in it: how each step divides into recording, compiling, running, waiting
-and Python.
+"""The log of steps (from one trace break to the next), the runs of notebook cells, and the parts of each
+step.
 
-The parts are measured, but for Python, which is the rest: so they add up to the time that went by.
+The parts recording, compiling, running and waiting are measured. Python is the rest, so the parts add up to
+the elapsed time.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ import numpy as np
 
 from lazynb.config import config
 from lazynb.running.observers import Run
-from lazynb.user_code.call_stack import CodePosition, current_cell
+from lazynb.user_code.cells import current_cell
+from lazynb.user_code.source_lines import CodePosition
 
-# ---- The runs of notebook cells: when each ran, and whether a break of one came again when its cell ran anew
+# ---- Runs of notebook cells -----------------------------------------------------------------------------
 
 
 class Span(NamedTuple):
-    """When a cell ran.
+    """The time span of a cell run.
 
     Attributes:
       thread: the identifier of the thread in which it ran.
@@ -37,9 +39,9 @@ class Span(NamedTuple):
 
 
 class CellRuns:
-    """Which cell each execution ran and when, and the executions of each cell that ended without an error.
+    """The cell and time span of each execution, and the successful executions of each cell.
 
-    A cell is known by the id that the front end gives; where it gives none, by its text.
+    A cell is identified by the id from the front end, or else by its text.
     """
 
     def __init__(self) -> None:
@@ -48,15 +50,15 @@ class CellRuns:
         self._ended: dict[str, list[int]] = {}
 
     def begin(self, run: int, cell: str) -> None:
-        """Execution ``run`` is of ``cell``, and begins, unless it runs already: the body of a cell magic is
-        code of its own."""
+        """Notes that execution ``run`` of ``cell`` begins; ignores the second begin of a cell magic's
+        body."""
         self._cells[run] = cell
         span = self._spans.get(run)
         if span is None or span.ended is not None:
             self._spans[run] = Span(threading.get_ident(), time.perf_counter(), None)
 
     def end(self, run: int, success: bool = True) -> None:
-        """Execution ``run`` ended.
+        """Notes that execution ``run`` ended.
 
         Arguments:
           success: whether it ended without an error.
@@ -69,21 +71,21 @@ class CellRuns:
             bisect.insort(runs, run)
 
     def cell(self, run: int) -> str:
-        """The cell of which ``run`` is."""
+        """The cell of ``run``."""
         return self._cells.get(run, f"run {run}")
 
     def span(self, run: int | None) -> Span | None:
-        """When ``run`` ran; None if nobody knows."""
+        """The time span of ``run``; None if it is not known."""
         return self._spans.get(run) if run is not None else None
 
     def after(self, cell: str, run: int) -> int | None:
-        """The first execution of ``cell`` after ``run`` that ended without an error; None without one."""
+        """The first successful execution of ``cell`` after ``run``; None without one."""
         runs = self._ended.get(cell, [])
         at = bisect.bisect_right(runs, run)
         return runs[at] if at < len(runs) else None
 
     def clear(self) -> None:
-        """Forgets all executions."""
+        """Removes all executions."""
         self._cells.clear()
         self._spans.clear()
         self._ended.clear()
@@ -92,7 +94,7 @@ class CellRuns:
 cell_runs = CellRuns()
 
 
-# ---- The steps of a program: what each trace break took, and when. A step goes from one break to the next
+# ---- Steps ----------------------------------------------------------------------------------------------
 
 
 def identity_of(kind: str, detail: str, spot: CodePosition) -> tuple[Any, ...]:
@@ -101,7 +103,7 @@ def identity_of(kind: str, detail: str, spot: CodePosition) -> tuple[Any, ...]:
 
 
 class Step(NamedTuple):
-    """The end of a step: a break, or a run that was asked for.
+    """The end of a step: a trace break, or an explicit run.
 
     Times are those of ``time.perf_counter()``, in seconds.
 
@@ -109,14 +111,14 @@ class Step(NamedTuple):
       kind: a key of :data:`lazynb.recording.break_reasons.REASONS`.
       spot: the user's line, with the lines that called its function.
       detail: the function, argument or attribute that needed the value.
-      run: the execution of a notebook cell in which it came; None outside of a notebook.
+      run: the execution of the notebook cell; None outside of a notebook.
       thread: the identifier of the thread.
-      operations, compiles: operations that ran, and programs that were compiled.
-      runs: of each program the time to hand it over and the time to record its trace, in seconds, and when
-        that began.
-      began, ended: the break, and the moment at which Python could go on.
-      compiling: making programs, or loading them.
-      waiting: until the value was there.
+      operations, compiles: number of operations that ran, and of programs that were compiled.
+      runs: for each program the seconds to launch it, the seconds to record its trace, and the start of
+        recording.
+      began, ended: the break, and the time at which Python could continue.
+      compiling: time to compile or load programs.
+      waiting: time until the value was computed.
     """
 
     kind: str
@@ -134,12 +136,12 @@ class Step(NamedTuple):
 
     @property
     def recorded(self) -> list[tuple[float, float]]:
-        """From when to when each of the traces that it ran was recorded."""
+        """Start and end of the recording of each trace that ran."""
         return [(began, began + seconds) for _, seconds, began in self.runs]
 
     @property
     def running(self) -> float:
-        """Handing the programs over; a program that Python waits for may run meanwhile."""
+        """Time to launch the programs; a program for which Python waits may run within this time."""
         return sum([seconds for seconds, _, _ in self.runs])
 
     @property
@@ -154,7 +156,7 @@ class StepLog:
     A flush may take only ten microseconds, so it appends a plain tuple.
 
     Attributes:
-      total: number of steps, with those that are forgotten.
+      total: number of steps, including those that the log has dropped.
     """
 
     def __init__(self) -> None:
@@ -177,17 +179,17 @@ class StepLog:
         """Appends a step: the fields of :class:`Step`, and its runs."""
         self.total += 1
         cell, thread = current_cell(), threading.get_ident()
-        # Of a run no more is kept: it holds its program.
+        # Only the times of a run are kept, because a run holds its program.
         times = (runs[0][2:],) if len(runs) == 1 else tuple([run[2:] for run in runs])
         step = kind, spot, detail, cell, thread, operations, compiles, times, began, ended, compiling, waiting
         self._steps.append(step)
 
     def steps(self) -> list[Step]:
-        """The steps that are remembered, in the order in which they ended."""
+        """The steps in the log, in the order in which they ended."""
         return list(map(Step._make, list(self._steps)))
 
     def clear(self) -> None:
-        """Forgets all steps."""
+        """Removes all steps."""
         self.total = 0
         self._steps.clear()
 
@@ -196,14 +198,14 @@ log = StepLog()
 
 
 class Parts(NamedTuple):
-    """Seconds of each kind.
+    """The five parts of a time span, in seconds.
 
     Attributes:
-      recording: from the beginning of a trace to its end: recording, and the Python between the operations.
-      compiling: making programs, or loading them.
-      running: handing programs over; one that Python waits for may run meanwhile.
-      waiting: until a value was there.
-      python: the rest: code before the first operation of a trace and after a break, what JAX compiles by
+      recording: from the beginning of a trace to its end, with the Python between the operations.
+      compiling: time to compile or load programs.
+      running: time to launch programs; a program for which Python waits may run within this time.
+      waiting: time until a value was computed.
+      python: the rest: code before the first operation of a trace and after a break, compilations by JAX
         itself, lazynb's own work.
     """
 
@@ -215,14 +217,14 @@ class Parts(NamedTuple):
 
 
 class StepSpan:
-    """A stretch of time in one thread: the run of a cell, or a program without cells.
+    """A time span in one thread: the run of a cell, or a program without cells.
 
     Attributes:
-      began, ended: of it.
-      steps: in their order.
-      elsewhere: how many steps of other threads came meanwhile.
-      parts: of each step (n x 5); they add up to the time from the step before to its end.
-      after: the seconds behind the last step.
+      began, ended: its start and end.
+      steps: its steps, in order.
+      elsewhere: number of steps of other threads in this time.
+      parts: the parts of each step (n x 5); they add up to the time from the previous step to its end.
+      after: seconds after the last step.
     """
 
     def __init__(self, began: float, ended: float, steps: Sequence[Step], elsewhere: int):
@@ -230,13 +232,15 @@ class StepSpan:
         self.steps = steps
         self.elsewhere = elsewhere
         self._starts, self._ends = _columns(steps, "began"), _columns(steps, "ended")
-        self._since = np.maximum.accumulate([began, *self._ends])  # of each step, and of what is behind
+        self._since = np.maximum.accumulate(
+            [began, *self._ends]
+        )  # start of each step, and of the time after the last
         self.parts = self._parts()
         self.after = max(self.ended - float(self._since[-1]), 0.0)
 
     @property
     def seconds(self) -> float:
-        """How long it was."""
+        """The length of the span."""
         return self.ended - self.began
 
     def _parts(self) -> Array:
@@ -252,8 +256,8 @@ class StepSpan:
         return np.stack([*known, before - recording + rest], axis=1)
 
     def stretches(self) -> Iterator[tuple[int, Array, Array, Array]]:
-        """Stretches of time from the beginning on, in their order: index of a part, from, to, seconds of that
-        part. First comes a step's recording and Python, then what its break took, in that order."""
+        """Intervals of time in order: index of a part, start, end, and seconds of that part. For each step,
+        recording and Python come first, then the parts of its break."""
         since = self._since[:-1]
         starts = np.maximum(self._starts, since)
         recording = self.parts[:, 0]
@@ -276,7 +280,6 @@ def _columns(steps: Sequence[Step], name: str) -> Array:
 
 
 def _covered(step: Step, low: float) -> float:
-    """How much of the time from ``low`` to the break the traces of ``step`` were recorded in."""
     seconds = 0.0
     for began, ended in sorted(step.recorded):
         began, ended = max(began, low), min(ended, step.began)
@@ -287,14 +290,14 @@ def _covered(step: Step, low: float) -> float:
 
 
 def span_of(run: int | None, steps: Sequence[Step]) -> StepSpan:
-    """The time in which execution ``run`` of a cell ran, with its ``steps``; where nobody knows that time,
-    from the first operation to the last break."""
+    """The time span of execution ``run`` of a cell, with its ``steps``; if it is not known, from the first
+    operation to the last break."""
     known = cell_runs.span(run)
     thread = known.thread if known is not None else _thread(steps)
     own = [step for step in steps if step.thread == thread]
     if known is not None:
         ended = known.ended if known.ended is not None else time.perf_counter()
-        # a run without history has the number of the next one
+        # A run without history has the number of the next run.
         own = [step for step in own if step.ended > known.began]
         return StepSpan(known.began, ended, own, len(steps) - len(own))
     began = min((time for step in own for time, _ in (*step.recorded, (step.began, 0.0))), default=0.0)
@@ -302,14 +305,13 @@ def span_of(run: int | None, steps: Sequence[Step]) -> StepSpan:
 
 
 def _thread(steps: Sequence[Step]) -> int | None:
-    """The main thread, if there are steps in it; else the one with most."""
     counts = Counter(step.thread for step in steps)
     main = threading.main_thread().ident
     return main if main in counts or not counts else counts.most_common(1)[0][0]
 
 
 def merge_overlapping(spans: Sequence[StepSpan]) -> list[StepSpan]:
-    """The spans, of which those that lie in another are a part of it: a cell may run another."""
+    """The spans, with each span inside another merged into it: a cell may run another cell."""
     apart: list[StepSpan] = []
     for span in spans:
         last = apart[-1] if apart else None

@@ -1,4 +1,4 @@
-"""A timeline as text and as HTML."""
+"""The drawing of a timeline as text and as HTML."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lazynb.running.record_table import plural, scrolling
 from lazynb.running.session_timeline import LineTime, Timeline
 from lazynb.user_code.text_format import short_duration
 
-# ---- Bars of a timeline: characters for a terminal, images that a notebook shows though nobody trusts it
+# ---- Bars -----------------------------------------------------------------------------------------------
 
 
 class PartStyle(NamedTuple):
-    """How a part is shown: its name, its character in text, its colour (Okabe and Ito's, and a grey)."""
+    """The display of a part: its name, its character in text, its colour (Okabe and Ito's, and a grey)."""
 
     name: str
     sign: str
@@ -32,22 +32,22 @@ PART_STYLES = (
 
 
 def nonzero_parts(parts: Sequence[float]) -> list[tuple[PartStyle, float]]:
-    """Each of the five parts that took anything, with how it is shown."""
+    """Each nonzero part, with its style."""
     return [(look, part) for look, part in zip(PART_STYLES, parts, strict=True) if part > 0]
 
 
 def parts_text(parts: Sequence[float]) -> str:
-    """``'compiling 41 ms, running 1.2 ms'``; parts that took nothing are left out."""
+    """``'compiling 41 ms, running 1.2 ms'``; parts of 0 s are left out."""
     return ", ".join(f"{look.name} {short_duration(part)}" for look, part in nonzero_parts(parts))
 
 
 def legend(parts: Sequence[float]) -> str:
-    """As :func:`words`, with the sign of each part."""
+    """As :func:`parts_text`, with the sign of each part."""
     return ", ".join(f"{look.sign} {look.name} {short_duration(part)}" for look, part in nonzero_parts(parts))
 
 
 def text_bar(parts: Sequence[float], whole: float, width: int) -> str:
-    """A bar of characters; ``width`` of them stand for ``whole``. What took anything has at least one."""
+    """A bar of characters; ``width`` of them stand for ``whole``. A bar has at least one character."""
     total = sum(parts)
     if whole <= 0 or total <= 0:
         return ""
@@ -56,7 +56,7 @@ def text_bar(parts: Sequence[float], whole: float, width: int) -> str:
 
 
 def _shared(parts: Sequence[float], length: int) -> list[int]:
-    """``length`` characters shared out among the parts, rounded so that the sum is right."""
+    """``length`` characters divided among the parts, rounded so that the sum is right."""
     total, shares, at, before = sum(parts), [], 0.0, 0
     for part in parts:
         at += part
@@ -67,7 +67,7 @@ def _shared(parts: Sequence[float], length: int) -> list[int]:
 
 
 def text_strip(strip: Iterable[Sequence[float]]) -> str:
-    """A character for each stretch of time: that of the part with most of it."""
+    """A character for each interval: the sign of its largest part."""
     return "".join(PART_STYLES[parts.index(max(parts))].sign for parts in strip)
 
 
@@ -84,7 +84,7 @@ def image_bar(parts: Sequence[float], whole: float, width: int = 160, height: in
 
 
 def image_strip(strip: Sequence[Sequence[float]], told: str, height: int = 28) -> str:
-    """The stretches of time beside each other as an image in HTML, each a column of its parts."""
+    """The intervals side by side as an HTML image, each a column of its parts."""
     pieces = ""
     for column, parts in enumerate(strip):
         shares, top = nonzero_parts(parts), 0.0
@@ -96,7 +96,7 @@ def image_strip(strip: Sequence[Sequence[float]], told: str, height: int = 28) -
     return _image(pieces, len(strip) * _COLUMN, height, told)
 
 
-_COLUMN = 6  # pixels of a stretch
+_COLUMN = 6  # pixels per interval
 
 
 def swatch(look: PartStyle) -> str:
@@ -121,12 +121,12 @@ _WIDTH = 24  # characters of the longest bar
 
 
 class Row(NamedTuple):
-    """A line as it is shown.
+    """A row of the timeline.
 
     Attributes:
-      label: where it is.
-      callers: who called the function in which it lies.
-      parts: of its steps.
+      label: the line.
+      callers: the callers of its function.
+      parts: the parts of its steps.
       figures: its times in words.
     """
 
@@ -137,7 +137,7 @@ class Row(NamedTuple):
 
 
 class TimelineView(NamedTuple):
-    """A timeline as it is shown: see :class:`lazynb.running.session_timeline.Timeline`."""
+    """The display of a :class:`lazynb.running.session_timeline.Timeline`."""
 
     heading: str
     parts: Sequence[float]
@@ -147,7 +147,7 @@ class TimelineView(NamedTuple):
     notes: list[str]
 
     def bars(self) -> list[Row]:
-        """The rows, with one for what went by behind the last break."""
+        """The rows, with one for the time after the last break."""
         if self.after <= 0:
             return [*self.rows]
         after = Row("after the last break", [], (0, 0, 0, 0, self.after), short_duration(self.after))
@@ -155,7 +155,7 @@ class TimelineView(NamedTuple):
 
 
 def timeline_view(timeline: Timeline) -> TimelineView:
-    """What is shown of a timeline."""
+    """The display of a timeline."""
     rows = [Row(row.location.label, callers(row), row.parts, figures_of(row)) for row in timeline.rows]
     left_out = len(rows) - _ROWS
     told = [f"{plural(left_out, 'line')} more"] if left_out > 0 else []
@@ -164,7 +164,7 @@ def timeline_view(timeline: Timeline) -> TimelineView:
     return TimelineView(title, timeline.parts, timeline.strip, rows[:_ROWS], timeline.after, told)
 
 
-# ---- forms -------------------------------------------------------------------------------------------------
+# ---- Text and HTML --------------------------------------------------------------------------------------
 
 
 def to_text(given: TimelineView) -> list[str]:
@@ -180,7 +180,7 @@ def to_text(given: TimelineView) -> list[str]:
 
 
 def to_html(given: TimelineView) -> str:
-    """A heading, the strip with its legend, and a table of bars. It needs no style sheet and no script: an
+    """A heading, the strip with its legend, and a table of bars. It needs no style sheet and no script, so an
     untrusted notebook shows it too."""
     key = " ".join(
         f'<span style="white-space:nowrap">{swatch(look)} {look.name} {short_duration(part)}</span>'
@@ -198,7 +198,6 @@ def to_html(given: TimelineView) -> str:
 
 
 def _longest(bars: Sequence[Row]) -> float:
-    """The seconds of the longest bar."""
     return max(sum(row.parts) for row in bars)
 
 
@@ -216,7 +215,7 @@ def _cell(content: str) -> str:
     return f'<td style="text-align:left">{content}</td>'
 
 
-# ---- words -------------------------------------------------------------------------------------------------
+# ---- Words ----------------------------------------------------------------------------------------------
 
 
 def heading(title: str, seconds: float) -> str:
@@ -240,14 +239,14 @@ def figures_of(row: LineTime) -> str:
 
 
 def callers(row: LineTime) -> list[str]:
-    """The ways to the function, see :func:`ways`."""
+    """The call paths to the function, see :func:`call_paths`."""
     return call_paths(
         [([place.label for place in one.places], one.count, one.seconds) for one in row.callers]
     )
 
 
 def call_paths(found: Sequence[tuple[Sequence[str], int, float]]) -> list[str]:
-    """``'cell 4, line 9 ← cell 4, line 12 (20, 3.1 ms)'`` for each way: its lines, how often, seconds."""
+    """``'cell 4, line 9 ← cell 4, line 12 (20, 3.1 ms)'`` for each path: its lines, count and seconds."""
     told = []
     for lines, count, seconds in found:
         way = " ← ".join(lines) or "nowhere: it is the outermost line"
@@ -256,7 +255,7 @@ def call_paths(found: Sequence[tuple[Sequence[str], int, float]]) -> list[str]:
 
 
 def notes(timeline: Timeline) -> list[str]:
-    """What is not in it, in sentences."""
+    """What the timeline leaves out, in sentences."""
     told = []
     if timeline.elsewhere:
         told.append(f"{plural(timeline.elsewhere, 'break')} in other threads, not drawn")

@@ -1,5 +1,4 @@
-"""The callers of the user's functions, read from their code: nothing is run, and what cannot be resolved is
-left out."""
+"""The static call graph of the user's functions, read from their code objects as far as names are known."""
 
 from __future__ import annotations
 
@@ -11,20 +10,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FunctionType
 from typing import Any
 
-from lazynb.user_code.call_stack import is_user_code
+from lazynb.user_code.code_ownership import is_user_code
 
 _MOST = 2_000  # functions looked at
 
 
 class CallGraph:
-    """The user's functions that can be reached from some, and what each calls.
+    """The user's functions that can be reached from ``starts``, and the callees of each.
 
     Arguments:
-      starts: functions, or what holds them: bound methods, partial applications, what a decorator or
-        ``jax.grad`` made of one.
+      starts: functions, or objects that hold functions: bound methods, partial applications, and the results
+        of decorators or ``jax.grad``.
 
     Attributes:
-      functions: by code object.
+      functions: the functions by code object.
     """
 
     def __init__(self, starts: Iterable[Any]):
@@ -46,7 +45,7 @@ class CallGraph:
         return [function for value in values for function in self._within(value)]
 
     def _within(self, value: Any) -> list[FunctionType]:
-        """The functions within ``value``; the methods too, if it is an object or class of the user's."""
+        """The functions within ``value``; for an object or class of the user's, its methods too."""
         own = value if isinstance(value, type) else type(value)
         functions = list(_unwrapped(value))
         for cls in own.__mro__:
@@ -61,8 +60,7 @@ class CallGraph:
         return functions
 
     def _methods(self, code: CodeType) -> set[CodeType]:
-        """The methods of the user's classes whose names ``code`` mentions: which object it asks cannot be
-        told."""
+        """The methods of the user's classes whose names occur in ``code``; the receivers are not known."""
         names = set(code.co_names).union(*(inner.co_names for inner in _inner(code)))
         methods: set[CodeType] = set()
         for cls in self._classes:
@@ -71,7 +69,7 @@ class CallGraph:
         return methods
 
     def reached(self, code: CodeType) -> set[CodeType]:
-        """``code`` and what it calls, directly or not."""
+        """``code`` and its direct and indirect callees."""
         reached, waiting = set(), [code]
         while waiting:
             callee = waiting.pop()
@@ -81,14 +79,13 @@ class CallGraph:
         return reached
 
     def shared(self, code: CodeType) -> set[CodeType]:
-        """What ``code`` calls, directly or not, and what is called by others too."""
+        """The direct and indirect callees of ``code`` that have another caller too."""
         own = self.reached(code)
         others = [called for caller, called in self._called.items() if caller not in own]
         return own.intersection(set().union(*others)) - {code}
 
 
 def _called(function: FunctionType) -> set[CodeType]:
-    """The user's code that ``function`` calls or has inside."""
     codes = set(_inner(function.__code__))
     for value in _values(function):
         codes.update(callee.__code__ for callee in _unwrapped(value))
@@ -96,12 +93,11 @@ def _called(function: FunctionType) -> set[CodeType]:
 
 
 def _users(value: Any) -> list[FunctionType]:
-    """The functions of the user's within ``value``."""
     return [function for function in _unwrapped(value) if is_user_code(function.__code__)]
 
 
 def _unwrapped(value: Any) -> Iterator[FunctionType]:
-    """The functions within ``value``: of a partial application, a method, what was decorated."""
+    """The functions within ``value``: those of a partial application, a method or a decorated function."""
     for _ in range(20):
         if isinstance(value, functools.partial):
             value = value.func
@@ -117,7 +113,7 @@ def _unwrapped(value: Any) -> Iterator[FunctionType]:
 
 
 def _behind(value: Any) -> Any:
-    """What a callable object wraps, else its method ``__call__``; returns None if it has neither."""
+    """The callable that a callable object wraps, else its method ``__call__``; None if it has neither."""
     if not isinstance(value, type):
         wrapped = _attribute(value, "__wrapped__")
         if wrapped is not None:
@@ -127,7 +123,7 @@ def _behind(value: Any) -> Any:
 
 
 def _attribute(value: Any, name: str) -> Any:
-    """An attribute that the object has itself; what a class computes is not asked for."""
+    """An attribute that the object stores itself; attributes that its class computes are ignored."""
     try:
         if hasattr(value, "__dict__"):
             return vars(value).get(name)
@@ -137,7 +133,6 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def _values(function: FunctionType) -> Iterator[Any]:
-    """What the names in ``function`` and in the functions within it stand for, as far as that can be told."""
     for code in (function.__code__, *_inner(function.__code__)):
         yield from _named(code, function.__globals__)
     for cell in function.__closure__ or ():
@@ -149,11 +144,11 @@ def _values(function: FunctionType) -> Iterator[Any]:
 
 
 def _named(code: CodeType, namespace: Mapping[str, Any]) -> Iterator[Any]:
-    """What the global names in ``code`` stand for; of a module or class, its attributes that are named."""
+    """The values of the global names in ``code``; for a module or class, the attributes named in ``code``."""
     for name in code.co_names:
         value = namespace.get(name)
         if isinstance(value, (types.ModuleType, type)):
-            # ``layers.dense``: the attributes stand in the same list.
+            # For ``layers.dense``, ``co_names`` holds both names.
             attributes = map(vars(value).get, code.co_names)
             yield from (attribute for attribute in attributes if attribute is not None)
         elif value is not None:
@@ -161,7 +156,6 @@ def _named(code: CodeType, namespace: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _inner(code: CodeType) -> Iterator[CodeType]:
-    """The code of the functions, lambdas and comprehensions that stand in ``code``."""
     waiting = list(code.co_consts)
     while waiting:
         constant = waiting.pop()
@@ -171,8 +165,8 @@ def _inner(code: CodeType) -> Iterator[CodeType]:
 
 
 def changes(code: CodeType) -> Iterator[tuple[str, int]]:
-    """What running ``code`` assigns to beyond its own variables, with the line: globals, attributes,
-    enclosing functions."""
+    """The assignments in ``code`` to anything but its local variables, with their lines: globals, attributes,
+    variables of enclosing functions."""
     line = code.co_firstlineno
     for instruction in dis.get_instructions(code):
         if instruction.positions is not None:

@@ -1,25 +1,30 @@
-"""Lines of a cell as the user typed them: IPython turns a magic into a call before it compiles the cell."""
+"""Notebook cells: the run history, the registered sources, the running cell, and lines as the user typed
+them.
+
+IPython turns a magic into a function call before it compiles the cell, so the compiled lines differ from the
+typed ones.
+"""
 
 from __future__ import annotations
 
 import collections
+import linecache
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# ---- The history of a session: the cells that ran, in order, with their texts as they were then -----------
+# ---- Run history ----------------------------------------------------------------------------------------
 
-_KEPT = 10_000
-"""The latest runs that are remembered."""
+_KEPT = 10_000  # number of runs that are kept
 
 
 class CellRun(NamedTuple):
     """A run of a notebook cell.
 
     Attributes:
-      time: the number of the run in this process, from 1.
-      file: the name under which the cell was compiled; the same text may have the same name.
-      number: the cell's execution count.
-      text: the cell's source.
+      time: number of the run in this process, from 1.
+      file: file name under which the cell was compiled; equal texts may share a name.
+      number: execution count of the cell.
+      text: source of the cell.
     """
 
     time: int
@@ -32,7 +37,7 @@ class CellHistory:
     """The runs of cells, the oldest first.
 
     Attributes:
-      time: the number of the latest run; 0 before the first.
+      time: number of the latest run; 0 before the first.
     """
 
     def __init__(self) -> None:
@@ -40,12 +45,12 @@ class CellHistory:
         self.time = 0
 
     def add(self, file: str, number: int, text: str) -> None:
-        """Notes a run that begins."""
+        """Adds a run that begins."""
         self.time += 1
         self._runs.append(CellRun(self.time, file, number, text))
 
     def runs_until(self, time: int) -> Sequence[CellRun]:
-        """The runs that had begun at ``time``."""
+        """The runs that began no later than ``time``."""
         return [run for run in self._runs if run.time <= time]
 
     def after(self, time: int) -> Sequence[CellRun]:
@@ -61,12 +66,13 @@ _CELL_MAGIC = f"{_CALL}run_cell_magic("
 
 
 def line_as_typed(text: str, number: int, compiled: Sequence[str], cell: str) -> str:
-    """The line ``text`` as it stands in the cell; ``text`` itself if it is no magic, or not found there.
+    """The source line in the cell for the compiled line ``text``; ``text`` itself if it holds no magic, or if
+    the line is not found.
 
     Arguments:
-      number: of the line, from 1.
-      compiled: all lines of what IPython compiled.
-      cell: the cell's text.
+      number: line number, from 1.
+      compiled: all lines that IPython compiled.
+      cell: the text of the cell.
     """
     if _CALL not in text:
         return text
@@ -75,18 +81,58 @@ def line_as_typed(text: str, number: int, compiled: Sequence[str], cell: str) ->
 
 
 def lines_as_typed(compiled: Sequence[str], cell: str) -> Sequence[str]:
-    """The lines of a cell as they were typed, each at the place of what IPython compiled for it; ``compiled``
-    itself if they are not the same lines.
+    """The typed lines of a cell, aligned with the compiled lines; ``compiled`` itself if they cannot be
+    aligned.
 
     Arguments:
-      compiled: all lines of what IPython compiled.
-      cell: the cell's text.
+      compiled: all lines that IPython compiled.
+      cell: the text of the cell.
     """
     typed = cell.rstrip().splitlines(keepends=True)
     while typed and not typed[0].strip():  # IPython drops empty lines at the beginning
         typed = typed[1:]
-    # A magic's body has one for the magic's own line.
+    # The body of a cell magic has one line for the line of the magic.
     before = next((at for at, line in enumerate(compiled) if line.strip()), len(compiled))
     is_cell_magic = before < len(compiled) and compiled[before].startswith(_CELL_MAGIC)
     same = len("".join(compiled).rstrip().splitlines()) == before + len(typed)
     return ["\n"] * before + typed if typed and (same or is_cell_magic) else compiled
+
+
+# ---- Registered cells -----------------------------------------------------------------------------------
+
+cells_by_file: dict[str, tuple[int, str]] = {}
+
+
+def cell_source(file: str) -> str | None:
+    """The source of the notebook cell compiled as ``file``; None for another file."""
+    cell = cells_by_file.get(file)
+    return cell[1] if cell is not None else None
+
+
+def cell_number(file: str) -> int | None:
+    """The execution count of the newest run of the cell compiled as ``file``; None for another file."""
+    cell = cells_by_file.get(file)
+    return cell[0] if cell is not None else None
+
+
+def file_text(file: str) -> str:
+    """The text of a cell, or the current text of a file; empty if there is none."""
+    cell = cells_by_file.get(file)
+    if cell is not None:
+        return cell[1]
+    linecache.checkcache(file)
+    return "".join(linecache.getlines(file))
+
+
+_current_cell: int | None = None
+
+
+def set_current_cell(number: int | None) -> None:
+    """Sets the running notebook cell, which is the position of trace breaks that a magic causes."""
+    global _current_cell
+    _current_cell = number
+
+
+def current_cell() -> int | None:
+    """The running notebook cell; None if no cell runs."""
+    return _current_cell

@@ -1,9 +1,9 @@
-"""Python functions that operations call back, and what of the program's state they read.
+"""The mutable state that callback functions read.
 
-A recorded call is made later than where it stands. A function whose result depends on its arguments alone
-gives the same then. One that reads a variable of an enclosing function, a global variable or an object that
-can change may give something else, so its call is made at once, as in eager JAX. In doubt a function counts
-as one of these.
+A recorded callback runs later than the line that called it. The result is the same if the function depends
+only on its arguments. A function that reads a variable of an enclosing function, a global variable or a
+mutable object may return something else, so it is called at once, as in eager JAX. In doubt a function counts
+as such.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _known: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
 
 def mutable_state_read(function: Any) -> str:
-    """What ``function`` reads that can change, in words; empty if it reads nothing but its arguments."""
+    """The mutable state that ``function`` reads, in words; empty if it reads only its arguments."""
     while isinstance(function, functools.partial):
         if not all(map(_is_immutable, (*function.args, *function.keywords.values()))):
             return "an object in a partial"
@@ -64,7 +64,7 @@ def _read_by(function: types.FunctionType) -> str:
 
 
 def _read_in(code: types.CodeType, names: dict[str, Any]) -> Iterator[str]:
-    """What the instructions of ``code``, and those of functions in it, read or change; some are empty."""
+    """The mutable state that the instructions of ``code`` and its inner functions use; some are empty."""
     steps = [step for step in dis.get_instructions(code) if step.opname not in _BETWEEN]
     for number, step in enumerate(steps, 1):
         if step.opname in _CHANGING:
@@ -83,7 +83,7 @@ _LOOK_UPS = ("LOAD_ATTR", "LOAD_METHOD")
 
 
 def _read_as(name: str, attributes: list[str], names: dict[str, Any]) -> str:
-    """What is read by ``name`` and ``attributes`` of it, if it can change; otherwise empty."""
+    """The state read by ``name`` and the chain of ``attributes``, if it is mutable; otherwise empty."""
     if name not in names:
         return "" if name in _PURE_BUILTINS and hasattr(builtins, name) else f"`{name}`"
     value, path = names[name], name
@@ -100,14 +100,13 @@ def _read_as(name: str, attributes: list[str], names: dict[str, Any]) -> str:
 
 
 def _is_immutable(value: Any) -> bool:
-    """Whether ``value`` is, and holds, nothing that can change."""
     if isinstance(value, tuple):
         return all(map(_is_immutable, value))
     return isinstance(value, _FIXED) or _is_pure_object(value)
 
 
 def _is_pure_object(value: Any) -> bool:
-    """Whether ``value`` is a function or type of a module in which nothing has a state."""
+    """Whether ``value`` is a function or type of a module without mutable state."""
     if isinstance(value, np.ufunc):
         return value is getattr(np, value.__name__, None)
     if not (inspect.isbuiltin(value) or inspect.isfunction(value) or inspect.isclass(value)):

@@ -1,4 +1,4 @@
-"""What a function is doing now, read from the instruction that its frame is at."""
+"""The current instruction of a frame: its opcode, the function that it calls, and its source expression."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from collections.abc import Iterator
 from types import CodeType, FrameType, MemberDescriptorType
 from typing import Any, NamedTuple
 
-from lazynb.user_code.call_stack import cell_source
+from lazynb.user_code.cells import cell_source
 
 
 class CurrentInstruction(NamedTuple):
-    """An instruction.
+    """An instruction of a code object.
 
     Attributes:
-      opname: its name.
-      text: its argument as text, such as ``%`` of ``BINARY_OP``.
-      called: for a call, the name that is called; empty if an expression is.
+      opname: the name of the opcode.
+      text: the argument as text, such as ``%`` for ``BINARY_OP``.
+      called: for a call, the name of the callee; empty if the callee is an expression.
       is_method: whether ``called`` is an attribute.
     """
 
@@ -35,7 +35,7 @@ class CurrentInstruction(NamedTuple):
 _NOTHING = CurrentInstruction("", "", "", False)
 _known: dict[
     tuple[int, int], tuple[CodeType, CurrentInstruction]
-] = {}  # by the id of the code, which is kept alive
+] = {}  # by id of the code object, which the value keeps alive
 
 
 def current_instruction(frame: FrameType) -> CurrentInstruction:
@@ -50,10 +50,7 @@ def current_instruction(frame: FrameType) -> CurrentInstruction:
 
 
 def called_function(frame: FrameType, now: CurrentInstruction) -> Any:
-    """The function that ``frame`` calls by name, without what was applied to it partially.
-
-    Returns None if it is not known.
-    """
+    """The function that ``frame`` calls by name, without partially applied arguments; None if not known."""
     if now.is_method:
         return None
     value = lookup_name(frame, now.called)
@@ -61,7 +58,7 @@ def called_function(frame: FrameType, now: CurrentInstruction) -> Any:
 
 
 def lookup_name(frame: FrameType, name: str) -> Any:
-    """What ``name`` stands for in ``frame``; None if it is not known."""
+    """The value of ``name`` in ``frame``; None if it is not known."""
     code = frame.f_code
     scopes: tuple[dict[str, Any], ...] = (frame.f_globals, frame.f_builtins)
     is_function = code.co_flags & inspect.CO_OPTIMIZED
@@ -71,11 +68,8 @@ def lookup_name(frame: FrameType, name: str) -> Any:
 
 
 def locals_of(frame: FrameType) -> dict[str, Any]:
-    """The frame's local variables.
-
-    Before Python 3.13, reading them leaves a copy in the frame, which would keep the values alive. The copy
-    is emptied, unless the function or a debugger may use it too.
-    """
+    """The local variables of ``frame``. Before Python 3.13, reading them leaves a copy in the frame, which
+    keeps the values alive. The copy is emptied, unless the function or a debugger may use it."""
     copy = frame.f_locals
     variables = dict(copy)
     leaves_copy = sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED
@@ -85,10 +79,8 @@ def locals_of(frame: FrameType) -> dict[str, Any]:
 
 
 def _sees_locals(code: CodeType) -> bool:
-    """Whether ``code`` uses a function that gives the copy.
-
-    An attribute of such a name, as in the assertions that pytest rewrites, does not count.
-    """
+    """Whether ``code`` calls a function that returns the copy. An attribute with such a name does not count:
+    assertions that pytest rewrites have one."""
     names = {"locals", "vars", "dir", "eval", "exec"}
     if names.isdisjoint(code.co_names):
         return False
@@ -98,7 +90,7 @@ def _sees_locals(code: CodeType) -> bool:
 
 def _read(code: CodeType, lasti: int) -> CurrentInstruction:
     instructions = list(dis.get_instructions(code))
-    # A frame that called a Python function may be at the cache behind the call.
+    # A frame that called a Python function may stand at the inline cache after the call.
     now = next((one for one in reversed(instructions) if one.offset <= lasti), None)
     if now is None:
         return _NOTHING
@@ -109,11 +101,9 @@ def _read(code: CodeType, lasti: int) -> CurrentInstruction:
 
 
 def _called(instructions: list[dis.Instruction], call: dis.Instruction) -> tuple[str, bool]:
-    """The name that ``call`` calls, and whether it is an attribute.
-
-    It is loaded by the longest expression with which the call begins, by the first instruction of it: what
-    follows it there (the names of keywords) belongs to the call.
-    """
+    """The name of the callee of ``call``, and whether it is an attribute. The name belongs to the longest
+    expression that starts where the call starts, and to the first instruction of that expression. Later
+    instructions at that place (the names of keywords) belong to the call."""
     begin, end = _span(call)
     found, longest = None, begin
     for one in instructions:
@@ -128,14 +118,13 @@ def _called(instructions: list[dis.Instruction], call: dis.Instruction) -> tuple
 
 
 def _span(one: dis.Instruction) -> tuple[Any, Any]:
-    """Where the text of an instruction begins and ends, each a line and a column; None if it is not known."""
     at = one.positions
     if at is None or None in (at.lineno, at.col_offset, at.end_lineno, at.end_col_offset):
         return None, None
     return (at.lineno, at.col_offset), (at.end_lineno, at.end_col_offset)
 
 
-# ---- The expression of the user's source at which a function is -------------------------------------------
+# ---- Source expressions ---------------------------------------------------------------------------------
 
 Span = tuple[int, int, int, int]
 """First and last line, first and last column (in bytes) of a part of the source."""
@@ -151,26 +140,26 @@ _TRIES = 5
 
 @functools.lru_cache(64)
 def parse(source: str) -> ast.AST | None:
-    """The syntax of ``source``; None if it is not Python (IPython's magics)."""
+    """The syntax tree of ``source``; None if it is not Python (IPython's magics)."""
     for _ in range(_TRIES):
         try:
             return ast.parse(source)
         except (SyntaxError, ValueError):
             break
-        except SystemError:  # another thread parses: Python 3.11 counts for both (python/cpython#106905)
+        except SystemError:  # parse in another thread: Python 3.11 shares the counter (python/cpython#106905)
             continue
     return None
 
 
 def span_of(code: types.CodeType, lasti: int) -> Span | None:
-    """The part of the source that the instruction at ``lasti`` was made of; None if it is not known."""
+    """The part of the source from which the instruction at ``lasti`` was compiled; None if not known."""
     positions = _positions_of(CodeKey(code))
     span = positions[lasti // 2] if 0 <= lasti // 2 < len(positions) else (None,) * 4
     return None if None in span else span  # type: ignore[return-value]
 
 
 def contains_span(node: ast.AST, span: Span) -> bool:
-    """Whether the text of ``node`` has ``span`` in it."""
+    """Whether the text of ``node`` contains ``span``."""
     if isinstance(node, ast.comprehension | ast.match_case | ast.withitem):
         return any(contains_span(child, span) for child in ast.iter_child_nodes(node))
     if not isinstance(node, ast.expr | ast.stmt | ast.excepthandler | ast.keyword):
@@ -181,13 +170,13 @@ def contains_span(node: ast.AST, span: Span) -> bool:
 
 
 def child_containing(node: ast.AST, span: Span) -> ast.AST | None:
-    """The part of ``node`` that has ``span`` in it; None if no single part has."""
+    """The child of ``node`` that contains ``span``; None if no single child does."""
     return next((child for child in ast.iter_child_nodes(node) if contains_span(child, span)), None)
 
 
 @functools.lru_cache(256)
 def smallest_node(source: str, span: Span) -> ast.AST | None:
-    """The smallest part of ``source`` that has ``span`` in it; None if the source is not Python."""
+    """The smallest syntax node of ``source`` that contains ``span``; None if the source is not Python."""
     node = parse(source)
     while node is not None and (inner := child_containing(node, span)) is not None:
         node = inner
@@ -195,7 +184,7 @@ def smallest_node(source: str, span: Span) -> ast.AST | None:
 
 
 class CodeKey:
-    """A code object, hashed by identity; its own hash walks through it."""
+    """A code object hashed by identity, because its own hash walks through its contents."""
 
     def __init__(self, code: types.CodeType):
         self.code = code
@@ -212,13 +201,14 @@ def _positions_of(code: CodeKey) -> list[Any]:
     return list(code.code.co_positions())
 
 
-# ---- The functions that C code applies for an expression: ``map(print, rows)``, ``pool.submit(print, row)``
-# The instruction says which function was called, but not which one that function calls. It may call what the
-# expression hands to it as an argument, and what an iterator holds that the expression goes through.
+# ---- Functions called by C code -------------------------------------------------------------------------
+# For ``map(print, rows)`` or ``pool.submit(print, row)`` the instruction names the function that was called,
+# but not the function that C code calls in turn. That function may be an argument in the expression, or
+# belong to an iterator over which the expression runs.
 
 
 def functions_called_by_c(frame: FrameType) -> Iterator[Any]:
-    """The functions that C code may apply at the instruction of ``frame``, as far as names lead to them."""
+    """The functions that C code may call at the instruction of ``frame``, as far as their names are known."""
     span = span_of(frame.f_code, frame.f_lasti)
     node = smallest_node(source_of(frame.f_code), span) if span is not None else None
     if isinstance(node, ast.Call):
@@ -230,7 +220,7 @@ def functions_called_by_c(frame: FrameType) -> Iterator[Any]:
         for element in node.elts:
             if isinstance(element, ast.Starred):
                 yield from _functions_of_iterator(element.value, frame)
-    elif isinstance(node, ast.For | ast.AsyncFor):  # Python 3.11 places its steps so
+    elif isinstance(node, ast.For | ast.AsyncFor):  # Python 3.11 gives the steps of a loop this span
         yield from _functions_of_iterator(node.iter, frame)
     elif isinstance(node, _COMPREHENSIONS):
         yield from _functions_held(lookup_name(frame, ".0"))
@@ -244,7 +234,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def _functions_passed(call: ast.Call, frame: FrameType) -> Iterator[Any]:
-    """What ``call`` hands on: its arguments, and what iterators among them will call."""
+    """The function arguments of ``call``, and the functions that iterators among its arguments will call."""
     for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
         part = argument.value if isinstance(argument, ast.Starred) else argument
         yield _value(part, frame)
@@ -252,7 +242,6 @@ def _functions_passed(call: ast.Call, frame: FrameType) -> Iterator[Any]:
 
 
 def _functions_of_iterator(node: ast.AST, frame: FrameType) -> Iterator[Any]:
-    """The functions that an iterator will call, which ``node`` makes or names."""
     if isinstance(node, ast.Call):
         made = _value(node.func, frame)
         if isinstance(made, type) and hasattr(made, "__next__"):
@@ -262,7 +251,6 @@ def _functions_of_iterator(node: ast.AST, frame: FrameType) -> Iterator[Any]:
 
 
 def _functions_held(value: Any) -> Iterator[Any]:
-    """The functions that an iterator of Python's own holds."""
     if type(value) in (map, filter, zip, enumerate):
         for part in value.__reduce__()[1]:
             yield unwrap_partial(part) if callable(part) else None
@@ -270,7 +258,7 @@ def _functions_held(value: Any) -> Iterator[Any]:
 
 
 def _value(node: ast.AST, frame: FrameType) -> Any:
-    """What a name, an attribute or text stands for; None for others, and where finding out would run code."""
+    """The value of a name, an attribute or a literal; None for others, and if evaluation would run code."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, ast.Name):
@@ -287,7 +275,7 @@ def _value(node: ast.AST, frame: FrameType) -> Any:
 
 
 def _attribute(owner: Any, name: str) -> Any:
-    """An attribute for which no code runs; None for another."""
+    """An attribute whose lookup runs no code; None for another."""
     found = inspect.getattr_static(owner, name, None)
     if isinstance(found, MemberDescriptorType):  # of __slots__
         return getattr(owner, name, None)
@@ -295,7 +283,7 @@ def _attribute(owner: Any, name: str) -> Any:
 
 
 def unwrap_partial(function: Any) -> Any:
-    """A function without what was applied to it partially."""
+    """The function without its partially applied arguments."""
     while isinstance(function, functools.partial):
         function = function.func
     return function

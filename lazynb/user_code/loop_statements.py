@@ -1,9 +1,8 @@
-"""Loop statements: which ``for``, ``while`` or comprehension of the user's records what repeats.
+"""The user's loop statement or comprehension that records a repeated part of a trace.
 
-A loop is named only if it is certain: while the part was recorded twice more, each operation was asked for
-from within that one statement, no statement inside of it holds all of them, and the statement went on to
-its next
-turn. So a function that C code calls again and again (``map``, ``sum``) names no loop.
+A loop is named only if it is certain. While the part was recorded twice more, each operation came from within
+that one statement, no inner statement contains all of them, and the statement advanced to its next iteration.
+A function that C code calls repeatedly (``map``, ``sum``) names no loop.
 """
 
 from __future__ import annotations
@@ -16,19 +15,20 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from lazynb.user_code.call_stack import CodePosition, is_user_code, position_of
+from lazynb.user_code.code_ownership import is_user_code
 from lazynb.user_code.instructions import Span, child_containing, parse, smallest_node, source_of, span_of
+from lazynb.user_code.source_lines import CodePosition, position_of
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.GeneratorExp)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class Loop(NamedTuple):
-    """A loop statement or comprehension of the user's.
+    """A loop statement or comprehension of the user.
 
     Attributes:
-      file, line, column: where it begins.
-      is_statement: whether other statements can stand in it; if not, it is a comprehension.
+      file, line, column: its start.
+      is_statement: whether it is a loop statement; otherwise it is a comprehension.
     """
 
     file: str
@@ -42,9 +42,9 @@ class LoopObservation(NamedTuple):
 
     Attributes:
       loop: the loop.
-      lasti: the instruction of its frame that was running.
-      turns: whether running that instruction again means that the loop has turned.
-      code: of the frame.
+      lasti: offset of the running instruction of its frame.
+      turns: whether a second run of that instruction implies a new iteration of the loop.
+      code: code object of the frame.
     """
 
     loop: Loop
@@ -54,7 +54,7 @@ class LoopObservation(NamedTuple):
 
 
 class LoopWatch:
-    """The loops that run while operations are recorded."""
+    """Collects the loops that run while operations are recorded."""
 
     def __init__(self) -> None:
         self._common: list[Loop] | None = None  # the innermost first
@@ -69,7 +69,7 @@ class LoopWatch:
             self._seen.setdefault(loop, []).append(running[loop])
 
     def common_loop(self) -> tuple[Loop, CodePosition] | None:
-        """The innermost loop that held all that was seen, and its line; None if that is not certain."""
+        """The innermost loop that contains all observations, and its line; None if that is not certain."""
         if not self._common:
             return None
         seen = self._seen[self._common[0]]
@@ -80,13 +80,11 @@ class LoopWatch:
 
 
 def _spot(seen: LoopObservation) -> CodePosition:
-    """The line at which the loop begins."""
     starts = [start for start, _, line in seen.code.co_lines() if line == seen.loop.line]
     return position_of(seen.code, starts[0] if starts else seen.lasti)
 
 
 def _running(frame: types.FrameType | None) -> Iterator[LoopObservation]:
-    """The loops that run in ``frame`` and above it, the innermost first."""
     below: types.FrameType | None = None
     while frame is not None:
         code = frame.f_code
@@ -98,11 +96,11 @@ def _running(frame: types.FrameType | None) -> Iterator[LoopObservation]:
         below, frame = frame, frame.f_back
 
 
-# ---- the source --------------------------------------------------------------------------------------------
+# ---- Loops in the source --------------------------------------------------------------------------------
 
 
 def _loops_at(code: types.CodeType, lasti: int) -> list[Loop]:
-    """The loops of ``code`` that the instruction at ``lasti`` is in, the innermost first."""
+    """The loops of ``code`` around the instruction at ``lasti``, the innermost first."""
     span = span_of(code, lasti)
     if span is None:
         return []
@@ -111,7 +109,7 @@ def _loops_at(code: types.CodeType, lasti: int) -> list[Loop]:
 
 
 def _opcode(code: types.CodeType, lasti: int) -> str:
-    """The name of the instruction at ``lasti``, which may stand in the cache behind it."""
+    """The opcode name at ``lasti``, which may point at the inline cache after the instruction."""
     while lasti > 0 and dis.opname[code.co_code[lasti]] == "CACHE":
         lasti -= 2
     return dis.opname[code.co_code[lasti]]
@@ -119,11 +117,7 @@ def _opcode(code: types.CodeType, lasti: int) -> str:
 
 @functools.lru_cache(1024)
 def _loops_around(source: str, file: str, span: Span, advances: bool) -> tuple[Loop, ...]:
-    """The loops of one function around ``span`` of ``source``.
-
-    Arguments:
-      advances: whether a loop takes its next item there.
-    """
+    """The loops around ``span`` of ``source``. ``advances``: whether a loop fetches its next item there."""
     node = parse(source)
     found: list[Loop] = []
     while node is not None:
@@ -142,7 +136,6 @@ def _iterated(node: ast.AST) -> ast.AST | None:
 
 
 def _repeats(node: ast.AST, inner: ast.AST | None) -> bool:
-    """Whether ``node`` is a loop that runs its part ``inner`` again and again."""
     if isinstance(node, ast.While):
         return inner is node.test or inner in node.body
     if isinstance(node, ast.For | ast.AsyncFor):
@@ -152,11 +145,11 @@ def _repeats(node: ast.AST, inner: ast.AST | None) -> bool:
     return False
 
 
-# ---- whether a loop has turned -----------------------------------------------------------------------------
+# ---- New iterations -------------------------------------------------------------------------------------
 
 
 def _implies_iteration(frame: types.FrameType, below: types.FrameType | None) -> bool:
-    """Whether the instruction that runs in ``frame`` can only run again because a loop has turned: it is an
+    """Whether a second run of the instruction of ``frame`` implies a new iteration of a loop: it is an
     operator, or a call of a Python function by a global name."""
     code, lasti = frame.f_code, frame.f_lasti
     if not _opcode(code, lasti).startswith("CALL"):
@@ -173,7 +166,6 @@ def _implies_iteration(frame: types.FrameType, below: types.FrameType | None) ->
 
 @functools.lru_cache(256)
 def _called(source: str, span: Span) -> tuple[str, ...] | None:
-    """The dotted name that the call at ``span`` calls."""
     node = smallest_node(source, span)
     parts: list[str] = []
     function = node.func if isinstance(node, ast.Call) else None
@@ -184,7 +176,7 @@ def _called(source: str, span: Span) -> tuple[str, ...] | None:
 
 
 def _global(name: tuple[str, ...], names: dict[str, Any]) -> Any:
-    """What a dotted name stands for, if it is a global one and each part before the last is a module."""
+    """The value of a dotted name with a global first part, and modules in all parts but the last."""
     found = names.get(name[0])
     for part in name[1:]:
         if not isinstance(found, types.ModuleType):

@@ -1,4 +1,4 @@
-"""Durations, sizes, counts and places as they are shown: no other module formats them."""
+"""Formats of durations, sizes, counts, places and lists for display."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 
-# ---- Plain text: text of users in which invisible characters are written out, so that it cannot deceive
+# ---- Invisible characters -------------------------------------------------------------------------------
 
-# Control characters except tab and line feed; soft hyphens, joiners, marks of writing direction and other
-# format characters; fillers; separators of lines and paragraphs; surrogates; code points that are no
-# characters. The variation selectors are left out, because they belong to emoji.
+# Text of the user in which invisible characters are written out, so that it cannot deceive: control
+# characters except tab and line feed; soft hyphens, joiners, marks of writing direction and other format
+# characters; fillers; separators of lines and paragraphs; surrogates; noncharacters. Variation selectors are
+# left out, because they belong to emoji.
 _INVISIBLE = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u034f\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f"
     "\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ud800-\\udfff\\ufdd0-\\ufdef\\ufeff\\uffa0\\ufff0-\\ufffb\\ufffe\\uffff"
@@ -21,7 +22,7 @@ _INVISIBLE = re.compile(
 
 
 def escape_invisible(text: str) -> str:
-    """``text`` with each invisible character in Python's notation, such as a backslash and ``u202e``."""
+    """``text`` with invisible characters as Python escape sequences, such as ``u202e`` after a backslash."""
     if text.isascii() and text.isprintable():
         return text
     return _INVISIBLE.sub(_written_out, text)
@@ -32,7 +33,7 @@ def _written_out(match: re.Match[str]) -> str:
 
 
 def escape_invisible_in(data: Any) -> Any:
-    """A copy of dictionaries, lists and strings with :func:`plain` strings; keys stay unchanged."""
+    """A copy of dictionaries, lists and strings with escaped strings; keys stay unchanged."""
     if type(data) is str:
         return escape_invisible(data)
     if isinstance(data, dict):
@@ -48,7 +49,7 @@ _LISTED_LINES = 4
 
 
 def duration(seconds: float) -> str:
-    """``1.20 ms`` or ``3.40 s``, with two decimals as a column of a table wants them; empty for nothing."""
+    """``1.20 ms`` or ``3.40 s``, with two decimals for a table column; empty for 0."""
     if not seconds:
         return ""
     if seconds >= 1:
@@ -66,7 +67,7 @@ def short_duration(seconds: float) -> str:
 
 
 def compact_duration(seconds: float) -> str:
-    """``0.0123 ms`` or ``3.4 s``: three figures, however short, and no unit below a millisecond."""
+    """``0.0123 ms`` or ``3.4 s``: three significant digits, and no unit below a millisecond."""
     if seconds >= 1:
         return f"{seconds:.3g} s"
     return f"{seconds * 1e3:.3g} ms"
@@ -78,14 +79,14 @@ def duration_range(first: float, last: float, between: str = "–") -> str:
 
 
 def size(count: float | None) -> str:
-    """Bytes, short: ``'64 KiB'``; empty if they are not known."""
+    """A size in bytes, short: ``'64 KiB'``; empty if it is not known."""
     if count is None:
         return ""
     return _scaled(count, 1024, _BYTES)
 
 
 def size_difference(before: float, now: float) -> str:
-    """Two sizes in bytes that a reader can tell apart: ``'2 MiB instead of 1 MiB'``, ``'1 MiB, 4 B more than
+    """Two sizes with a visible difference: ``'2 MiB instead of 1 MiB'``, ``'1 MiB, 4 B more than
     before'``."""
     if size(now) != size(before):
         return f"{size(now)} instead of {size(before)}"
@@ -93,10 +94,10 @@ def size_difference(before: float, now: float) -> str:
 
 
 def parse_size(text: str) -> int:
-    """The bytes that ``'64 MiB'`` or ``'1.5 GB'`` or ``'4096'`` are.
+    """The bytes of ``'64 MiB'``, ``'1.5 GB'`` or ``'4096'``.
 
     Raises:
-      ValueError: ``text`` is no size.
+      ValueError: ``text`` is not a valid size.
     """
     found = _SIZE.fullmatch(text.strip())
     if found is None:
@@ -128,8 +129,7 @@ def _scaled(count: float, step: int, units: tuple[str, ...]) -> str:
 
 
 def line_range(places: Iterable[Place | None]) -> str:
-    """The places of a group in one phrase: ``'cell 4, lines 2–5'``, or the first and the last of several
-    files or cells."""
+    """A group of places: ``'cell 4, lines 2–5'``, or the first and the last of several files or cells."""
     known = [place for place in places if place is not None]
     if not known:
         return ""
@@ -150,17 +150,19 @@ def join_words(words: Sequence[str]) -> str:
 
 
 def abbreviated_list(words: Sequence[str], most: int = 5) -> str:
-    """``'a, b and c'``; of more than ``most`` the first, and how many others: ``'a, b, c and 7 more'``."""
+    """``'a, b and c'``; for more than ``most`` words ``'a, b, c and 7 more'``."""
     if len(words) > most:
         words = [*words[: most - 1], f"{len(words) - most + 1:,} more"]
     return join_words(words) if words else ""
 
 
 def listed_lines(places: Iterable[tuple[int | None, str, int]]) -> str:
-    """``'cell 4, lines 2, 3, 5'``; of several cells or files the one with most, and how many more there are.
+    """``'cell 4, lines 2, 3, 5'``; for several cells or files the one with most lines, and the number of
+    others.
 
     Arguments:
-      places: of each the cell (None in a file), the label (``cell 4, line 2`` or ``train.py:17``), the line.
+      places: for each place the cell (None in a file), the label (``cell 4, line 2`` or ``train.py:17``), the
+        line.
     """
     lines_of: dict[tuple[int | None, str], list[int]] = {}
     for cell, label, line in places:

@@ -1,5 +1,4 @@
-"""Tracebacks as the user's program would have them: without lazynb's frames above, between and below the
-program's."""
+"""Tracebacks without lazynb's frames above, between and below the user's frames."""
 
 from __future__ import annotations
 
@@ -13,23 +12,22 @@ from typing import NamedTuple
 
 import jax
 
-from lazynb.user_code.call_stack import PACKAGE_ROOT, is_user_code, is_user_file
 from lazynb.user_code.cells import history
+from lazynb.user_code.code_ownership import PACKAGE_ROOT, is_user_code, is_user_file
 
-# ---- Exceptions that left lines of the user's, as plain data: what came after these lines was not reached
+# ---- Log of exceptions ----------------------------------------------------------------------------------
 
-_KEPT = 200
-"""The latest exceptions that are remembered."""
+_KEPT = 200  # number of exceptions that are kept
 
 
 class LoggedException(NamedTuple):
-    """An exception.
+    """An exception that left lines of the user. The code after these lines did not run.
 
     Attributes:
-      number: of the exception in this process, from 1.
-      time: the run of a cell in which it was raised, see :mod:`lazynb.user_code.cells`.
-      error: its type's name.
-      lines: file and line of the user's that it left, the outermost first.
+      number: number of the exception in this process, from 1.
+      time: the run of the cell that raised it, see :mod:`lazynb.user_code.cells`.
+      error: the name of its type.
+      lines: file and line of each user line that it left, the outermost first.
     """
 
     number: int
@@ -39,11 +37,11 @@ class LoggedException(NamedTuple):
 
 
 class ExceptionLog:
-    """The exceptions that lazynb came to know of: those that left a ``lazy()`` body or a cell, and those that
-    were being handled when a program was made. Of any other that was caught, nothing is known.
+    """The logged exceptions: those that left a ``lazy()`` body or a cell, and those that were being handled
+    when a program was compiled. Other exceptions that the program caught are not logged.
 
     Attributes:
-      total: how many these are.
+      total: number of logged exceptions.
     """
 
     def __init__(self) -> None:
@@ -51,7 +49,7 @@ class ExceptionLog:
         self.total = 0
 
     def add(self, error: BaseException | None) -> None:
-        """Notes an exception; does nothing with None, or if no line of the user's was left."""
+        """Adds an exception; does nothing for None, or if it left no line of the user."""
         if error is None:
             return
         frames = walk_tb(error.__traceback__)
@@ -62,7 +60,7 @@ class ExceptionLog:
             self._known.append(LoggedException(self.total, history.time, type(error).__name__, own))
 
     def at(self, time: int, until: int) -> list[LoggedException]:
-        """The exceptions of one run of a cell, up to the number ``until``, the latest first."""
+        """The exceptions of one run of a cell up to the number ``until``, the latest first."""
         return [raised for raised in reversed(self._known) if raised.time == time and raised.number <= until]
 
 
@@ -70,7 +68,7 @@ exception_log = ExceptionLog()
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """``error``, and the errors that it came from or holds, each once."""
+    """``error``, its causes and the members of exception groups, each once."""
     waiting, seen = [error], set()
     while waiting:
         one = waiting.pop()
@@ -83,33 +81,31 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def filtering_is_off() -> bool:
-    """Whether JAX shows its own frames: its setting holds for lazynb's too."""
+    """Whether JAX's traceback filtering is off; the setting applies to lazynb's frames too."""
     return bool(jax.config.values["jax_traceback_filtering"] == "off")
 
 
 shells_that_trim: set[int] = set()
-"""By ``id``, what leaves lazynb's frames out where a shell shows an error. There ``%debug`` wants them."""
+"""Ids of the shells that remove lazynb's frames on display, because ``%debug`` needs the frames."""
 
 
 def trim_unless_debugging(error: BaseException) -> None:
-    """Trims an error that leaves a body of the user's, unless somebody wants the frames."""
+    """Trims an error that leaves a body of the user, unless filtering is off or a shell trims it."""
     if not (shells_that_trim or filtering_is_off()):
         trim(error)
 
 
 def trim(error: BaseException | None) -> None:
-    """Takes lazynb's frames out of the traceback of ``error`` and of what led to it.
-
-    An error keeps its frames if all of them are lazynb's.
-    """
+    """Removes lazynb's frames from the tracebacks of ``error`` and of its causes. An error keeps its frames
+    if all of them belong to lazynb."""
     for one in chain(error):
         one.__traceback__ = user_traceback(one, one.__traceback__)
 
 
 @contextlib.contextmanager
 def temporarily_trimmed(error: BaseException | None) -> Iterator[None]:
-    """Trims ``error`` and what led to it while the body runs. The frames are there again afterwards: a
-    debugger wants them, and so does who looks for the values that they hold."""
+    """Trims ``error`` and its causes while the body runs, then restores the frames for debuggers and for
+    tools that look for the values held by the frames."""
     whole = [(one, one.__traceback__) for one in chain(error)]
     try:
         trim(error)
@@ -120,14 +116,13 @@ def temporarily_trimmed(error: BaseException | None) -> Iterator[None]:
 
 
 def _without_package_frames(trace: TracebackType | None) -> TracebackType | None:
-    """A copy of ``trace`` without lazynb's frames; ``trace`` itself if it has no others."""
     kept = [frame for frame in frames_of(trace) if not is_package_frame(frame)]
     return link_frames(kept) if kept else trace
 
 
 def _up_to_package_frames(trace: TracebackType | None) -> TracebackType | None:
-    """A copy of ``trace`` that ends where the innermost line of the user's asked lazynb for something: an
-    interrupt of what lazynb does then is an interrupt of that line. ``trace`` itself if it does not."""
+    """A copy of ``trace`` that ends where the innermost user line called lazynb, because an interrupt within
+    that call is an interrupt of the line; ``trace`` itself if no user line called lazynb."""
     frames = frames_of(trace)
     lines = [at for at, frame in enumerate(frames) if is_user_code(frame.tb_frame.f_code)]
     after = lines[-1] + 1 if lines else 0
@@ -136,7 +131,7 @@ def _up_to_package_frames(trace: TracebackType | None) -> TracebackType | None:
 
 
 def user_traceback(error: BaseException | None, trace: TracebackType | None) -> TracebackType | None:
-    """``trace`` of ``error`` as eager JAX would have it."""
+    """``trace`` of ``error`` as eager JAX would show it."""
     return _without_package_frames(
         _up_to_package_frames(trace) if isinstance(error, KeyboardInterrupt) else trace
     )
@@ -152,7 +147,7 @@ def frames_of(trace: TracebackType | None) -> list[TracebackType]:
 
 
 def is_package_frame(frame: TracebackType) -> bool:
-    """Whether a frame is of lazynb's code."""
+    """Whether a frame runs lazynb's code."""
     return frame.tb_frame.f_code.co_filename.startswith(PACKAGE_ROOT)
 
 
@@ -160,25 +155,25 @@ def link_frames(frames: Sequence[TracebackType]) -> TracebackType | None:
     """A traceback of copies of ``frames``; None if there is none."""
     last: TracebackType | None = None
     for frame in reversed(frames):
-        # An interrupt may come at an instruction that belongs to no line.
+        # An interrupt may come at an instruction without a line number.
         line = frame.tb_lineno or frame.tb_frame.f_code.co_firstlineno
         last = TracebackType(last, frame.tb_frame, frame.tb_lasti, line)
     return last
 
 
-# ---- Errors that end a Python program, printed without lazynb's frames, as JAX's own are left out ---------
+# ---- Exception hook -------------------------------------------------------------------------------------
 
 
 class _Hook:
-    """Stands before the hook of Python, or of the program, for errors that nobody caught."""
+    """A wrapper of ``sys.excepthook`` that removes lazynb's frames from uncaught errors, as JAX does with its
+    own."""
 
     def __init__(self) -> None:
         self._next = sys.excepthook
         self._is_set = False
 
     def set(self) -> None:
-        """From here on that hook gets errors without lazynb's frames. One that the program sets later takes
-        this one's place."""
+        """Installs the hook. A hook that the program sets later replaces it."""
         if not self._is_set:
             self._next, sys.excepthook, self._is_set = sys.excepthook, self, True
 

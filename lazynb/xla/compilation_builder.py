@@ -17,8 +17,8 @@ from lazynb.recording.snapshot.snapshot_nodes import Snapshot
 from lazynb.recording.snapshot.trace_description import Input, Names, SnapshotBuilder, summarise
 from lazynb.recording.snapshot.variable_names import names_of
 from lazynb.running.compiler_dump import record_dumps
+from lazynb.running.executable_cache import Binding
 from lazynb.running.flush import execution, tensors_in
-from lazynb.running.trace_executable import Binding
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compiled_program import CompiledProgram
 from lazynb.xla.cost.out_of_memory import explain_out_of_memory

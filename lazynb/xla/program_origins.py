@@ -13,8 +13,8 @@ from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.snapshot.nested_nodes import OperationNodes
 from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
 from lazynb.recording.snapshot.trace_description import SnapshotBuilder
+from lazynb.running.executable_cache import Binding
 from lazynb.running.jaxpr_program import ArgumentPacking, needed_steps
-from lazynb.running.trace_executable import Binding
 from lazynb.xla.hlo.clusters import tuple_leaves
 from lazynb.xla.hlo.module import Computation, Instruction, Mark, Module
 from lazynb.xla.hlo.shapes import tuple_parts

@@ -20,7 +20,7 @@ from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import LazyTrace
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.runtime_interface import runtime
-from lazynb.running import run_delivery
+from lazynb.running import run_delivery, trace_launch
 from lazynb.running.flush import Execution
 from lazynb.running.run_delivery import InFlightRun
 from lazynb.running.trace_executable import Executable
@@ -35,7 +35,7 @@ def _interrupts() -> None:
         self._got.append(found)
 
     take.__code__ = take.__code__.replace(
-        co_filename=run_delivery.__file__, co_qualname="Landing.take"
+        co_filename=run_delivery.__file__, co_qualname="InFlightRun.take"
     )  # signals are aimed so
     InFlightRun.take = take  # type: ignore[method-assign]
 
@@ -43,10 +43,10 @@ def _interrupts() -> None:
 def _failures() -> None:
     """Where a program fails, all of it does, each time that a value of it is asked for."""
 
-    def run(self: Any, traces: Any, kind: Any, spot: Any, _targets: Any, awaited: bool) -> Any:
+    def run(_self: Any, traces: Any, kind: Any, spot: Any, _targets: Any, awaited: bool) -> Any:
         runs: list[Any] = []
         for one in traces:
-            self._run_one(one, None, kind, spot, runs, awaited and one is traces[-1])
+            trace_launch.run_trace(one, None, kind, spot, runs, awaited and one is traces[-1])
         return runs
 
     Execution._run = run  # type: ignore[method-assign]

@@ -80,6 +80,9 @@ def _look(draw: random.Random, scene: Scene) -> tuple[str, ...] | None:
 
 _OFTEN = (
     "running/flush.py",
+    "running/trace_launch.py",
+    "running/executable_lookup.py",
+    "running/executable_cache.py",
     "running/trace_executable.py",
     "running/run_delivery.py",
     "running/donation.py",

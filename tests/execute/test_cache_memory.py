@@ -12,7 +12,7 @@ import pytest
 
 import lazynb
 from lazynb.config import config
-from lazynb.running.trace_executable import heap_bytes
+from lazynb.running.process_heap import heap_bytes
 from lazynb.user_code.text_format import size
 
 counted = pytest.mark.skipif(heap_bytes() is None, reason="nobody counts the heap here")
@@ -97,7 +97,7 @@ def test_forgetting_leaves_the_users_jitted_functions_compiled(clean, monkeypatc
 
 def test_clearing_an_empty_cache_does_not_walk_through_the_heap(clean, monkeypatch):
     walks = []
-    monkeypatch.setattr("lazynb.running.trace_executable.trim_heap", lambda: walks.append(1))
+    monkeypatch.setattr("lazynb.running.executable_cache.trim_heap", lambda: walks.append(1))
     lazynb.clear_cache()
     assert walks == []
     program(1)

@@ -12,7 +12,7 @@ import pytest
 import lazynb
 from lazynb import jax_compat as jc
 from lazynb.running import trace_executable
-from lazynb.running.flush import executables
+from lazynb.running.executable_cache import executables
 
 OFTEN = trace_executable._OFTEN
 

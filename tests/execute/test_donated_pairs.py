@@ -13,7 +13,7 @@ import pytest
 import lazynb
 from lazynb.running import donation
 from lazynb.running.donation import donation_order
-from lazynb.running.flush import executables
+from lazynb.running.executable_cache import executables
 
 SIDE = 512
 NAMES = "dabc"  # the forward pass meets them in another order than a tree does

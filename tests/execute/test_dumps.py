@@ -29,7 +29,7 @@ def test_no_dump_is_written_without_a_request(clean):
     with lazynb.lazy():
         y = jnp.ones(3) + 1
         float(y[0])
-    assert all(executable.dump is None for executable in lazynb.running.flush.executables.order)
+    assert all(executable.dump is None for executable in lazynb.running.executable_cache.executables.order)
 
 
 def test_deleting_the_dump_object_deletes_its_files():

@@ -11,7 +11,7 @@ import pytest
 
 import lazynb
 from lazynb.compare.misses import compilation_causes
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 
 
 def steps(count):

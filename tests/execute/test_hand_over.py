@@ -12,12 +12,12 @@ from interrupts import everywhere
 import lazynb
 from lazynb.recording.lazy_trace import thread_trace
 from lazynb.recording.replay import native_replay
-from lazynb.running import flush
-from lazynb.running.flush import executables
+from lazynb.running import executable_lookup, trace_launch
+from lazynb.running.executable_cache import executables
 from lazynb.running.trace_executable import Executable
 from lazynb.user_code import call_stack
 
-pytestmark = pytest.mark.skipif(flush._hand_over is None, reason=native_replay.describe())
+pytestmark = pytest.mark.skipif(trace_launch._hand_over is None, reason=native_replay.describe())
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +87,7 @@ def seen(program):
 @pytest.mark.parametrize("program", [chain, deleted_input, derivative, dead_results, loop, numbers])
 def test_the_c_hand_over_equals_the_python_hand_over(program, monkeypatch):
     in_c = seen(program)
-    monkeypatch.setattr(flush, "_hand_over", None)
+    monkeypatch.setattr(trace_launch, "_hand_over", None)
     assert in_c == seen(program)
 
 
@@ -100,7 +100,7 @@ def test_a_repeated_trace_does_not_look_up_its_program_in_python(monkeypatch):
     def asked(*_):
         raise AssertionError("Python looks for the program")
 
-    monkeypatch.setattr(flush.Execution, "_find_or_collect", staticmethod(asked))
+    monkeypatch.setattr(executable_lookup, "_find_or_collect", asked)
     assert np.asarray(x + 1).tolist() == [2, 2, 2]
 
 
@@ -111,7 +111,7 @@ def test_the_c_hand_over_donates_only_unreferenced_memory(monkeypatch):
     for _ in range(3):
         state = state * 0.5 + kept
         lazynb.sync(state)
-    monkeypatch.setattr(flush.Execution, "_find_or_collect", None)  # Python does not look for the program
+    monkeypatch.setattr(executable_lookup, "_find_or_collect", None)  # Python does not look for the program
     address = state._value.unsafe_buffer_pointer()
     state = state * 0.5 + kept
     lazynb.sync(state)
@@ -123,7 +123,14 @@ def test_the_c_hand_over_donates_only_unreferenced_memory(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a generator that is freed
 @pytest.mark.parametrize(
-    "within", ["", "running/flush.py", "running/trace_executable.py", "running/run_delivery.py"]
+    "within",
+    [
+        "",
+        "running/flush.py",
+        "running/trace_launch.py",
+        "running/trace_executable.py",
+        "running/run_delivery.py",
+    ],
 )
 def test_no_interrupt_of_a_hand_over_loses_a_value_or_counts_a_run_twice(within):
     names = {}

@@ -17,7 +17,7 @@ from interrupts import everywhere
 import lazynb
 from lazynb.jax_compat import jax_config, xla_executables
 from lazynb.recording.lazy_trace import trie
-from lazynb.running.flush import executables
+from lazynb.running.executable_cache import executables
 
 LARGE = 1 << 18  # 1 MB of float32: what is donated
 
@@ -40,6 +40,7 @@ def state():
         ("", 7),
         ("running/run_delivery.py", 1),
         ("running/flush.py", 1),
+        ("running/trace_launch.py", 1),
         ("running/trace_executable.py", 1),
         ("recording/pending_trace.py", 2),
     ],
@@ -96,7 +97,10 @@ def test_results_survive_an_interrupt_before_their_arrays_are_made(lazily, monke
     assert len(lazynb.events()) == runs + 2  # the run that was interrupted, and the indexing
 
 
-@pytest.mark.parametrize("within", ["running/run_delivery.py", "running/flush.py", "running/run_failure.py"])
+@pytest.mark.parametrize(
+    "within",
+    ["running/run_delivery.py", "running/flush.py", "running/trace_launch.py", "running/run_failure.py"],
+)
 def test_no_interrupt_while_running_the_independent_operations_loses_a_value(lazily, within, monkeypatch):
     """Where an operation of a trace has failed, what does not depend on it runs for its own sake."""
     monkeypatch.setattr(
@@ -121,7 +125,8 @@ def test_no_interrupt_while_running_the_independent_operations_loses_a_value(laz
     assert at > 10
 
 
-def test_an_interrupted_run_is_counted_once(lazily):
+@pytest.mark.parametrize("within", ["running/flush.py", "running/trace_launch.py"])
+def test_an_interrupted_run_is_counted_once(lazily, within):
     names = {}
 
     def prepare():
@@ -131,7 +136,7 @@ def test_an_interrupted_run_is_counted_once(lazily):
         return lambda: lazynb.sync(names["w"])
 
     prepare()()
-    for at in everywhere(prepare, "running/flush.py", 5):
+    for at in everywhere(prepare, within, 5):
         lazynb.sync(names["w"])
         assert len(lazynb.events()) - names["runs"] in (0, 1), at  # lost at one line, never twice
         assert not names["w"].is_pending

@@ -19,7 +19,7 @@ from lazynb.config import config
 from lazynb.errors import LoopWarning
 from lazynb.recording import trie
 from lazynb.recording.loops import trace_division, trace_growth
-from lazynb.running.flush import executables
+from lazynb.running.executable_cache import executables
 
 X = np.linspace(0.1, 0.9, 16, dtype=np.float32)
 

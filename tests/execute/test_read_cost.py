@@ -11,7 +11,7 @@ import numpy as np
 import lazynb
 from lazynb.config import config
 from lazynb.recording.lazy_trace import thread_trace, trie
-from lazynb.running.flush import executables
+from lazynb.running.executable_cache import executables
 from lazynb.running.read_cost import read_cost
 
 

@@ -23,10 +23,10 @@ def measure() -> None:
     from faults import Data, step  # noqa: PLC0415  (they begin to use JAX)
 
     import lazynb
-    from lazynb.running import flush
+    from lazynb.running import executable_lookup
     from lazynb.running.hosts.host_agreement import HostGroup
 
-    data, agree, group_of = Data(), HostGroup.agree, flush.group_of
+    data, agree, group_of = Data(), HostGroup.agree, executable_lookup.group_of
     meetings: list[float] = []
 
     def timed(group: HostGroup, *args: object) -> object:
@@ -51,7 +51,7 @@ def measure() -> None:
     steps: dict[bool, list[float]] = {True: [], False: []}
     for number in range(BLOCKS):
         agrees = number % 2 == 0
-        flush.group_of = group_of if agrees else lambda devices: None
+        executable_lookup.group_of = group_of if agrees else lambda devices: None
         steps[agrees] += block()
     ranks.report(
         meeting=statistics.median(meetings),

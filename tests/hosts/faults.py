@@ -27,7 +27,7 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 import lazynb
-from lazynb.running.flush import executables
+from lazynb.running.executable_cache import executables
 from lazynb.running.hosts import host_agreement
 from lazynb.running.hosts.host_proposal import agreed_constants
 

@@ -14,7 +14,7 @@ from lazynb.notebook.cluster.rank_execution import Failure, RanksError, RanksInt
 from lazynb.notebook.cluster.rank_outputs import Outputs
 from lazynb.notebook.cluster.rank_process import BREAKS, INSPECTION
 from lazynb.running.break_log import TraceBreak
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 
 
 class Screen:

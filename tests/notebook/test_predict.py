@@ -56,7 +56,7 @@ def test_without_groups_a_form_is_shown_with_its_text(lazy_notebook):
     answer = text.rpartition("%%predict ")[2]
     assert [len(group) for group in parse_groups(answer)] == [1] * (answer.count("|") + 1)
     from lazynb.notebook.prediction_form import PredictForm
-    from lazynb.user_code.call_stack import Place
+    from lazynb.user_code.source_lines import Place
 
     places = [Place("cell", line, f"line <{line}>", 3) for line in (2, 3, 5)]
     asked = []

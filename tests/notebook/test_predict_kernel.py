@@ -115,7 +115,7 @@ def test_the_form_says_which_lines_are_ticked():
     from lazynb.compare.differences.kernel_prediction import Kernel
     from lazynb.notebook.prediction_form import KernelForm
     from lazynb.report.prediction_report import KernelQuestion
-    from lazynb.user_code.call_stack import Place
+    from lazynb.user_code.source_lines import Place
 
     places = [Place("cell", line, f"line <{line}>", 3) for line in (2, 3, 5)]
     asked = []

@@ -49,7 +49,13 @@ STOPPED = """
 
 @pytest.mark.parametrize("read", ["float(doubled(jnp.ones(4)).sum())", "doubled(jnp.ones(4)).tolist()"])
 @pytest.mark.parametrize(
-    "place", ["running/flush.py", "running/trace_executable.py", "recording/lazy_tensor.py"]
+    "place",
+    [
+        "running/flush.py",
+        "running/trace_launch.py",
+        "running/trace_executable.py",
+        "recording/lazy_tensor.py",
+    ],
 )
 def test_what_an_interrupted_cell_asked_for_is_not_run_later(notebook, read, place):
     """IPython keeps the traceback, but the user has no name for it."""

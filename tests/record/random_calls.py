@@ -13,7 +13,7 @@ from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import thread_trace
 from lazynb.recording.replay import array_functions, native_replay, python_replay as pure
 from lazynb.recording.trie import State
-from lazynb.user_code.call_stack import Origin
+from lazynb.user_code.source_lines import Origin
 
 fast = native_replay._fast
 

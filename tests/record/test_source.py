@@ -8,7 +8,7 @@ import optax
 from jax._src import source_info_util
 
 import lazynb
-from lazynb.user_code.call_stack import is_user_file
+from lazynb.user_code.code_ownership import is_user_file
 
 HERE = __name__.rsplit(".", 1)[-1] + ".py"
 

@@ -10,7 +10,7 @@ from reading import tab, thing
 from lazynb.compare.differences.kernel_prediction import ComparedPrediction, Verdict
 from lazynb.report.prediction_report import PredictionResult
 from lazynb.running.record_table import Records
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 
 TABS = ["Graph", "Fusion", "HLO", "Code", "Cost", "Memory", "Cache", "Breaks"]
 LONG = "normalised_output_of_the_last_attention_layer"

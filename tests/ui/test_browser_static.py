@@ -13,7 +13,7 @@ from lazynb.report.inspection.inspection_data import inspection
 from lazynb.report.inspection.inspection_html import to_html
 from lazynb.report.prediction_report import PredictionResult
 from lazynb.user_code import call_stack
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 
 WIDTHS = [360, 800, 1200, 1600]
 NAME = "normalised_output_of_the_last_attention_layer"

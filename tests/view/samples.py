@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 
 
 class Trace:

@@ -16,7 +16,7 @@ from lazynb.report import LayoutUnavailable, build
 from lazynb.report.graph import graph_layout
 from lazynb.report.graph.graph_svg import to_svg
 from lazynb.report.graph.graph_text import to_dot, to_text
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 
 from . import samples
 

@@ -20,7 +20,7 @@ from lazynb.report.inspection.inspection_html import to_html
 from lazynb.report.inspection.inspection_index import Notes
 from lazynb.report.inspection.inspection_size import size
 from lazynb.report.inspection.inspection_text import to_text
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.xla import inspection_schema
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.evidence import Fate

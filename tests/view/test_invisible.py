@@ -14,7 +14,7 @@ from lazynb.report.graph.graph_layout import LayoutUnavailable
 from lazynb.report.graph.lazy_graph import Graph
 from lazynb.report.inspection.session_tables import table
 from lazynb.running.record_table import Records
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import escape_invisible_in
 
 HOSTILE = [

@@ -16,7 +16,7 @@ from lazynb.report.graph.graph_grouping import Loop, loops, partition
 from lazynb.report.graph.graph_json import MAX_PARTS, Group, groups
 from lazynb.report.graph.graph_view import Box
 from lazynb.report.graph.lazy_graph import DISPLAYED_BOXES, Graph
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 
 from . import samples
 from .test_tree import assert_sound, leaves

@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from timing import cpu_seconds
 
 from lazynb.report import GraphView, build
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 
 from . import samples
 

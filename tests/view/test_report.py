@@ -15,7 +15,7 @@ import lazynb  # noqa: E402
 from lazynb.compare.costs.budget import Account, Limits  # noqa: E402
 from lazynb.report.inspection.source_data import LineMark, sources  # noqa: E402
 from lazynb.report.run_report import RunReport  # noqa: E402
-from lazynb.user_code.call_stack import Place  # noqa: E402
+from lazynb.user_code.source_lines import Place  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("clean")
 

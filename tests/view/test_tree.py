@@ -17,7 +17,7 @@ from lazynb.report.graph.graph_json import MAX_PARTS, Group, groups, to_json
 from lazynb.report.graph.lazy_graph import DISPLAYED_BOXES, Graph
 from lazynb.report.inspection.inspection_data import inspection
 from lazynb.report.inspection.operation_data import static_view
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 
 from . import samples
 

@@ -200,7 +200,7 @@ def test_an_old_dump_releases_its_profile(clean):
     assert dump.profile.data
     newer = [Dump() for _ in range(16)]
     assert newer and not dump.exists and dump.profile.data is None
-    assert trace.compile_times.xla is None and "long ago" in trace.compile_times.why_not
+    assert trace.compile_times.xla is None and "dropped" in trace.compile_times.why_not
     assert trace.compile_times.lowering > 0
 
 

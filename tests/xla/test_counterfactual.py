@@ -15,7 +15,8 @@ import lazynb
 from lazynb.compare.costs import counterfactual
 from lazynb.compare.costs.joint_program import JointProgram, SeparateRuns, Spread, measure
 from lazynb.recording.break_reasons import ASKED_FOR
-from lazynb.running.flush import executables, execution
+from lazynb.running.executable_cache import executables
+from lazynb.running.flush import execution
 from lazynb.running.observers import observing
 from lazynb.running.run_recorder import RecordedBreak, RunRecorder
 

@@ -14,7 +14,7 @@ from xla.statements import failures, wrong
 
 import lazynb
 from lazynb.report.inspection.inspection_data import inspection
-from lazynb.user_code.call_stack import is_user_code
+from lazynb.user_code.code_ownership import is_user_code
 
 
 @functools.cache

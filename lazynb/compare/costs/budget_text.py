@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from lazynb.compare.costs.program_usage import Contribution, Footprint, Footprints, ProgramLaunches
 from lazynb.compare.misses.compilation_causes import Compiled
 from lazynb.running.break_log import TraceBreak
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import duration, size
 
 if TYPE_CHECKING:

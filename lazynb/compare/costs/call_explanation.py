@@ -31,7 +31,7 @@ from lazynb.running.observers import observing
 from lazynb.running.record_table import Records
 from lazynb.running.run_recorder import RunRecorder
 from lazynb.running.trace_executable import Executable
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import compact_duration, duration, duration_range
 
 

@@ -25,7 +25,7 @@ from lazynb.config import config
 from lazynb.recording.break_reasons import ASKED_FOR, REASONS
 from lazynb.running.run_recorder import RecordedBreak
 from lazynb.running.trace_executable import Executable
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.xla.cost.kernel_cost import kernel_costs
 from lazynb.xla.cost.total_cost import program_total
 from lazynb.xla.hlo.clusters import find_clusters

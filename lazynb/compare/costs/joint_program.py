@@ -14,7 +14,7 @@ from lazynb.recording.trie import Root, State, detached_step
 from lazynb.running.jaxpr_program import needed_steps
 from lazynb.running.run_recorder import RecordedBreak, RecordedRun, ValueReference
 from lazynb.running.trace_executable import Executable
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import duration_range
 from lazynb.xla.program_interface import copy_of_array, synthetic_array
 

@@ -18,7 +18,7 @@ from lazynb.recording.snapshot.variable_names import names_of, user_namespace
 from lazynb.running.compiler_dump import DumpUnavailable
 from lazynb.running.observers import Observer, RunEvent
 from lazynb.running.trace_executable import Executable
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import line_range
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compilation_builder import CompilationBuilder

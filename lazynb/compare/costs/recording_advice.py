@@ -15,7 +15,7 @@ from lazynb.recording.trie import State
 from lazynb.running.record_table import plural
 from lazynb.running.run_recorder import RecordedBreak, RecordedRun, RunRecorder
 from lazynb.user_code.call_graph import CallGraph, changes
-from lazynb.user_code.call_stack import Place, place
+from lazynb.user_code.source_lines import Place, place
 from lazynb.user_code.text_format import compact_duration
 from lazynb.xla.program_interface import InputsGone
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from lazynb.errors import LazynbError
 from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import abbreviated_list, join_words
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.evidence import Fate

@@ -12,7 +12,7 @@ import numpy as np
 from lazynb import jax_compat as jc
 from lazynb.errors import LazynbError
 from lazynb.running.record_table import plural
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import size
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compiled_program import CompiledProgram

@@ -7,13 +7,13 @@ import dataclasses
 from lazynb.compare.misses.compilation_causes import causes_of, cures_of, reason_of, times_made
 from lazynb.recording.lazy_trace import every_trace, operations
 from lazynb.running.break_log import break_log
-from lazynb.running.flush import executables
+from lazynb.running.executable_cache import executables
 from lazynb.running.jaxpr_program import needed_steps
 from lazynb.running.miss_log import Miss, jax_compile_log, miss_log as miss_log
 from lazynb.running.record_table import LazySequence, Records, plural
 from lazynb.running.step_log import log as step_log
 from lazynb.running.trace_executable import Executable
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import duration, line_range, size
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lazynb.running.miss_log import Miss, jax_compile_log, miss_log as miss_log
 from lazynb.running.record_table import LazySequence, Records
 from lazynb.running.run_statistics import CompiledProgram
-from lazynb.user_code.call_stack import CodePosition, Place
+from lazynb.user_code.source_lines import CodePosition, Place
 from lazynb.user_code.text_format import duration
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from lazynb.config import config
 from lazynb.recording.break_reasons import REASONS
 from lazynb.running.miss_log import Miss
 from lazynb.running.observers import BreakEvent, FlushEvent, JaxCompilation, Observer, RunEvent, observe
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.version import __version__
 
 # ---- Event schema, one JSON object per line ---------------------------------------------------------------

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from lazynb.compare.misses.program_sides import ProgramChange
 from lazynb.config import config
 from lazynb.running.miss_log import Miss
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

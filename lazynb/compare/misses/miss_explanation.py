@@ -31,7 +31,7 @@ from lazynb.compare.program_graph import ProgramGraph, ProgramStep, graph_of_mis
 from lazynb.recording.break_reasons import REASONS
 from lazynb.recording.loops.trace_growth import CUT
 from lazynb.running.miss_log import Miss
-from lazynb.user_code.call_stack import line_of
+from lazynb.user_code.source_lines import line_of
 
 # ---- Word overlap of two sources --------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ from lazynb.compare.misses.source_syntax import Source, Span, Statement, names_i
 from lazynb.compare.program_graph import ProgramGraph, ProgramStep
 from lazynb.running.miss_log import Miss
 from lazynb.user_code import tracebacks
-from lazynb.user_code.call_stack import line_of, place
 from lazynb.user_code.cells import history
+from lazynb.user_code.source_lines import line_of, place
 
 _LEAVING = ast.Return | ast.Break | ast.Continue
 _LOOPS = ast.For | ast.While | ast.AsyncFor

@@ -11,8 +11,8 @@ from lazynb.compare.matching import common_subsequence
 from lazynb.compare.misses.source_syntax import Signatures, Source, Statement, names_in, source_of
 from lazynb.compare.misses.tree_edit import Edit, edit_between
 from lazynb.running.miss_log import Miss
-from lazynb.user_code.call_stack import Place
 from lazynb.user_code.cells import history
+from lazynb.user_code.source_lines import Place
 
 _DEFINING = 20
 """Maximum number of cells searched for definitions."""

@@ -12,8 +12,8 @@ from lazynb.compare.misses.run_coverage import RunCoverage
 from lazynb.compare.program_graph import ProgramGraph, ProgramStep
 from lazynb.recording.loops.trace_growth import CUT
 from lazynb.running.miss_log import Miss
-from lazynb.user_code.call_stack import CodePosition, Place, cell_source, line_of
-from lazynb.user_code.cells import CellRun, history
+from lazynb.user_code.cells import CellRun, cell_source, history
+from lazynb.user_code.source_lines import CodePosition, Place, line_of
 
 Sides = tuple[Sequence[ProgramStep], Sequence[ProgramStep]]
 """Steps of the earlier and of the present program."""

@@ -9,7 +9,7 @@ from typing import Any
 from lazynb import jax_compat as jc
 from lazynb.recording.operation import operation_name
 from lazynb.recording.snapshot.snapshot_nodes import Call, Node, Snapshot, display_name
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.xla.recorded_operations import RecordedOperation, RecordedOperations, Value
 
 # ---- Equations --------------------------------------------------------------------------------------------

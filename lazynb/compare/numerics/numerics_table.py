@@ -21,7 +21,7 @@ from lazynb.compare.numerics.value_comparison import (
     ComparedEquation,
     ValueComparison,
 )
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 
 # ---- Numbers, distances and lines as text -----------------------------------------------------------------
 

@@ -37,7 +37,7 @@ from lazynb.frontends.numpy.view_memory import (
 from lazynb.recording.array_ufunc import callee_of, reset_lookups
 from lazynb.recording.lazy_tensor import tool_access
 from lazynb.recording.runtime_interface import runtime
-from lazynb.user_code.call_stack import is_user_code
+from lazynb.user_code.code_ownership import is_user_code
 
 _ASKED_BY_NUMPY = 0x11C
 """The flags ``PyBUF_FULL_RO``, with which NumPy requests a buffer."""

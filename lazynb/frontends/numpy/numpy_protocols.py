@@ -36,7 +36,7 @@ from lazynb.frontends.numpy.mutable_functions import (
 from lazynb.frontends.numpy.numpy_arguments import NumpyFallback, arrays_in, leaves, map_leaves
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import LazyTrace
-from lazynb.user_code.call_stack import is_user_code
+from lazynb.user_code.code_ownership import is_user_code
 
 # ---- Calls that NumPy executes on values -------------------------------------------------------------------
 # These are calls that JAX cannot reproduce, calls from libraries, and all calls outside lazy mode.

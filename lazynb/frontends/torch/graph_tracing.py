@@ -19,7 +19,8 @@ import jax
 import numpy as np
 import torch
 
-from lazynb.user_code.call_stack import is_user_file, place
+from lazynb.user_code.code_ownership import is_user_file
+from lazynb.user_code.source_lines import place
 
 _FRAME = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
 _MOST = 10_000

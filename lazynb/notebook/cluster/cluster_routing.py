@@ -95,6 +95,6 @@ class Routing:
         __tracebackhide__ = True
         text, self._text = self._text, None
         assert text is not None
-        from lazynb.user_code import call_stack
+        from lazynb.user_code import cells
 
-        self._extension.cluster.run(text, call_stack.current_cell() or self._shell.execution_count)
+        self._extension.cluster.run(text, cells.current_cell() or self._shell.execution_count)

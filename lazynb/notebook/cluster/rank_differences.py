@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from lazynb.running.break_log import TraceBreak
 from lazynb.running.record_table import SHOWN, Records, plural
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import duration
 
 # ---- Outputs that differ from rank 0's ---------------------------------------------------------------------

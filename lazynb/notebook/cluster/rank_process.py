@@ -17,7 +17,7 @@ from IPython import get_ipython
 from lazynb.notebook.inspection_display import StaticForm
 from lazynb.report.inspection.inspection_file import Entry, entry_from_json, entry_to_json, inspection_entry
 from lazynb.running.break_log import Breaks, TraceBreak
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.version import __version__
 
 # ---- Cells with ``await`` on ipyparallel's engines --------------------------------------------------------

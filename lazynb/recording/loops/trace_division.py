@@ -19,7 +19,7 @@ from lazynb.recording.loops.bit_exact_cuts import Rounding
 from lazynb.recording.loops.division_plan import DivisionPlan, Piece, SplitCall, content_of
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.trie import LoopStart, State
-from lazynb.user_code.call_stack import CodePosition, Origin
+from lazynb.user_code.source_lines import CodePosition, Origin
 
 # ---- Repetition: the part of a long trace that comes again and again, because a loop recorded it ----------
 # Two operations are alike here if they do the same, and last touched each of their operands equally long ago.

@@ -24,8 +24,8 @@ from lazynb.recording.loops.trace_division import (
     turns_together,
     weight_of_turn,
 )
-from lazynb.user_code.call_stack import CodePosition
 from lazynb.user_code.loop_statements import Loop, LoopWatch
+from lazynb.user_code.source_lines import CodePosition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,7 +25,8 @@ from lazynb.recording.lazy_tensor import DeletedValue, LazyTensor
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.python_numbers import LiteralConverter, LiteralMismatch, converter
 from lazynb.recording.trie import State
-from lazynb.user_code.call_stack import Origin, is_user_code
+from lazynb.user_code.code_ownership import is_user_code
+from lazynb.user_code.source_lines import Origin
 
 
 class NotReplayable(Exception):

@@ -34,8 +34,15 @@ from lazynb.recording.replay.call_replay import (
 )
 from lazynb.recording.replay.linearize_cache import linearized_call
 from lazynb.recording.trie import State
-from lazynb.user_code import call_stack
-from lazynb.user_code.call_stack import CachedCallStack, cached_call_stacks
+from lazynb.user_code.call_stack import (
+    CachedCallStack,
+    CallCounter,
+    cached_call_stacks,
+    current_position,
+    known_places,
+)
+from lazynb.user_code.code_ownership import code_kind
+from lazynb.user_code.source_lines import CodePosition, Origin
 
 # ---- What is built from C at the install, where a compiler was there: loaded if it is and fits ------------
 # The environment variable ``LAZYNB_PURE=1`` asks for the Python that does the same.
@@ -113,13 +120,13 @@ def _configuration() -> dict[str, Any]:
         "make_current": pure.make_current,
         "landmarks": cached_call_stacks,
         "Landmark": CachedCallStack,
-        "Origin": call_stack.Origin,
-        "CallCounter": call_stack.CallCounter,
+        "Origin": Origin,
+        "CallCounter": CallCounter,
         "borrowed": shared_memory.addresses,
         "held_outside": held_outside.ids,
-        "places": call_stack.known_places,
-        "here": call_stack.current_position,
-        "code_kind": call_stack.code_kind,
+        "places": known_places,
+        "here": current_position,
+        "code_kind": code_kind,
         "Written": LiteralConverter,
     }
 
@@ -146,7 +153,7 @@ def replaying_operator(name: str, plain: Callable[..., Any]) -> Callable[..., An
     return call
 
 
-here: Callable[[int], call_stack.CodePosition] = call_stack.current_position if _fast is None else _fast.here
+here: Callable[[int], CodePosition] = current_position if _fast is None else _fast.here
 
 
 def configure_program_run(parts: dict[str, Any]) -> Callable[..., Any] | None:

@@ -16,7 +16,7 @@ from lazynb.recording.lazy_trace import LazyTrace
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.replay.call_replay import NUMBER_KINDS, append_replayed, replay
 from lazynb.recording.replay.linearize_cache import linearized_call
-from lazynb.user_code.call_stack import is_user_code
+from lazynb.user_code.code_ownership import is_user_code
 
 LinearizeTrace = jc.LinearizeTrace
 

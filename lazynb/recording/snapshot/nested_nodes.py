@@ -11,7 +11,8 @@ from lazynb import jax_compat as jc
 from lazynb.recording.jaxpr_structure import Path, user_function_key
 from lazynb.recording.operation import operation_name
 from lazynb.recording.snapshot.snapshot_nodes import Call, Gradient, display_name, gradient
-from lazynb.user_code.call_stack import Origin, Place, Places, is_user_code
+from lazynb.user_code.code_ownership import is_user_code
+from lazynb.user_code.source_lines import Origin, Place, Places
 
 Result = tuple[int, int]
 """A node, and the number of its result."""

@@ -14,7 +14,8 @@ from lazynb.jax_compat.jax_names import (
     REMAT_SCOPE,
 )
 from lazynb.jax_compat.jaxprs import traceback_frames
-from lazynb.user_code.call_stack import Origin, Place as Place, Places, is_user_code
+from lazynb.user_code.code_ownership import is_user_code
+from lazynb.user_code.source_lines import Origin, Place as Place, Places
 
 
 @dataclass(frozen=True, slots=True)

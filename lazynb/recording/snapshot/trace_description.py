@@ -31,7 +31,7 @@ from lazynb.recording.snapshot.snapshot_nodes import (
     forward_gradient,
 )
 from lazynb.recording.trie import Root, State
-from lazynb.user_code.call_stack import Origin, Places
+from lazynb.user_code.source_lines import Origin, Places
 
 # ---- Summaries of pending traces: steps and names without values, to explain a trace after its run --------
 

@@ -12,7 +12,8 @@ import jax
 
 from lazynb import jax_compat as jc
 from lazynb.recording.lazy_tensor import LazyTensor
-from lazynb.user_code.call_stack import is_user_file, user_frame
+from lazynb.user_code.call_stack import user_frame
+from lazynb.user_code.code_ownership import is_user_file
 from lazynb.user_code.instructions import locals_of
 
 _MAX_LEAVES = 20_000

@@ -15,7 +15,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from lazynb.recording.snapshot.snapshot_nodes import Node
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 
 # ---- Loops of Python code ----------------------------------------------------------------------------------
 # The iterations of a Python loop record the same operations on the same lines, so a loop has a period. Two

@@ -20,7 +20,7 @@ from lazynb.report.graph.graph_text import summary, tag, title, to_text
 from lazynb.report.graph.graph_view import Box, GraphView
 from lazynb.report.short_text import clip, short_avals
 from lazynb.running.record_table import plural
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import escape_invisible
 
 MAX_ROWS = 300

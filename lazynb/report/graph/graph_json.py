@@ -24,7 +24,7 @@ from lazynb.report.graph.graph_view import Box, Edge, GraphView
 from lazynb.report.short_text import clip, counts_text
 from lazynb.running.read_cost import ReadCost
 from lazynb.running.record_table import plural
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import escape_invisible_in, line_range
 from lazynb.xla.inspection_schema import Group as Group
 

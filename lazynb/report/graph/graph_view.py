@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lazynb.recording.snapshot.snapshot_nodes import Node
 from lazynb.report import drawing_style
 from lazynb.report.drawing_style import Paint
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 
 
 @dataclass(frozen=True, slots=True)

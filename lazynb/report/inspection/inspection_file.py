@@ -19,7 +19,7 @@ from lazynb.report.inspection.inspection_page import render_inspections
 from lazynb.report.inspection.inspection_text import to_text
 from lazynb.report.inspection.session_tables import EMPTY
 from lazynb.running.compiler_dump import DumpUnavailable
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.version import __version__
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.flag_text import format_flags as written_flags, process_flags

@@ -12,7 +12,7 @@ from typing import Any
 from lazynb.recording.snapshot.snapshot_nodes import Snapshot
 from lazynb.report.inspection.inspection_index import Index, Notes, shared_instructions
 from lazynb.report.inspection.source_data import Sources
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.xla.cost.kernel_cost import trip_count
 from lazynb.xla.cost.roofline import Estimate
 from lazynb.xla.hlo import clusters as xla_clusters

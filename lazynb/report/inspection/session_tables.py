@@ -12,7 +12,7 @@ from lazynb.running.record_table import Records, plural
 from lazynb.running.session_timeline import CalledFrom as Called, LineTime, Timeline, of_cell
 from lazynb.running.step_log import Parts, cell_runs
 from lazynb.running.timeline_drawing import Row, TimelineView, call_paths, figures, heading, notes, to_html
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import escape_invisible
 from lazynb.xla.inspection_schema import (
     BreakHelp,

@@ -13,8 +13,8 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from lazynb.recording.snapshot.snapshot_nodes import Node
-from lazynb.user_code import call_stack
-from lazynb.user_code.call_stack import Place, Place as NodePlace
+from lazynb.user_code import cells
+from lazynb.user_code.source_lines import Place, Place as NodePlace
 from lazynb.xla.inspection_schema import LineReference, Place as PlaceData, Source
 
 # ---- File keys ---------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def _source(file: str, cell: int | None, line_marks: Sequence[LineMark]) -> dict
 
 def _text(file: str, marked: dict[int, list[LineMark]]) -> list[tuple[int, str]]:
     """Numbers and texts of the lines; if the source is gone or changed, only the marked lines."""
-    cell = call_stack.cell_source(file)
+    cell = cells.cell_source(file)
     if cell is not None:
         lines = cell.splitlines()
     else:
@@ -181,7 +181,7 @@ class Sources:
             }
         return self._places[place]
 
-    def placed(self, place: call_stack.Place) -> LineReference:
+    def placed(self, place: Place) -> LineReference:
         """Any source line as plain data, also a line without a node."""
         return {
             "label": place.label,
@@ -196,7 +196,7 @@ class Sources:
 def _source_of_file(
     file: str, cell: int | None, used: set[int], texts: dict[tuple[str, int, int | None], str]
 ) -> Source:
-    text = call_stack.cell_source(file)
+    text = cells.cell_source(file)
     if text is not None:
         lines = text.splitlines()
     else:

@@ -1,4 +1,4 @@
-"""The store that all hosts share: the key-value store of JAX's coordination service, with lazynb's keys."""
+"""The key-value store of JAX's coordination service, which all hosts share, with lazynb's keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from lazynb import jax_compat as jc
 
 GO = "go"
-"""The verdict on a turn in which all hosts have said what they run."""
+"""The verdict on a turn in which all hosts have sent their proposals."""
 
 
 EVERYONE = "all"
@@ -17,26 +17,24 @@ EVERYONE = "all"
 
 
 class Store:
-    """What the hosts of a group say to each other.
+    """Messages and barriers of a group of hosts.
 
     Arguments:
       hosts: their numbers.
 
     Attributes:
-      name: of the group.
+      name: name of the group.
     """
 
     def __init__(self, hosts: Sequence[int]):
         everyone = list(hosts) == list(range(jc.host_count()))
-        self._hosts = None if everyone else list(hosts)  # as barriers take it
+        self._hosts = None if everyone else list(hosts)  # the argument for barriers
         self.name = EVERYONE if everyone else "-".join(map(str, hosts))
         self._prefix = f"lazynb/{self.name}"
 
     def meet(self, name: str, seconds: float) -> bool:
-        """Whether all hosts of the group came to the barrier ``name`` in time.
-
-        The answer is the same for all of them: the service gives it.
-        """
+        """Whether all hosts of the group came to the barrier ``name`` in time; the answer is equal on all
+        hosts."""
         client = jc.coordination()
         try:
             client.wait_at_barrier(f"{self._prefix}/{name}", int(seconds * 1000), self._hosts)
@@ -45,49 +43,49 @@ class Store:
         return True
 
     def say(self, turn: int, part: str, what: dict[str, Any]) -> None:
-        """Tells the others something about a turn.
+        """Sends a message about a turn to the other hosts.
 
         Arguments:
-          part: what it is about.
+          part: the kind of the message.
         """
         key = f"{self._prefix}/{turn}/{part}/{jc.host_index()}"
         jc.coordination().key_value_set(key, json.dumps(what), allow_overwrite=True)
 
     def said(self, turn: int, part: str) -> dict[int, dict[str, Any]]:
-        """What the hosts said, by host."""
+        """The messages of the hosts, by host."""
         return {int(key): json.loads(text) for key, text in _below(f"{self._prefix}/{turn}/{part}/")}
 
     def decide(self, turn: int, verdict: str) -> str:
-        """The verdict on a turn, which is that of the host that decides first."""
+        """Decides on a turn and returns the verdict, which is that of the first host to decide."""
         key = f"{self._prefix}/{turn}/verdict"
         client = jc.coordination()
         try:
             client.key_value_set(key, verdict)
-        except jc.RpcError:  # somebody has decided
+        except jc.RpcError:  # another host has decided
             return str(client.key_value_try_get(key))
         return verdict
 
     def verdict(self, turn: int) -> str | None:
-        """The verdict on a turn; None while there is none."""
+        """The verdict on a turn; None if there is none."""
         try:
             return str(jc.coordination().key_value_try_get(f"{self._prefix}/{turn}/verdict"))
         except jc.RpcError:
             return None
 
     def forget(self, turn: int) -> None:
-        """Deletes what the hosts said about a turn that all of them have left."""
+        """Deletes the messages about a turn that all hosts have left."""
         jc.coordination().key_value_delete(f"{self._prefix}/{turn}/")
 
 
 def publish(what: dict[str, Any]) -> None:
-    """Says to all hosts of the program what this one does, in the place of what it said before."""
+    """Publishes the state of this host to all hosts of the program, replacing the previous one."""
     client = jc.coordination()
     if client is not None:
         client.key_value_set(f"lazynb/host/{jc.host_index()}", json.dumps(what), allow_overwrite=True)
 
 
 def published() -> dict[int, dict[str, Any]]:
-    """What each host last published; a host that has not is missing."""
+    """The last published state of each host that has published one."""
     return {int(key): json.loads(text) for key, text in _below("lazynb/host/")}
 
 

@@ -1,14 +1,15 @@
-"""The agreement: the hosts of a program make sure that they run the same, before any of them runs it.
+"""The agreement of all hosts of a program on the program to run next.
 
-If one host launched another program than the others, the devices would wait for each other for ever, or give
-wrong values. So all hosts of a program meet at a barrier of JAX's coordination service whose *name* is the
-program's fingerprint: if they meet there, they agree. That is one call of the service, a fraction of a
-millisecond. Once for each executable would not be enough: hosts that agree on two programs may still run
-them in another order, or one of them once more.
+If one host launched another program than the others, the devices would wait for each other forever, or give
+wrong values. So all hosts meet at a barrier of JAX's coordination service whose *name* is the fingerprint of
+the program: hosts that meet there agree. That is one call of the service, a fraction of a millisecond. One
+agreement for each executable would not be enough: the hosts could still run two programs in another order, or
+one of them once more.
 
-Where they do not meet in time, each host says what it is about to run (a :class:`Proposal`), and waits for
-the others' word. Then all of them know the same, and come to the same conclusion: to go on, or an error. A
-host that gives up and one that goes on ask the service for the verdict, which is that of the first.
+If they do not meet in time, each host sends a :class:`Proposal` of what it is about to run, and waits for
+those of the others. Then all hosts draw the same conclusion from the same proposals: a common program, or an
+error. A host that gives up and a host that continues both ask the service for the verdict, and the first one
+counts.
 """
 
 from __future__ import annotations
@@ -37,21 +38,16 @@ from lazynb.running.hosts.host_proposal import (
     with_common_constants,
 )
 
-_SHORTLY = 0.05
-"""Seconds after which a host that waits at the barrier begins to ask for the others."""
+_SHORTLY = 0.05  # seconds after which a host that waits at the barrier starts to query the other hosts
 
-_MEETING = 0.25
-"""Seconds after which the service ends a barrier for all; it looks once a second."""
+_MEETING = 0.25  # seconds after which the service ends a barrier for all hosts; it checks once a second
 
 _END = 3.0  # seconds
 
-_SAME_CALL = 0.5
-"""Seconds within which one call asks twice."""
+_SAME_CALL = 0.5  # seconds within which two requests count as one call
 
 
 class _FailedAgreement(NamedTuple):
-    """The last program on which there was no agreement: its fingerprint, line, error, time and trace."""
-
     program: bytes = b""
     line: str = ""
     error: HostsError | None = None
@@ -64,7 +60,7 @@ def _weakly(what: Any) -> Callable[[], Any]:
 
 
 class HostGroup:
-    """The hosts that run programs together.
+    """Hosts that run programs together.
 
     Attributes:
       hosts: their numbers.
@@ -75,7 +71,7 @@ class HostGroup:
         self.hosts = list(hosts)
         self.turn = 0
         self._store = Store(hosts)
-        self._series = 0  # the last turn without a barrier, after which its names are new ones
+        self._series = 0  # the last turn without a barrier; barrier names after it start with it
         self._refused = _FailedAgreement()
         self._worker = Worker()
         self._staying: list[Future[bool]] = []
@@ -90,15 +86,15 @@ class HostGroup:
           what: the pending trace that runs.
           made: whether this host has the program.
 
-        Returns: None if they are about to run the same program, and all of them have it or none; or what all
-          of them shall run in its place, which is the same trace with more results or inputs.
+        Returns: None if all hosts are about to run the same program, and all or none of them have it;
+          otherwise the proposal that all hosts run instead, which is the same trace with more results or
+          inputs.
 
         Raises:
           HostsDifferError: another host is about to run something else.
           HostMissingError: another host does not come.
         """
         with self._lock:
-            presence.begin()
             presence.missing = set()
             if program == self._refused.program and what is not None and what is self._refused.what():
                 self._refuse_again(describe)
@@ -110,7 +106,7 @@ class HostGroup:
                 if meeting.result(_SHORTLY):
                     return None
             except TimeoutError:
-                self._worker.end()  # it stays at the barrier for a while
+                self._worker.end()  # it still waits at the barrier
                 self._worker = Worker()
                 self._staying = [one for one in self._staying if not one.done()] + [meeting]
             mine, steps = describe()
@@ -123,12 +119,12 @@ class HostGroup:
                 raise
 
     def end(self) -> None:
-        """Waits for the threads that are still at a barrier: a thread in a call of C++ when the interpreter
-        ends would end the process with an error."""
+        """Waits for the threads at a barrier. A thread in a C++ call at the end of the interpreter would end
+        the process with an error."""
         wait(self._staying, _END)
 
     def _refuse_again(self, describe: Describe) -> None:
-        """Raises the last error again if the same call asks once more, of which the other hosts know nothing:
+        """Raises the last error again if one call asks twice, because the other hosts would not take part:
         NumPy asks for the buffer of an array first and then for the array."""
         refused = self._refused
         if time.monotonic() - refused.when < _SAME_CALL and describe()[0].line == refused.line:
@@ -138,11 +134,7 @@ class HostGroup:
     def _by_word(
         self, mine: Proposal, steps: Callable[[], Recorded], meeting: Future[bool] | None
     ) -> Proposal | None:
-        """As :meth:`agree`, by what the hosts say.
-
-        Arguments:
-          meeting: the barrier, at which they still may meet.
-        """
+        """As :meth:`agree`, by messages. ``meeting``: the barrier, at which the hosts may still meet."""
         watch = Watch(config.hosts_timeout)
         while (said := self._proposals(mine, meeting, watch)) is None:
             meeting = None
@@ -153,7 +145,7 @@ class HostGroup:
         return self._conclusion(mine, said, steps)
 
     def _next_series(self) -> None:
-        """After a turn that all have left, barriers have new names, because a host may have missed one."""
+        """Renames later barriers after a turn that all hosts have left, as a host may have missed one."""
         before, self._series = self._series, self.turn
         if before:
             self._store.forget(before)
@@ -161,7 +153,7 @@ class HostGroup:
     def _proposals(
         self, mine: Proposal, meeting: Future[bool] | None, watch: Watch
     ) -> dict[int, Proposal] | None:
-        """What all hosts propose; nothing if they met meanwhile; None if one of them gave up this turn."""
+        """The proposals of all hosts; empty if they met at the barrier; None if a host gave up this turn."""
         turn = self.turn
         self._store.say(turn, "run", mine.plain())
         presence.waits = (self._store.name, turn)
@@ -179,10 +171,10 @@ class HostGroup:
                 if not missing:
                     verdict = self._store.decide(turn, GO)
                     return {host: Proposal.of(said[host]) for host in self.hosts} if verdict == GO else None
-                if self._store.verdict(turn) not in (None, GO):  # GO: the last one came since
+                if self._store.verdict(turn) not in (None, GO):  # GO: the last host came meanwhile
                     return None
                 trouble = watch.trouble(missing)
-                # Whoever is at the barrier may still meet there, but not one that left before this turn.
+                # A host at the barrier may still meet the others there, unless it left before this turn.
                 if trouble and (meeting is None or watch.left(missing, self._store.name, turn)):
                     self._give_up(turn, mine, trouble)
                 time.sleep(pause)
@@ -191,14 +183,12 @@ class HostGroup:
             presence.waits = None
 
     def _interrupt(self, turn: int) -> None:
-        """Raises KeyboardInterrupt, unless the others have come in this moment."""
         if self._store.decide(turn, "interrupted") != GO:
             self._series = turn
             interrupts.take()
             raise KeyboardInterrupt
 
     def _give_up(self, turn: int, mine: Proposal, trouble: dict[int, str]) -> None:
-        """Raises HostMissingError, unless the others have come in this moment."""
         if self._store.decide(turn, f"host {jc.host_index()} gave up") == GO:
             return
         self._series = turn
@@ -218,11 +208,9 @@ class HostGroup:
 
 
 def _together(mine: Proposal, all_: Sequence[Proposal]) -> Proposal:
-    """One program of a trace that all hosts have recorded: the results that any of them wants.
-
-    An array is freed on one host sooner than on another (by the garbage collector), or only one of them keeps
-    a value. A number is a constant if all hosts have it as one.
-    """
+    """The program of a trace that all hosts have recorded, with the results that any of them wants. An array
+    is freed on one host sooner than on another (by the garbage collector), or only one of them keeps a value.
+    A number is a constant if it is a constant on all hosts."""
     wanted = sorted({slot for one in all_ for slot in one.wanted})
     donated = set(mine.donated).intersection(*[one.donated for one in all_])
     return dataclasses.replace(
@@ -238,13 +226,13 @@ _groups: dict[tuple[int, ...], HostGroup] = {}
 
 
 def end_groups() -> None:
-    """Ends what the groups left in the background, before the interpreter ends."""
+    """Ends the background work of all groups, before the interpreter ends."""
     for group in _groups.values():
         group.end()
 
 
 def group_of(devices: Sequence[object] | None) -> HostGroup | None:
-    """The hosts to which ``devices`` belong; None if all of them are this host's."""
+    """The group of the hosts of ``devices``; None if all of them belong to this host."""
     if jc.coordination() is None or devices is None or not jc.spans_hosts(devices):
         return None
     hosts = tuple(sorted({device.process_index for device in devices}))  # type: ignore[attr-defined]

@@ -1,8 +1,8 @@
-"""The end of a program on several hosts: what is pending runs on all of them, and none waits for one that is
-gone.
+"""The end of a program on several hosts: pending traces run on all hosts, and no host waits for a missing
+one.
 
-Eager JAX would have run all of it. A host that leaves operations pending, because it alone never reads the
-value, would let the others wait.
+Eager JAX would have run all operations. A host that leaves operations pending, because it alone never reads
+the value, would let the others wait.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from lazynb.recording.runtime_interface import runtime
 from lazynb.running.hosts import coordination_store
 from lazynb.running.hosts.host_agreement import end_groups, group_of
 from lazynb.running.hosts.host_presence import Watch, presence
-from lazynb.user_code.call_stack import is_user_file, place
+from lazynb.user_code.code_ownership import is_user_file
+from lazynb.user_code.source_lines import place
 
 KIND = "sync"
-"""What the flush at the end of a program is, among the trace breaks."""
+"""The kind of the flush at the end of a program."""
 
 
 def run_shared() -> None:
-    """Runs what is pending in this thread on several hosts, as one barrier.
+    """Runs the pending traces of this thread that span several hosts, as one barrier.
 
     Raises:
       HostsError: the hosts do not agree.
@@ -44,7 +45,7 @@ def run_shared() -> None:
 
 
 def end() -> None:
-    """Ends this host's part of the program: runs what is pending, unless an error ended it, and says so."""
+    """Runs this host's pending traces, unless an error ended the program, and reports the end."""
     error = getattr(sys, "last_value", None)
     if error is None:
         try:
@@ -55,12 +56,11 @@ def end() -> None:
     gone = presence.missing
     presence.leave("has ended, without an error" if error is None else _ended_with(error))
     end_groups()
-    status = 1 if error is not None or gone else 0  # of sys.exit nothing is left here
+    status = 1 if error is not None or gone else 0  # the status of sys.exit is not available here
     jc.replace_exit_barrier(lambda: _leave(gone, status))
 
 
 def _ended_with(error: BaseException) -> str:
-    """How an error ended this host, in words."""
     first = str(error).partition("\n")[0]
     line = _last_line(error.__traceback__)
     if isinstance(error, HostMissingError):
@@ -75,7 +75,6 @@ def _ended_with(error: BaseException) -> str:
 
 
 def _last_line(traceback: TracebackType | None) -> str:
-    """The user's line at which an error came up."""
     found = [(frame, line) for frame, line in walk_tb(traceback) if is_user_file(frame.f_code.co_filename)]
     if not found:
         return ""
@@ -85,12 +84,8 @@ def _last_line(traceback: TracebackType | None) -> str:
 
 
 def _leave(gone: set[int], status: int) -> None:
-    """Waits for the other hosts as JAX does, but not for one that is gone.
-
-    Arguments:
-      gone: hosts that are known to be.
-      status: the process's exit status if it ends here.
-    """
+    """Waits for the other hosts as JAX does, except for missing ones. ``gone``: hosts that are known to be
+    missing. ``status``: the exit status of the process if it ends here."""
     gone = _never_leave(gone)
     if gone:
         sys.stdout.flush()
@@ -104,7 +99,7 @@ def _leave(gone: set[int], status: int) -> None:
 
 
 def _wait_for_the_done(gone: set[int]) -> None:
-    """Waits for the hosts that still use the service: it ends with this process, and then JAX ends them."""
+    """Waits for the hosts that still use the service: this process hosts it, and its end would end them."""
     end = time.monotonic() + _FAREWELL
     with contextlib.suppress(jc.RpcError):
         while time.monotonic() < end:
@@ -116,8 +111,8 @@ def _wait_for_the_done(gone: set[int]) -> None:
 
 
 def _never_leave(gone: set[int]) -> set[int]:
-    """Waits until each other host has left; returns those that never will. One that another host missed is
-    such a one, whoever this host missed: it may have missed only the host that gave up first."""
+    """Waits until each other host has left; returns those that never will. A host that another host missed
+    counts as missing, because this host may have missed only the host that gave up first."""
     watch = Watch(float("inf"))
     while True:
         try:
@@ -129,7 +124,7 @@ def _never_leave(gone: set[int]) -> set[int]:
                 return gone
             gone.update(watch.silent(late))
         except jc.RpcError:
-            return set(range(jc.host_count()))  # the service has ended, and nobody can be asked
+            return set(range(jc.host_count()))  # the service has ended and cannot be queried
         time.sleep(0.05)
 
 

@@ -1,8 +1,8 @@
-"""Interrupts (Ctrl-C, a notebook's stop button) of a host that runs a program together with others.
+"""Deferred interrupts (Ctrl-C, a notebook's stop button) of a host that runs a program together with others.
 
-A host that stays at a barrier has promised to run the program: the others may meet it there at any moment,
-and then launch it. So an interrupt is noted from there on, and raised where it harms no other host: when the
-barrier has ended without the others, or when the program has been launched.
+A host at a barrier has promised to run the program: the others may meet it there at any moment, and then
+launch the program. So an interrupt is deferred from there on. It is raised when it harms no other host: when
+the barrier has ended without the others, or when the program has been launched.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 
 
 class DeferredInterrupts:
-    """The interrupts of the main thread, the only one that Python interrupts.
+    """The deferred interrupts of the main thread, the only thread that Python interrupts.
 
     Attributes:
-      noted: whether one has come since :meth:`hold`.
-      holder: for whom they are held; None if they are not.
+      noted: whether one has come since :meth:`defer`.
+      holder: the object for which they are deferred; None if they are not.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,8 @@ class DeferredInterrupts:
         self._before: Any = None
 
     def defer(self, holder: object) -> None:
-        """Notes interrupts until ``holder`` releases them; nothing if they are held, or in another thread."""
+        """Defers interrupts until ``holder`` releases them; does nothing if deferred, or in another
+        thread."""
         if self.holder is not None or threading.current_thread() is not threading.main_thread():
             return
         if callable(signal.getsignal(signal.SIGINT)):
@@ -37,7 +38,7 @@ class DeferredInterrupts:
             self._before = signal.signal(signal.SIGINT, self._note)
 
     def release(self, holder: object) -> None:
-        """Raises what was noted, if it was held for ``holder``."""
+        """Raises a noted interrupt, if interrupts were deferred for ``holder``."""
         if self.holder is holder:
             noted = self._end()
             if noted:
@@ -50,7 +51,7 @@ class DeferredInterrupts:
 
     @contextlib.contextmanager
     def raised(self) -> Iterator[None]:
-        """Raises interrupts at once in the body, which no other host relies on."""
+        """Raises interrupts at once in the body, on which no other host relies."""
         holder = self.holder
         if holder is None:
             yield
@@ -62,7 +63,7 @@ class DeferredInterrupts:
             self.defer(holder)
 
     def take(self) -> bool:
-        """Whether an interrupt was noted, which the caller raises."""
+        """Whether an interrupt was noted; the caller raises it."""
         noted, self.noted = self.noted, False
         return noted
 

@@ -1,17 +1,15 @@
-"""Presence: where each host is, which a thread of its own says once a second.
+"""The presence reports of each host, published about once a second by a background thread.
 
-So the others can tell a host that is late from one that is gone, and name the line at which it stays.
+They tell a late host from a missing one, and name the line at which it stays.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
@@ -19,30 +17,27 @@ import jax
 
 from lazynb import jax_compat as jc
 from lazynb.running.hosts import coordination_store
-from lazynb.user_code.call_stack import PACKAGE_ROOT, is_user_code, line_of, place
+from lazynb.user_code.code_ownership import PACKAGE_ROOT, is_user_code
+from lazynb.user_code.source_lines import line_of, place
 
-_PERIOD = 0.5
-"""Seconds between two reports; longer where there are very many hosts, because one of them serves all."""
+_PERIOD = 0.5  # seconds between two reports; longer for very many hosts, because one of them serves all
 
 _ON_DEVICE = {"_wait_for", "block_until_ready", "_value", "backend_compile", "start"}
-"""Functions of lazynb's and JAX's in which a host that uses no processor time is still at work: the device
-computes."""
+"""Functions of lazynb and JAX that wait for the device: a host is at work in them without processor time."""
 
 _FOLDERS = (PACKAGE_ROOT, os.path.join(os.path.dirname(jax.__file__), ""))
 
 
 class Presence:
-    """What this host says of itself.
+    """The reports of this host.
 
     Attributes:
-      thread: the thread whose line is told: the one that is lazy.
-      left: how this host left the program; None while it has not.
-      done: whether this host needs the coordination service no more.
+      thread: the thread whose line is reported: the lazy one.
+      left: how this host left the program; None while it runs.
+      done: whether this host no longer needs the coordination service.
       turns: number of programs to which this host came so far, by group of hosts.
-      waits: the group of hosts, with its turn, for which this host waits; None while it does not.
+      waits: the group of hosts and turn for which this host waits; None if it does not wait.
       missing: hosts that did not come to the last program.
-      begun: called when reporting begins.
-      at_exit: called when the interpreter ends.
     """
 
     def __init__(self) -> None:
@@ -52,30 +47,29 @@ class Presence:
         self.turns: dict[str, int] = {}
         self.waits: tuple[str, int] | None = None
         self.missing: set[int] = set()
-        self.at_exit: Callable[[], None] = lambda: None
-        self.begun: Callable[[], None] = lambda: None
         self._beats = 0
         self._reporter: threading.Thread | None = None
         self._saying = threading.Lock()
         self._over = threading.Event()
 
+    @property
+    def is_reported(self) -> bool:
+        """Whether the reports have begun."""
+        return self._reporter is not None
+
     def begin(self) -> None:
-        """Reports from now on, if the program runs on several hosts."""
-        if jc.coordination() is None:
-            return
+        """Reports the line of the calling thread from now on."""
         self.thread = threading.get_ident()
         if self._reporter is None:
-            atexit.register(self.at_exit)  # after JAX's handlers, and so before them
-            self.begun()
             self._reporter = threading.Thread(target=self._report, name="lazynb-hosts", daemon=True)
             self._reporter.start()
 
     def leave(self, how: str) -> None:
-        """Says that this host runs nothing more."""
+        """Reports that this host runs nothing more."""
         self.left = how
         self._over.set()
         if self._reporter is not None:
-            self._reporter.join()  # a call of the service must not be open when the interpreter ends
+            self._reporter.join()  # no call of the service may be open when the interpreter ends
         self.say()
 
     def say(self) -> None:
@@ -99,7 +93,6 @@ class Presence:
             )
 
     def _doing(self) -> tuple[str, bool]:
-        """The user's line at which the thread is, and whether it waits there for a device."""
         frame = sys._current_frames().get(self.thread or 0)
         on_device = False
         while frame is not None and not is_user_code(frame.f_code):
@@ -115,8 +108,8 @@ class Presence:
 
 
 def _is_on_device(code: CodeType) -> bool:
-    """Whether a function is one of :data:`_ON_DEVICE`. Others have such names too: a kernel that waits for
-    its next cell is in ``start`` of its event loop."""
+    """Whether a function is one of :data:`_ON_DEVICE`. The file is checked too: a kernel that waits for its
+    next cell is in ``start`` of its event loop."""
     return code.co_name in _ON_DEVICE and code.co_filename.startswith(_FOLDERS)
 
 
@@ -132,23 +125,19 @@ presence = Presence()
 
 
 class Watch:
-    """Looks at other hosts while this one waits for them.
+    """Checks other hosts while this one waits for them.
 
     Arguments:
-      patience: seconds for which a host may do nothing. One that works may take :data:`_AT_WORK` times as
-        long.
+      patience: seconds for which a host may be idle. A working host may take :data:`_AT_WORK` times as long.
     """
 
     def __init__(self, patience: float):
         self._patience = patience
         self._began = time.monotonic()
-        self._seen: dict[int, tuple[float, Any]] = {}  # the last change of each host, and what it was
+        self._seen: dict[int, tuple[float, Any]] = {}  # time of the last change by host, and the value
 
     def trouble(self, hosts: list[int]) -> dict[int, str]:
-        """What is wrong with each of ``hosts`` that will not come, as words that follow its name.
-
-        Empty as long as all of them may come.
-        """
+        """For each of ``hosts`` that will not come the reason, as words that follow its name."""
         told, now = coordination_store.published(), time.monotonic()
         found = {}
         for host in hosts:
@@ -159,14 +148,14 @@ class Watch:
 
     @staticmethod
     def left(hosts: list[int], group: str, turn: int) -> bool:
-        """Whether one of ``hosts`` has left for good before a turn of a group."""
+        """Whether one of ``hosts`` left the program before a turn of a group."""
         told = coordination_store.published()
         return any(
             told[host]["left"] and told[host]["turns"].get(group, 0) < turn for host in hosts if host in told
         )
 
     def silent(self, hosts: list[int]) -> list[int]:
-        """Those of ``hosts`` that have not reported for a while."""
+        """The hosts that have not reported for a while."""
         told, now = coordination_store.published(), time.monotonic()
         return [
             host
@@ -201,7 +190,6 @@ class Watch:
         return f"has not come for {waited:.0f} s; it has run nothing lazily so far"
 
     def _since(self, what: Any, value: Any, now: float) -> float:
-        """Seconds for which ``what`` has had ``value``."""
         last = self._seen.get(what)
         if last is None or last[1] != value:
             self._seen[what] = (now, value)
@@ -210,7 +198,7 @@ class Watch:
 
 
 def _crosses(report: dict[str, Any], waits: tuple[str, int] | None) -> bool:
-    """Whether a host for which this one waits waits for this one, with another group of hosts."""
+    """Whether the host of ``report`` waits for this host with another group, while this host waits for it."""
     theirs = report.get("waits")
     if waits is None or not theirs or theirs[0] == waits[0]:
         return False
@@ -222,7 +210,7 @@ def _is_in(group: str) -> bool:
 
 
 def _spent(report: dict[str, Any]) -> int:
-    """The processor time of a host in steps that one that sleeps does not reach while others are patient."""
+    """The processor time of a host in steps so large that a sleeping host stays within one."""
     return int(report["used"] / _STEP)
 
 

@@ -1,8 +1,8 @@
-"""Numbers that are constants of the program on one host and inputs of it on another.
+"""Proposals of what a host is about to run, their differences, and agreed constants.
 
-Whether a number that is written in the code is a constant depends on the numbers that a host has seen at that
-place before (:mod:`lazynb.recording.python_numbers`). Hosts need not have seen the same: one has run a cell
-alone, or has forgotten its executables. Then all hosts take the number as an input, as each does from a
+Whether a number written in the code is a constant of the program depends on the numbers that a host has seen
+at that place before (:mod:`lazynb.recording.python_numbers`). These may differ: one host has run a cell
+alone, or has evicted its executables. Then all hosts take the number as an input, as each does from the
 second number on.
 """
 
@@ -21,9 +21,10 @@ from lazynb.errors import HostsDifferError
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.trie import HOST, State, Trie, detached_step
 from lazynb.running.hosts.coordination_store import Store
-from lazynb.user_code.call_stack import CodePosition, is_user_file
+from lazynb.user_code.code_ownership import is_user_file
+from lazynb.user_code.source_lines import CodePosition
 
-# ---- Proposals: what one host is about to run, as the others are told it ----------------------------------
+# ---- Proposals ------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,18 +32,17 @@ class Proposal:
     """A program that a host is about to run together with others.
 
     Attributes:
-      program: the fingerprint of what runs, as text: the operations that its results need, and which these
-        are.
-      trace: that of all that was recorded, with operations that led to nothing.
+      program: the fingerprint of the program as hexadecimal text: its operations and results.
+      trace: the fingerprint of the whole trace, with dead operations.
       wanted: slots of the trace that are results.
-      donated: numbers of the trace's inputs that give their memory.
-      alike: the fingerprint of all that was recorded with each of Python's numbers as an input.
-      numbers: of each of them the step, the value as text, and whether it is a constant of the program, which
-        depends on the numbers that a host has seen before.
+      donated: numbers of the trace's donated inputs.
+      alike: the fingerprint of the trace with each Python number as an input.
+      numbers: for each Python number the step, the value as text, and whether it is a constant of the
+        program. The latter depends on the numbers that a host has seen before.
       made: whether the host has the program already.
-      operations: how many were recorded.
-      kind: why it runs, see ``reasons.REASONS``.
-      line: the user's line that asked, with its text.
+      operations: number of recorded operations.
+      kind: the reason of the run, see ``break_reasons.REASONS``.
+      line: the user's line, with its text.
     """
 
     program: str
@@ -80,12 +80,12 @@ def _no_more(step: int) -> Sequence[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Recorded:
-    """The steps of a proposal, which the others are told only if it differs from theirs.
+    """The steps of a proposal, sent to the others only if it differs from theirs.
 
     Attributes:
       rolling: the fingerprint of the trace up to each step, as text, with each number as an input.
       steps: each step in words, with the user's line.
-      inside: gives all that is known of a step, as lines, for steps whose words are the same.
+      inside: returns all details of a step as lines, for steps whose words are equal.
     """
 
     rolling: Sequence[str]
@@ -94,19 +94,19 @@ class Recorded:
 
 
 Describe = Callable[[], tuple[Proposal, Callable[[], Recorded]]]
-"""Gives the proposal, and what gives its steps; called where a short agreement did not do."""
+"""Returns the proposal and a function for its steps; called if the hosts did not meet at the barrier."""
 
 
 def line_of(spot: CodePosition) -> str:
     """The user's line with its text."""
     place = spot.place
     if place.cell is None and not is_user_file(place.file):
-        return "the end of the program"  # no line of the user's runs
+        return "the end of the program"  # the stack has no user frame
     return place.in_full
 
 
 def with_numbers_as_inputs(state: State) -> State:
-    """The trace that ends in ``state`` with each of its numbers as an input, in no trie."""
+    """The trace that ends in ``state`` with each of its numbers as an input, outside of the trie."""
     path = state.path()
     end = path[0].parent if path else state
     for step in path:
@@ -125,18 +125,16 @@ def numbers_of(state: State, values: Sequence[Any]) -> tuple[tuple[int, str, boo
 
 
 def differ_in_constants_only(proposals: Sequence[Proposal]) -> bool:
-    """Whether the hosts have recorded the same, but for what is a constant on some and an input on others.
-
-    A number that is a constant on one of them must have the same value on all.
-    """
+    """Whether the traces differ only in numbers that are constants on some hosts and inputs on others. A
+    number that is a constant on one host must have the same value on all."""
     if len({one.alike for one in proposals}) > 1 or not proposals[0].alike:
         return False
     return other_number(proposals) is None
 
 
 def other_number(proposals: Sequence[Proposal]) -> int | None:
-    """The first step at which a number is a constant on one host, and not the same on all; None if there is
-    none. The hosts have recorded the same up to there."""
+    """The first step whose number is a constant on one host and differs between hosts; None if there is none.
+    The traces are equal up to there."""
     for same in zip(*[one.numbers for one in proposals], strict=False):
         if any(constant for _, _, constant in same) and len({text for _, text, _ in same}) > 1:
             return same[0][0]
@@ -144,37 +142,37 @@ def other_number(proposals: Sequence[Proposal]) -> int | None:
 
 
 def with_common_constants(mine: Proposal, proposals: Sequence[Proposal]) -> tuple[tuple[int, str, bool], ...]:
-    """The numbers of this host's proposal; constants are those that are constants on all hosts."""
+    """The numbers of this host's proposal; only numbers that are constants on all hosts stay constants."""
     inputs = {step for one in proposals for step, _, constant in one.numbers if not constant}
     return tuple([(step, text, constant and step not in inputs) for step, text, constant in mine.numbers])
 
 
 class AgreedConstants:
-    """What the hosts have agreed on before: by the end of a trace the same trace with constants as inputs."""
+    """The agreed traces, with constants as inputs, by the end of the original trace."""
 
     def __init__(self) -> None:
         self._ends: weakref.WeakKeyDictionary[State, State] = weakref.WeakKeyDictionary()
 
     def apply(self, pending: PendingTrace) -> None:
-        """Takes the constants of a sealed trace as inputs on which the hosts agreed."""
+        """Replaces a sealed trace by the agreed one, if there is one."""
         end = self._ends.get(pending.state)
         if end is not None:
             pending.replace_end(end)
 
     def take(self, pending: PendingTrace, trie: Trie, numbers: frozenset[int]) -> None:
-        """Takes the constants at the steps ``numbers`` of a sealed trace as inputs, now and later."""
+        """Replaces the constants at the steps ``numbers`` of a sealed trace by inputs, also in later runs."""
         before, path = pending.state, pending.state.path()
         end = path[0].parent
         assert end is not None
         for step in path:
             end = trie.step_like(end, step, _key(step, numbers), step.operands)
         self._ends[before] = end
-        trie.keep_path(before)  # it runs no more, so nothing else would: each run would agree on it anew
+        trie.keep_path(before)  # keeps it alive; otherwise the hosts renegotiate at every run
         pending.replace_end(end)
 
 
 def _key(step: State, numbers: frozenset[int] | None) -> Any:
-    """The key of a step; that of an input if it is a constant and one of ``numbers`` (None: any constant)."""
+    """The key of a step; the key of an input if it is a constant among ``numbers`` (None: any constant)."""
     if step.constant is None or (numbers is not None and step.depth - 1 not in numbers):
         return step.key
     return (step.avals[0], HOST)
@@ -188,14 +186,14 @@ def _text(value: Any) -> str:
 agreed_constants = AgreedConstants()
 
 
-# ---- Where hosts differ: the first step that is not the same in what they have recorded -------------------
+# ---- Differences between hosts --------------------------------------------------------------------------
 
 _ANSWER = 1.0
-"""Seconds for which a host waits for the others' steps; without them it says what it knows."""
+"""Seconds for which a host waits for the others' steps. After that it reports what it has."""
 
 
 def differing(store: Store, turn: int, said: dict[int, Proposal], mine: Recorded) -> HostsDifferError:
-    """The error for hosts that are about to run different programs, the same on all of them."""
+    """The error for hosts that are about to run different programs, equal on all of them."""
     store.say(turn, "steps", {"rolling": list(mine.rolling), "steps": list(mine.steps)})
     steps = {host: Recorded(**one) for host, one in _answers(store, turn, "steps", len(said)).items()}
     step = first_difference([one.rolling for one in steps.values()])
@@ -218,8 +216,7 @@ def _answers(store: Store, turn: int, part: str, hosts: int) -> dict[int, dict[s
 
 
 def _closer(store: Store, turn: int, recorded: dict[int, str], mine: Sequence[str]) -> dict[int, str]:
-    """``recorded``, where a step has the same words on all hosts, with the first line of what it is made of
-    that differs."""
+    """``recorded``; if the words are equal on all hosts, with the first line of the details that differs."""
     store.say(turn, "inside", {"lines": list(mine)})
     inside = {host: one["lines"] for host, one in _answers(store, turn, "inside", len(recorded)).items()}
     for line in range(max(map(len, inside.values()), default=0)):
@@ -233,11 +230,11 @@ def _closer(store: Store, turn: int, recorded: dict[int, str], mine: Sequence[st
 
 
 def first_difference(rolling: Sequence[Sequence[str]]) -> int:
-    """The number of the first step that not all have recorded, from 0, by a binary search.
+    """The number of the first step that differs between hosts, from 0, by binary search.
 
     Arguments:
-      rolling: the fingerprints of the trace up to each step, by host. Equal ones mean that all steps up to
-        there are equal.
+      rolling: the fingerprints of the trace up to each step, by host. Equal fingerprints mean that all steps
+        up to there are equal.
     """
     low, high = 0, min(map(len, rolling))
     alike: Callable[[int], bool] = lambda step: len({one[step] for one in rolling}) == 1  # noqa: E731

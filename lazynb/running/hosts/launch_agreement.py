@@ -1,8 +1,8 @@
-"""What is agreed on: a pending trace that is about to run, that all hosts have its program, and an operation
-that runs at once."""
+"""Agreement of hosts at each launch: on a pending trace, on its compilation, and on an eager operation."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import time
@@ -23,10 +23,14 @@ from lazynb.recording.fingerprint import (
 )
 from lazynb.recording.operation import operation_name
 from lazynb.recording.pending_trace import PendingTrace
+from lazynb.recording.runtime_interface import runtime
 from lazynb.recording.trie import State
 from lazynb.running.break_log import break_log
+from lazynb.running.executable_cache import Binding, ExecutableCache
+from lazynb.running.hosts import host_exit
 from lazynb.running.hosts.host_agreement import HostGroup, group_of
 from lazynb.running.hosts.host_interrupts import interrupts
+from lazynb.running.hosts.host_presence import presence
 from lazynb.running.hosts.host_proposal import (
     Proposal,
     Recorded,
@@ -37,15 +41,26 @@ from lazynb.running.hosts.host_proposal import (
 )
 from lazynb.running.jaxpr_program import Request
 from lazynb.running.run_failure import one_host_error
-from lazynb.running.trace_executable import Binding, ExecutableCache
-from lazynb.user_code.call_stack import CodePosition, current_position
+from lazynb.user_code.call_stack import current_position
+from lazynb.user_code.source_lines import CodePosition
+
+
+def begin_agreement() -> None:
+    """Starts the reports of this host and the agreement on runs, if the program runs on several hosts."""
+    if jc.coordination() is None:
+        return
+    if not presence.is_reported:
+        atexit.register(host_exit.end)  # registered after JAX's handlers, so it runs before them
+        current = runtime()
+        current.before_outermost_exit, current.before_eager_operation = host_exit.run_shared, agree_on_call
+    presence.begin()
 
 
 class Agreed(NamedTuple):
-    """What all hosts run.
+    """The program that all hosts run.
 
     Attributes:
-      request: the same trace, with more results or inputs than were asked for if another host wants them.
+      request: the same trace, with additional results or inputs if another host wants them.
       binding: the program for it, if this host has it.
       made: whether all hosts have it.
       program: its fingerprint.
@@ -73,6 +88,7 @@ def agree(
     Raises:
       HostsError: they do not agree.
     """
+    begin_agreement()
     interrupts.defer(request.pending)  # until it is launched
     program, part = _program(request, binding, executables)
     made = binding is not None
@@ -109,8 +125,8 @@ def _settled(asked: Agreed, settled: Proposal, executables: ExecutableCache) -> 
 def compile_on_all_hosts(
     group: HostGroup, agreed: Agreed, kind: str, spot: CodePosition, make: Callable[[], Made]
 ) -> Made:
-    """What ``make`` returns, when all hosts have made the program: one that has launched it could not be told
-    that another never will.
+    """Calls ``make`` and returns its result when all hosts have made the program. A host that has launched it
+    could not be told that another host never will.
 
     Raises:
       HostsError: another host could not make it.
@@ -131,7 +147,7 @@ def compile_on_all_hosts(
 
 
 def _meet(group: HostGroup, agreed: Agreed, how: str, why: str, kind: str, spot: CodePosition) -> None:
-    """Makes sure that it went the same way on all hosts to make a program."""
+    """Checks that compilation had the same outcome on all hosts."""
     request, program = agreed.request, of_event(agreed.program, how)
 
     def described() -> tuple[Proposal, Callable[[], Recorded]]:
@@ -149,7 +165,7 @@ def _meet(group: HostGroup, agreed: Agreed, how: str, why: str, kind: str, spot:
 
 @contextlib.contextmanager
 def _noted(spot: CodePosition) -> Iterator[None]:
-    """Notes a trace break at ``spot``, with every host's line, if the hosts differ."""
+    """Records a trace break at ``spot``, with the line of each host, if the hosts differ."""
     began = time.perf_counter()
     try:
         yield
@@ -165,7 +181,7 @@ Made = TypeVar("Made")
 def _program(
     request: Request, binding: Binding | None, executables: ExecutableCache
 ) -> tuple[bytes, State | None]:
-    """The fingerprint of what runs; and the end of its trace, if that is in the trie for this only."""
+    """The fingerprint of the program; and the end of its trace, if only this call added it to the trie."""
     if binding is not None:
         return binding.executable.fingerprint, None
     state, wanted, _, donated = executables.part(request)
@@ -192,7 +208,6 @@ def _described(
 
 
 def _recorded(pending: PendingTrace) -> Recorded:
-    """The steps of a pending trace, in words."""
     path = pending.state.path()
     steps, used = [], ""
     for step, origin in zip(reversed(path), reversed(pending.origins()), strict=True):
@@ -209,7 +224,6 @@ def _recorded(pending: PendingTrace) -> Recorded:
 
 
 def _inside(step: State) -> list[str]:
-    """All that a step is made of, a line each: parameters, and the equations of what it calls."""
     if step.operation is None:
         return [without_addresses(str(step.key))]
     parts = [f"operands {step.operands}"]
@@ -219,7 +233,6 @@ def _inside(step: State) -> list[str]:
 
 
 def _input(step: State) -> str:
-    """An input in words."""
     if step.constant is not None:
         return f"the number {step.constant.value}, which is written in the code"
     if step.is_host_scalar:
@@ -236,7 +249,7 @@ def _types(avals: Sequence[Any]) -> str:
 
 
 def agree_on_call(primitive: Any, values: Sequence[Any], params: dict[str, Any]) -> None:
-    """Agrees with the other hosts on an operation that is about to run at once on arrays of several hosts.
+    """Agrees with the other hosts on an eager operation on arrays of several hosts.
 
     Raises:
       HostsError: they do not agree.
@@ -248,6 +261,7 @@ def agree_on_call(primitive: Any, values: Sequence[Any], params: dict[str, Any])
                 break
     else:
         return
+    begin_agreement()
     avals = tuple([jc.typeof(value) for value in values])
     program = of_call(primitive, params, avals)
     name, spot = operation_name(primitive, params), current_position(2)

@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.xla.compiled_program import CompiledProgram
 from lazynb.xla.cost.compile_times import EMISSION_STAGE, LLVM_STAGE, CompileTimes
 from lazynb.xla.hlo.module import Module

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
-from lazynb.user_code import call_stack
-from lazynb.user_code.call_stack import Place, is_user_file
+from lazynb.user_code import source_lines
+from lazynb.user_code.code_ownership import is_user_file
+from lazynb.user_code.source_lines import Place
 from lazynb.xla.hlo.module import Mark
 from lazynb.xla.program_origins import ProgramOrigins
 
@@ -63,10 +64,10 @@ def user_place(frames: Sequence[Frame], otherwise: Place | None = None) -> Place
     frame."""
     for file, line in frames:
         if is_user_file(file):
-            return call_stack.place(file, line)
+            return source_lines.place(file, line)
     if otherwise is not None or not frames:
         return otherwise
-    return call_stack.place(*frames[0])
+    return source_lines.place(*frames[0])
 
 
 class HloFrames:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lazynb import jax_compat as jc
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.xla.external.source_locations import (
     CallContext,
     OperationReader,

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.xla.compiled_program import CompiledProgram
 from lazynb.xla.hlo.array_flow import ArrayFlow
 from lazynb.xla.hlo.module import Instruction, Module

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
 from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
-from lazynb.user_code.call_stack import Place
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import size
 from lazynb.xla.compiled_program import CompiledProgram
 from lazynb.xla.hlo.module import Instruction, Module, parse

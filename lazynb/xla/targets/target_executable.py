@@ -14,11 +14,12 @@ from lazynb.errors import LazynbError
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.trie import State
 from lazynb.running.compiler_dump import new_dump
-from lazynb.running.flush import executables, execution
+from lazynb.running.executable_cache import Binding, executables
 from lazynb.running.jaxpr_program import ArgumentPacking, Request, constant_packing, lower
 from lazynb.running.run_failure import failing_lines
-from lazynb.running.trace_executable import Binding, Executable, notify_compiling
-from lazynb.user_code.call_stack import Place
+from lazynb.running.trace_executable import Executable, notify_compiling
+from lazynb.running.trace_launch import finish
+from lazynb.user_code.source_lines import Place
 from lazynb.xla.targets.compiler_process import compiler_process
 from lazynb.xla.targets.target_chip import Target
 from lazynb.xla.targets.target_compilation import CrossCompiledProgram, OutOfMemory, TargetError, compile_for
@@ -138,7 +139,7 @@ def prepare_for_target(
     Raises like :meth:`TargetExecutable.compile`; the pending trace is then unchanged.
     """
     with pending.trace.lock:
-        execution.finish(pending)
+        finish(pending)
         wanted = tuple([tensor._slot for tensor in pending.live()])
         if not wanted:
             return None
