@@ -1,8 +1,8 @@
-/* What lazynb's modules in C share: what Python tells them by name, the places of attributes that are __slots__ (the
-   offsets that their descriptors tell), and names as interned strings.
+/* Shared by lazynb's C modules: objects from Python by name, offsets of `__slots__` from their descriptors, interned
+   strings.
 
-   With the GIL alone. CPython 3.11 and newer; the descriptors' offsets are outside of the stable ABI. A module has its
-   own `known`, `offsets` and SOURCE_DIGEST, which is of this file, too. */
+   They rely on the GIL, and on CPython 3.11 or newer; the offsets of descriptors are outside of the stable ABI. Each
+   module has its own `known`, `offsets` and SOURCE_DIGEST, which covers this file too. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -31,10 +31,10 @@ typedef struct {
     const char *text;
 } Text;
 
-/* A new object of a class, with nothing in its slots. */
+/* A new object of a class with empty slots. */
 static PyObject *new_of(PyObject *type) { return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, 0); }
 
-/* The place of a slot of a class among `arguments`; -1 with an error if it is none. */
+/* The offset of a slot of a class among `arguments`; -1 with an error if there is no such slot. */
 static Py_ssize_t offset_of(PyObject *arguments, const Slot *slot)
 {
     PyObject *owner = PyDict_GetItemString(arguments, slot->owner);
@@ -50,7 +50,7 @@ static Py_ssize_t offset_of(PyObject *arguments, const Slot *slot)
     return place;
 }
 
-/* Takes what Python tells by `names`, and the places of `slots`: None, or NULL with an error, and nothing has changed. */
+/* Stores the objects `names` and the offsets of `slots`: None, or NULL with an error and nothing changed. */
 static PyObject *configured(PyObject *arguments, const char *const *names, int count, PyObject **known,
                             const Slot *slots, int slot_count, Py_ssize_t *offsets)
 {
@@ -67,8 +67,8 @@ static PyObject *configured(PyObject *arguments, const char *const *names, int c
     Py_RETURN_NONE;
 }
 
-/* Fills a new module: 0, or -1 with an error. What is known of lazynb is there once in a process, so that no other
-   interpreter may have it (JAX refuses them too, if later). */
+/* Initialises a module: 0, or -1 with an error. Static objects exist once in a process, so other interpreters are
+   rejected (JAX rejects them too, but later). */
 static int begun(PyObject *module, const Text *texts, size_t count)
 {
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {

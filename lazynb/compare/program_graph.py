@@ -14,10 +14,10 @@ import numpy as np
 
 from lazynb import jax_compat as jc
 from lazynb.jax_compat.jax_names import ARRAY_FUNCTIONS, INTERPRETERS_FOLDER, PRIMITIVE_DISPLAY_NAMES
+from lazynb.recording.input_key import HOST, Constant
 from lazynb.recording.jaxpr_structure import params_structure
 from lazynb.recording.snapshot.snapshot_nodes import display_name
 from lazynb.recording.snapshot.trace_description import call_name
-from lazynb.recording.trie import HOST, Constant
 from lazynb.running.jaxpr_program import needed_steps
 from lazynb.running.miss_log import Miss
 from lazynb.user_code.code_ownership import is_user_file

@@ -18,8 +18,8 @@ from lazynb.notebook.run_magics import RunMagics
 from lazynb.notebook.state_magics import StateMagics, status_line
 from lazynb.notebook.traceback_display import TracebackFormatter
 from lazynb.recording.lazy_blocks import blocks
-from lazynb.recording.lazy_tensor import tool_access
 from lazynb.recording.snapshot import variable_names
+from lazynb.recording.tool_access import tool_access
 from lazynb.running.step_log import cell_runs
 from lazynb.user_code import call_stack, cells, tracebacks
 from lazynb.version import __version__

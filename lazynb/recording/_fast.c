@@ -1,19 +1,20 @@
-/* Recording of remembered calls in C.
+/* Replay of recorded calls in C.
 
-   The specification is lazynb/recording/replay/python_replay.py with recall.take: a Call here does what a function of
-   `remembered` or `binary` does there, step by step and in that order, and calls the Python for whatever is
-   not a plain repetition (a call that is new, a gradient, another configuration of JAX). Nothing is learned
-   here. Both use one trie and the same keys, so either can go on where the other stopped.
+   The specification is lazynb/recording/replay/python_replay.py with call_replay.append_replayed. A Call does here
+   what a function of `replaying_function` or `replaying_operator` does there, in the same order, and calls Python for
+   everything but a plain repetition (a new call, a gradient, another configuration of JAX). No edge is recorded here.
+   Both use the same trie and keys, so either can continue after the other.
 
-   `hand_over` runs a trace that ran before; its specification is `Execution._run_one` in lazynb/running/flush.py.
-   `here` is lazynb.user_code.call_stack.current_position, asked once for each stack. `again` is for calls that are no functions of JAX's.
+   `hand_over` repeats the run of a trace; its specification is `Execution._run_one` in lazynb/running/flush.py.
+   `here` is lazynb.user_code.call_stack.current_position, called once for each stack. `again` replays calls that are
+   no functions of JAX.
 
-   With the GIL alone: between the statements that append, no other thread runs and no signal is handled.
+   It relies on the GIL: between the statements that append, no other thread runs and no signal is handled.
    PyFrame_GetLasti is outside of the stable ABI. */
 
 #include "../_native.h"
 
-/* ---- what Python tells ------------------------------------------------------------------------------------ */
+/* ---- Slots and objects from Python ------------------------------------------------------------------------ */
 
 enum {
     TENSOR_TRACE, TENSOR_AVAL, TENSOR_PENDING, TENSOR_SLOT, TENSOR_EDGE, TENSOR_CODE, TENSOR_LASTI, TENSOR_SCOPE,
@@ -48,7 +49,7 @@ static const Slot slots[OFFSETS] = {
 
 static Py_ssize_t offsets[OFFSETS];
 
-/* Classes and functions of lazynb and JAX, by the names that `configure` takes. */
+/* Classes and functions of lazynb and JAX, by their names in `configure`. */
 enum {
     LAZY_TENSOR, PENDING, STATE, EDGE, CHANGES, LAZY_TRACE, LINEARIZE_TRACE, ARRAY, DTYPE, KINDS, AMBIENT,
     CHANGES_OBJECT, SCOPES, OPENED, WAITING_ELSEWHERE, RECALL, LINEARIZED_CALL, MAKE_CURRENT, LANDMARKS, LANDMARK, ORIGIN, CALL_COUNTER, BORROWED,
@@ -68,12 +69,12 @@ static PyObject *str_append, *str_array, *str_aval, *str_forward_tracebacks, *st
     *str_is_deleted, *str_name, *str_observers, *str_origin_of, *str_parent_trace, *str_pending, *str_placed,
     *str_pointer, *str_examine_after_replay, *str_is_config_unchanged, *str_seconds, *str_start, *str_tensors, *str_traceback, *str_value;
 
-/* ---- reading ---------------------------------------------------------------------------------------------- */
+/* ---- Reading slots and inputs ----------------------------------------------------------------------------- */
 
 static PyObject *ambient(void) { return PyObject_GetAttr(known[AMBIENT], str_value); }
 
-/* JAX's source context of this thread. It stands in the dictionary that the thread has for a threading.local,
-   which is looked for once for each thread. */
+/* JAX's source context of this thread. It is in the thread's dictionary of a threading.local, which is looked up once
+   for each thread. */
 static PyObject *scope(void)
 {
     static PyObject *dictionary;
@@ -85,7 +86,7 @@ static PyObject *scope(void)
             return NULL;
         dictionary = found;
         thread = now;
-        Py_XDECREF(before); /* what this frees may run Python, and another thread then comes here */
+        Py_XDECREF(before); /* the freed object may run Python, which lets another thread come here */
         if (thread != now)
             return PyObject_GetAttr(known[SCOPES], str_context);
     }
@@ -103,7 +104,7 @@ static int is_deleted(PyObject *array)
     return is;
 }
 
-/* Whether calls may be recalled under JAX's present configuration; -1 is an error. */
+/* Whether calls may be replayed under JAX's current configuration; -1 is an error. */
 static int is_config_unchanged(PyObject *pending)
 {
     PyObject *count = SLOT(known[CHANGES_OBJECT], CHANGES_COUNT), *epoch = SLOT(pending, PENDING_CONFIG_EPOCH);
@@ -118,7 +119,8 @@ static int is_config_unchanged(PyObject *pending)
     return same;
 }
 
-/* `Pending._secured(value)`, the usual case: 1 with the guard kept, 0 if Python is to look, -1 for an error. */
+/* The usual case of `PendingTrace._protected(value)`: 1 with the guard kept, 0 for the Python version, -1 for an
+   error. */
 static int guard(PyObject *pending, PyObject *value, PyObject *id)
 {
     PyObject *view = PyMemoryView_FromObject(value);
@@ -138,8 +140,8 @@ static int guard(PyObject *pending, PyObject *value, PyObject *id)
     return done;
 }
 
-/* The state to which an uncommitted array leads, that was an input there before: a new reference, or NULL, with an
-   error or without. */
+/* The state after an uncommitted array whose aval was an input there before: a new reference; NULL if there is none
+   or for an error. */
 static PyObject *state_after(PyObject *tip, PyObject *value)
 {
     PyObject *aval = PyObject_GetAttr(value, str_aval), *id = NULL, *key = NULL, *state = NULL, *committed;
@@ -159,8 +161,8 @@ static PyObject *state_after(PyObject *tip, PyObject *value)
     return state;
 }
 
-/* The rest of `Pending.array`, for an array that is no input yet: its slot, or None; NULL with no error if Python is
-   to look. The order is that of `append`. */
+/* The rest of `PendingTrace.array`, for an array that is no input yet: its slot, or None; NULL without an error for
+   the Python version. The order is that of `append`. */
 static PyObject *new_input(PyObject *pending, PyObject *value, PyObject *id, int outside)
 {
     PyObject *tip = SLOT(pending, PENDING_OPEN_STATE), *state, *slot = NULL;
@@ -188,7 +190,7 @@ end:
     return slot;
 }
 
-/* `Pending.array(value, outside)`: the slot of a concrete array, or None. */
+/* `PendingTrace.array(value, outside)`: the slot of a concrete array, or None. */
 static PyObject *slot_of_array(PyObject *pending, PyObject *value, int outside)
 {
     if (IS_A(value, ARRAY)) {
@@ -223,11 +225,11 @@ static PyObject *slot_of_tensor(PyObject *pending, PyObject *tensor)
     return slot;
 }
 
-/* ---- keys: the same as those of recall.look_up ------------------------------------------------------------ */
+/* ---- Keys: equal to those of call_replay.find_edge -------------------------------------------------------- */
 
 static PyObject *part_of(PyObject *pending, PyObject *argument, PyObject *scalars);
 
-/* `(kind, *map(part_of, items))`; None if one has none. */
+/* `(kind, *map(part_of, items))`; None if an item has no part. */
 static PyObject *parts_of(PyObject *pending, PyTypeObject *kind, PyObject *const *items, Py_ssize_t count)
 {
     PyObject *parts = PyTuple_New(count + 1);
@@ -246,7 +248,7 @@ static PyObject *parts_of(PyObject *pending, PyTypeObject *kind, PyObject *const
     return parts;
 }
 
-/* `recall.by_value`; None also where Python is to look: None itself is told apart by the argument. */
+/* `call_replay.value_key`; None also for the Python version: the argument shows whether None is the key. */
 static PyObject *part_by_value(PyObject *pending, PyObject *argument)
 {
     PyTypeObject *kind = Py_TYPE(argument);
@@ -262,11 +264,11 @@ static PyObject *part_by_value(PyObject *pending, PyObject *argument)
     if (argument == Py_None || kind == &PyUnicode_Type || argument == Py_Ellipsis)
         return Py_NewRef(argument);
     if (kind == &PyTuple_Type || kind == &PyList_Type) {
-        PyObject *items = PySequence_Tuple(argument); /* of its own, for the list may change */
+        PyObject *items = PySequence_Tuple(argument); /* a copy, because the list may change */
         if (items == NULL)
             return NULL;
         PyObject *parts = NULL;
-        if (Py_EnterRecursiveCall(" for the key of a call") == 0) { /* a list may be in itself */
+        if (Py_EnterRecursiveCall(" for the key of a call") == 0) { /* a list may contain itself */
             parts = parts_of(pending, kind, &PyTuple_GET_ITEM(items, 0), PyTuple_GET_SIZE(items));
             Py_LeaveRecursiveCall();
         }
@@ -281,8 +283,8 @@ static PyObject *part_by_value(PyObject *pending, PyObject *argument)
     return Py_NewRef(Py_None);
 }
 
-/* The part of a key for an argument; None if Python is to look (or for None itself). A number whose value makes
-   no difference is appended to `scalars`, which is NULL where each value does. */
+/* The part of a key for an argument; None for the Python version (or for None itself). A number that is not compared
+   by value is appended to `scalars`, which is NULL if all numbers are. */
 static PyObject *part_of(PyObject *pending, PyObject *argument, PyObject *scalars)
 {
     if (IS_A(argument, LAZY_TENSOR)) {
@@ -303,12 +305,12 @@ static PyObject *part_of(PyObject *pending, PyObject *argument, PyObject *scalar
             return NULL;
         if (!(argument == Py_None || PyUnicode_CheckExact(argument) || PyTuple_CheckExact(argument) ||
               PyList_CheckExact(argument) || argument == Py_Ellipsis || PySlice_Check(argument)))
-            return Py_NewRef(Py_None); /* NumPy's scalars and the like */
+            return Py_NewRef(Py_None); /* NumPy's scalars and similar objects */
     }
     return part_by_value(pending, argument);
 }
 
-/* The edge of the call that a state saw last, if that had these very parts: a new reference, or NULL. */
+/* The last edge taken at a state, if its parts are identical: a new reference, or NULL. */
 static PyObject *recent_edge(PyObject *state, PyObject *const *parts, Py_ssize_t count)
 {
     PyObject *recent = SLOT(state, STATE_RECENT);
@@ -320,7 +322,7 @@ static PyObject *recent_edge(PyObject *state, PyObject *const *parts, Py_ssize_t
     return Py_NewRef(PyTuple_GET_ITEM(recent, 0));
 }
 
-/* A tuple of `count` parts from the place `first` on, after as many that the caller sets. */
+/* A tuple of `count` parts from index `first` on; the caller sets the items before. */
 static PyObject *tuple_of(Py_ssize_t first, PyObject *const *parts, Py_ssize_t count)
 {
     PyObject *tuple = PyTuple_New(first + count);
@@ -337,8 +339,8 @@ static int has_tuple(PyObject *const *parts, Py_ssize_t count)
     return 0;
 }
 
-/* The edge of `parts` at a state: a new reference, or NULL, with an error or without. The call that a state saw
-   last is compared by identity before a key is made of it. */
+/* The edge of `parts` at a state: a new reference; NULL if there is none or for an error. The last edge taken is
+   compared by identity before a key is built. */
 static PyObject *edge_at(PyObject *state, PyObject *const *parts, Py_ssize_t count)
 {
     PyObject *edge = recent_edge(state, parts, count), *key, *recent = NULL;
@@ -346,8 +348,8 @@ static PyObject *edge_at(PyObject *state, PyObject *const *parts, Py_ssize_t cou
         return edge;
     if ((key = tuple_of(0, parts, count)) == NULL)
         return NULL;
-    /* A tuple among the parts was made for this call, and so is never the same again. This one is made before
-       the edge is looked for, because the garbage collector, which runs then, may have edges forgotten. */
+    /* A tuple among the parts was made for this call, so it is never identical again. This one is made before the
+       edge is looked up, because the garbage collector may run here and remove edges. */
     if (!has_tuple(parts, count) && (recent = tuple_of(1, parts, count)) == NULL) {
         Py_DECREF(key);
         return NULL;
@@ -363,11 +365,11 @@ static PyObject *edge_at(PyObject *state, PyObject *const *parts, Py_ssize_t cou
     return edge;
 }
 
-/* ---- kinds of code ---------------------------------------------------------------------------------------- */
+/* ---- Kinds of code ---------------------------------------------------------------------------------------- */
 
-enum { USERS = 1, OURS = 2, MODULE = 4, EXAMPLE = 8 }; /* the kinds of code that `source.code_kind` tells */
+enum { USERS = 1, OURS = 2, MODULE = 4, EXAMPLE = 8 }; /* the values of `call_stack.code_kind` */
 
-/* The kind of `code`, which is asked for once as long as its place in the table is its own; -1 is an error. */
+/* The kind of `code`, looked up once while its place in the table is not taken; -1 is an error. */
 static long kind_of(PyObject *code)
 {
     static struct { PyObject *code; long kind; } table[1024];
@@ -379,13 +381,13 @@ static long kind_of(PyObject *code)
         if (kind < 0)
             return -1;
         table[at].kind = kind;
-        Py_XSETREF(table[at].code, Py_NewRef(code)); /* what is freed may ask for another kind */
+        Py_XSETREF(table[at].code, Py_NewRef(code)); /* the freed object may look up another kind */
         return kind;
     }
     return table[at].kind;
 }
 
-/* ---- appending -------------------------------------------------------------------------------------------- */
+/* ---- Appending -------------------------------------------------------------------------------------------- */
 
 static PyObject *new_tensor(PyObject *pending, PyObject *aval, PyObject *slot)
 {
@@ -402,8 +404,7 @@ static PyObject *new_tensor(PyObject *pending, PyObject *aval, PyObject *slot)
     return tensor;
 }
 
-/* The frame of the caller, `between` frames further out: a new reference; NULL if there is none, as where
-   `atexit` calls. */
+/* The frame of the caller, `between` frames further out: a new reference; NULL without one, as under `atexit`. */
 static PyFrameObject *caller(int between)
 {
     PyFrameObject *frame = (PyFrameObject *)Py_XNewRef((PyObject *)PyEval_GetFrame());
@@ -415,7 +416,7 @@ static PyFrameObject *caller(int between)
     return frame;
 }
 
-/* `nearest_landmark(frame)`: a new reference, or NULL, with an error or without. */
+/* `nearest_cached_call_stack(frame)`: a new reference; NULL if there is none or for an error. */
 static PyObject *nearest_landmark(PyFrameObject *frame)
 {
     PyObject *mark = NULL;
@@ -437,7 +438,7 @@ static PyObject *nearest_landmark(PyFrameObject *frame)
     return mark;
 }
 
-/* `calls.of(user, below, call)` of a call that a landmark numbers: a new reference, or NULL with an error. */
+/* `calls.of(user, below, call)` of a call that a cached call stack numbers: a new reference, or NULL with an error. */
 static PyObject *number_of(PyObject *calls, PyObject *user, PyObject *lasti, PyObject *number)
 {
     PyObject *id = PyLong_FromVoidPtr(user), *minus = PyNumber_Negative(number), *position = PyList_New(0), *call = NULL;
@@ -463,7 +464,7 @@ static PyObject *number_of(PyObject *calls, PyObject *user, PyObject *lasti, PyO
     return Py_NewRef(SLOT(calls, CALLS_NUMBER));
 }
 
-/* The Origin of an operation of the call that a landmark is of: a new reference, or NULL with an error. */
+/* The Origin of an operation of the call of a cached call stack: a new reference, or NULL with an error. */
 static PyObject *origin_at(PyObject *mark, PyObject *calls, PyObject *context)
 {
     PyObject *user = SLOT(mark, LANDMARK_USER), *called = SLOT(mark, LANDMARK_CALLED), *origin = NULL, *callee = NULL;
@@ -495,8 +496,8 @@ static PyObject *origin_at(PyObject *mark, PyObject *calls, PyObject *context)
     return origin;
 }
 
-/* What `LazyTrace.origin_of(frame)` gives where `frame` is below a landmark, with no frame of the user's between, and
-   no backward pass is recorded: a new reference, or NULL, with an error or without. */
+/* `LazyTrace.origin_of(frame)` for a `frame` below a cached call stack, without a user frame in between or a backward
+   pass being recorded: a new reference; NULL for other frames or an error. */
 static PyObject *origin_below_landmark(PyObject *trace, PyFrameObject *frame)
 {
     PyObject *mark = nearest_landmark(frame), *origin = NULL;
@@ -530,7 +531,7 @@ static PyObject *origin_of(PyObject *trace, PyFrameObject *frame)
     return PyObject_VectorcallMethod(str_origin_of, args, 2, NULL);
 }
 
-/* Notes the user's line, in or above `frame`, on the first result of a call: 1, 0 if there is none, -1 for an error. */
+/* Stores the user's line, in or above `frame`, in the first result of a call: 1, 0 without one, -1 for an error. */
 static int note_line(PyObject *first, PyObject *edge, PyFrameObject *frame)
 {
     if (frame == NULL)
@@ -562,8 +563,8 @@ static int note_line(PyObject *first, PyObject *edge, PyFrameObject *frame)
     return users < 0 ? -1 : 1;
 }
 
-/* Appends a call whose results are `tensors`: 1, 0 if the trace does not end at `tip` any more, -1 for an error.
-   `inputs` is a tuple or NULL. `Pending` explains the order. */
+/* Appends a call with the results `tensors`: 1, 0 if the trace does not end at `tip` any more, -1 for an error.
+   `inputs` is a tuple or NULL. `PendingTrace` explains the order. */
 static int append(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *inputs, PyObject *const *tensors,
                   Py_ssize_t count)
 {
@@ -584,7 +585,7 @@ static int append(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *in
     return done;
 }
 
-/* Whether a number is certainly the one that is written in the code, to the bit. */
+/* Whether a number certainly equals the literal of the edge, to the bit. */
 static int is_same_number(PyObject *number, PyObject *written)
 {
     if (number == written)
@@ -595,7 +596,7 @@ static int is_same_number(PyObject *number, PyObject *written)
     return memcmp(&one, &other, sizeof one) == 0;
 }
 
-/* `inputs_of` where all numbers are those that are written in the code; NULL, with an error or without. */
+/* `inputs_of` if all numbers equal the literals of the edge; NULL otherwise or for an error. */
 static PyObject *written_inputs(PyObject *edge, PyObject *scalars)
 {
     PyObject *converters = SLOT(edge, EDGE_CONVERTERS), *values = SLOT(edge, EDGE_VALUES);
@@ -615,8 +616,8 @@ static PyObject *written_inputs(PyObject *edge, PyObject *scalars)
     return inputs;
 }
 
-/* The inputs that a call adds, of which `scalars` are the numbers: a new reference; NULL with no error if another
-   edge, or JAX with an error of its own, is for the number. */
+/* The inputs that a call with the numbers `scalars` adds: a new reference; NULL without an error if another edge fits
+   the number, or JAX raises for it. */
 static PyObject *inputs_of(PyObject *edge, PyObject *scalars)
 {
     if (PyTuple_GET_SIZE(SLOT(edge, EDGE_CONVERTERS)) == 0)
@@ -647,8 +648,8 @@ static PyObject *new_tensors(PyObject *pending, PyObject *edge)
     return tensors;
 }
 
-/* `recall.take`: 1 with the results, 0 if the edge cannot be appended, -1 for an error. `inputs` is a tuple or NULL,
-   `frame` the caller's or NULL. */
+/* `call_replay.append_replayed`: 1 with the results, 0 if the edge cannot be appended, -1 for an error. `inputs` is a
+   tuple or NULL, `frame` the caller's or NULL. */
 static int take(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *inputs, PyFrameObject *frame,
                 PyObject **result)
 {
@@ -676,9 +677,9 @@ static int take(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *inpu
     return taken;
 }
 
-/* ---- calls of jitted functions ---------------------------------------------------------------------------- */
+/* ---- Calls of jitted functions ---------------------------------------------------------------------------- */
 
-/* `take_slots(pending, operands, slots)`, all but the first of them lists. */
+/* `take_slots(pending, operands, slots)` with lists for operands and slots. */
 static PyObject *take_slots(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     (void)module;
@@ -720,18 +721,18 @@ static PyObject *tensors_of(PyObject *module, PyObject *const *args, Py_ssize_t 
     return tensors;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------ */
+/* ---- Calls ------------------------------------------------------------------------------------------------ */
 
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject *name, *plain, *dict, *weakrefs;
     int alike;   /* whether all numbers of one type are recorded in the same way */
-    int pair;    /* whether it is an operator for a tensor and another operand, and for nothing else */
-    int between; /* number of frames between the user's and that of the call */
+    int pair;    /* whether it only replays calls with a tensor and another operand */
+    int between; /* number of frames between the user's frame and the call */
 } Call;
 
-/* `operator` of `binary`: 1 with the result, 0 if it is no plain repetition, -1 for an error. */
+/* `operator` of `replaying_operator`: 1 with the result, 0 for no plain repetition, -1 for an error. */
 static int binary(Call *self, PyObject *tensor, PyObject *other, PyObject **result)
 {
     PyObject *pending = SLOT(tensor, TENSOR_PENDING), *tip, *slot, *part, *edge = NULL;
@@ -746,8 +747,8 @@ static int binary(Call *self, PyObject *tensor, PyObject *other, PyObject **resu
         part = slot_of_array(pending, other, 1);
     else
         part = Py_XNewRef(PyDict_GetItemWithError(known[KINDS], (PyObject *)Py_TYPE(other)));
-    tip = Py_NewRef(SLOT(pending, PENDING_OPEN_STATE)); /* the array may have become an input just now */
-    slot = Py_XNewRef(SLOT(tensor, TENSOR_SLOT)); /* the tensor may move to another trace, where it has another */
+    tip = Py_NewRef(SLOT(pending, PENDING_OPEN_STATE)); /* the array may have become an input */
+    slot = Py_XNewRef(SLOT(tensor, TENSOR_SLOT)); /* the tensor may move to another trace, with another slot */
     if (part == NULL || part == Py_None || tip == Py_None || slot == NULL)
         goto end;
     PyObject *parts[] = {self->name, slot, part};
@@ -763,7 +764,7 @@ static int binary(Call *self, PyObject *tensor, PyObject *other, PyObject **resu
         if (SLOT(edge, EDGE_SCALAR) != other) {
             PyObject *number = PyObject_CallOneArg(SLOT(edge, EDGE_CONVERT), other);
             if (number == NULL) {
-                if (PyErr_ExceptionMatches(PyExc_OverflowError)) /* for JAX's own error, or another edge */
+                if (PyErr_ExceptionMatches(PyExc_OverflowError)) /* JAX raises its own error, or another edge fits */
                     PyErr_Clear();
                 goto end;
             }
@@ -789,7 +790,7 @@ end:
     return PyErr_Occurred() ? -1 : taken;
 }
 
-/* Cuts a trace that a recalled call has filled. */
+/* Cuts a trace that a replayed call has filled. */
 static int cut_full(PyObject *pending)
 {
     PyObject *args[] = {SLOT(pending, PENDING_TRACE), pending};
@@ -798,10 +799,11 @@ static int cut_full(PyObject *pending)
     return nothing == NULL ? -1 : 0;
 }
 
-#define FEW 24 /* arguments, for which there is room on the stack */
+#define FEW 24 /* number of arguments that fit on the stack */
 
-/* The parts of a call's key after its name, into `parts`: 1, 0 if Python is to look, -1 for an error. `filled` of
-   them are there, whichever it is. `outside`: whether other code may hold the arrays, as for `Pending.array`. */
+/* Writes the parts of a call's key after its name to `parts`: 1, 0 for the Python version, -1 for an error. `filled`
+   is set to the number written in each case. `outside`: whether other code may hold the arrays, as for
+   `PendingTrace.array`. */
 static int fill(PyObject *pending, PyObject *const *args, Py_ssize_t count, PyObject *words, PyObject *scalars,
                 int outside, PyObject **parts, Py_ssize_t *filled)
 {
@@ -811,7 +813,7 @@ static int fill(PyObject *pending, PyObject *const *args, Py_ssize_t count, PyOb
                                                : part_of(pending, args[at], at < count ? scalars : NULL);
         if (part == NULL || (part == Py_None && args[at] != Py_None)) {
             if (part == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_RecursionError))
-                PyErr_Clear(); /* JAX has an error of its own for such lists */
+                PyErr_Clear(); /* JAX raises its own error for such lists */
             Py_XDECREF(part);
             return PyErr_Occurred() ? -1 : 0;
         }
@@ -826,8 +828,8 @@ static int fill(PyObject *pending, PyObject *const *args, Py_ssize_t count, PyOb
     return 1;
 }
 
-/* Repeats the call `name` at the end of an open trace: 1 with the result, 0 if it is no plain repetition, -1 for an
-   error. That JAX's configuration is the trace's the caller knows. `frame`: the caller's, or NULL for one that is
+/* Replays the call `name` at the end of an open trace: 1 with the result, 0 for no plain repetition, -1 for an error.
+   The caller has checked that JAX's configuration is the trace's. `frame`: the caller's, or NULL for the frame
    `between` frames further out than the running one. `outside`: see `fill`. */
 static int repeat(PyObject *pending, PyObject *name, int alike, PyFrameObject *frame, int between, int outside,
                   PyObject *const *args, Py_ssize_t count, PyObject *words, PyObject **result)
@@ -879,7 +881,7 @@ end:
     return PyErr_Occurred() ? -1 : taken;
 }
 
-/* `call` of `remembered`, as `binary`. */
+/* `call` of `replaying_function`; returns as `binary`. */
 static int general(Call *self, PyObject *pending, PyObject *const *args, Py_ssize_t count, PyObject *words,
                    PyObject **result)
 {
@@ -888,10 +890,10 @@ static int general(Call *self, PyObject *pending, PyObject *const *args, Py_ssiz
                                              result);
 }
 
-/* `again(pending, name, values, alike, frame, outside=True)`: the results of a call that was recorded before at the end
-   of an open trace, whose configuration the caller knows to be in force; None if it was not. `values` is a list or a
-   tuple, `frame` one in or below the user's, None for the running one; `outside` says whether other code may hold
-   arrays that are not marked as such. */
+/* `again(pending, name, values, alike, frame, outside=True)`: the results of a call recorded before at the end of an
+   open trace; None if it was not recorded. The caller has checked that JAX's configuration is the trace's. `values`
+   is a list or tuple, `frame` a frame in or below the user's, or None for the running one; `outside` tells whether
+   other code may hold arrays that are not in `held_outside`. */
 static PyObject *again(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     (void)module;
@@ -908,7 +910,7 @@ static PyObject *again(PyObject *module, PyObject *const *args, Py_ssize_t count
     return taken == 0 ? Py_NewRef(Py_None) : result;
 }
 
-/* The open trace of a LazyTrace, opened if it is none: a new reference, or None, see `recall.opened`. */
+/* The open trace of a LazyTrace, opened if needed: a new reference, or None, see `call_replay.open_trace_for`. */
 static PyObject *open_trace(PyObject *trace, PyObject *const *args, Py_ssize_t count)
 {
     PyObject *pending = PyObject_GetAttr(trace, str_pending);
@@ -924,7 +926,7 @@ static PyObject *open_trace(PyObject *trace, PyObject *const *args, Py_ssize_t c
     return pending;
 }
 
-/* `function(trace, name, plain, args, kwargs, alike[, depth])`: recall or linearized_call. */
+/* `function(trace, name, plain, args, kwargs, alike[, depth])` for replay or linearized_call. */
 static PyObject *by_python(Call *self, PyObject *function, PyObject *trace, PyObject *const *args,
                            Py_ssize_t count, PyObject *words, int has_depth)
 {
@@ -973,7 +975,7 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, 
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
     PyObject *result = NULL;
     int taken = 0;
-    if (self->pair && (count != 2 || words != NULL)) /* for the error of JAX's own method */
+    if (self->pair && (count != 2 || words != NULL)) /* JAX's method raises its own error */
         return PyObject_Vectorcall(self->plain, args, count, words);
     if (self->alike && count == 2 && words == NULL && IS_A(args[0], LAZY_TENSOR)) {
         taken = binary(self, args[0], args[1], &result);
@@ -994,9 +996,9 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, 
     return result;
 }
 
-/* ---- places ----------------------------------------------------------------------------------------------- */
+/* ---- Code positions --------------------------------------------------------------------------------------- */
 
-/* Whether `frame`, whose code is of `kind`, is the cell, script or example that nothing of the user's calls. */
+/* Whether `frame`, whose code is of `kind`, is the cell, script or example at the top of the user's code. */
 static int is_main(PyFrameObject *frame, long kind)
 {
     if (!(kind & MODULE) || (kind & EXAMPLE))
@@ -1007,7 +1009,7 @@ static int is_main(PyFrameObject *frame, long kind)
     return is;
 }
 
-#define STACK 64 /* instructions of a stack that is remembered; a longer one is Python's */
+#define STACK 64 /* number of instructions of a cached stack; Python handles a longer one */
 
 typedef struct {
     PyObject *code[STACK];
@@ -1021,8 +1023,8 @@ static void drop(Stack *stack)
         Py_DECREF(stack->code[--stack->count]);
 }
 
-/* The instructions by which `source.here` tells a place: the user's from the lowest outwards, after that of the
-   library that asks, if there is one. 1 if they are all, 0 if Python is to look, -1 for an error. */
+/* The instructions that determine a position in `call_stack.current_position`: the user's from the lowest outwards,
+   then that of the calling library, if any. 1 if complete, 0 for the Python version, -1 for an error. */
 static int read_stack(PyFrameObject *frame, Stack *stack)
 {
     int users = 0, all = 0;
@@ -1051,7 +1053,7 @@ static int read_stack(PyFrameObject *frame, Stack *stack)
     return all == 2 ? 0 : all == 0 ? users > 0 : all;
 }
 
-/* `here(depth)`: as source.here, which is asked once for each stack. */
+/* `here(depth)`: `call_stack.current_position`, called once for each stack. */
 static PyObject *here(PyObject *module, PyObject *depth)
 {
     (void)module;
@@ -1060,7 +1062,7 @@ static PyObject *here(PyObject *module, PyObject *depth)
         return NULL;
     PyFrameObject *frame = caller((int)frames - 1);
     if (frame == NULL)
-        return PyObject_CallOneArg(known[PLACE], depth); /* for Python's error */
+        return PyObject_CallOneArg(known[PLACE], depth); /* Python raises the error */
     Stack stack = {.count = 0};
     int found = read_stack(frame, &stack);
     Py_DECREF(frame);
@@ -1083,7 +1085,7 @@ static PyObject *here(PyObject *module, PyObject *depth)
     if (kept != NULL)
         spot = Py_NewRef(PyTuple_GET_ITEM(kept, 0));
     else if (!PyErr_Occurred() && (spot = PyObject_CallOneArg(known[PLACE], depth)) != NULL) {
-        kept = PyTuple_New(1 + stack.count); /* the code is kept, so that its address stays its own */
+        kept = PyTuple_New(1 + stack.count); /* keeps the code alive, so its address stays unique */
         if (kept != NULL) {
             PyTuple_SET_ITEM(kept, 0, Py_NewRef(spot));
             for (int at = 0; at < stack.count; at++)
@@ -1101,16 +1103,16 @@ end:
     return spot;
 }
 
-/* ---- the hand-over ---------------------------------------------------------------------------------------- */
+/* ---- Repeated runs of a trace ----------------------------------------------------------------------------- */
 
-/* What lazynb.execute tells, by the names that `configure_hand_over` takes. */
+/* Objects of lazynb.running, by their names in `configure_hand_over`. */
 enum { LANDING, RUN, FOR_ALL, TIME, KEY, USE, NOTE, NOT_STARTED, PARTS };
 
 static const char *const part_names[PARTS] = {"Landing", "Run", "for_all", "perf_counter", "key", "use", "note", "not_started"};
 
 static PyObject *parts[PARTS];
 
-/* Whether nothing is to be done for a trace but to run it: `Execution._run_one` is for the others. */
+/* Whether the trace only has to run; `Execution._run_one` handles the others. */
 static int is_usual(PyObject *pending)
 {
     if (!IS_A(pending, PENDING) || SLOT(pending, PENDING_IN_FLIGHT_RUN) != Py_None || SLOT(pending, PENDING_FAILURE) != Py_None ||
@@ -1123,8 +1125,7 @@ static int is_usual(PyObject *pending)
     return none;
 }
 
-/* `Pending.live`, if the tensors stand in the order of their slots, and their slots; 0 otherwise, or if there are
-   none. */
+/* `PendingTrace.live` and the slots, if the tensors are in the order of their slots; 0 otherwise or without any. */
 static int live(PyObject *pending, PyObject **tensors, PyObject **wanted)
 {
     PyObject *records = SLOT(pending, PENDING_RECORDS);
@@ -1134,7 +1135,7 @@ static int live(PyObject *pending, PyObject **tensors, PyObject **wanted)
     for (Py_ssize_t at = 0; *tensors != NULL && at < PyList_GET_SIZE(records); at++) {
         PyObject *tensor = PyList_GET_ITEM(records, at);
         if (Py_REFCNT(tensor) == 1 || SLOT(tensor, TENSOR_PENDING) != pending)
-            continue; /* only `records` holds it; or it has its value */
+            continue; /* only `records` references it, or it has its value */
         long slot = PyLong_AsLong(SLOT(tensor, TENSOR_SLOT));
         if (slot <= last)
             return 0;
@@ -1149,7 +1150,7 @@ static int live(PyObject *pending, PyObject **tensors, PyObject **wanted)
     return last >= 0;
 }
 
-/* Whether each input that other code holds is there: `Pending.restore` is for those that are deleted. */
+/* Whether no input held by other code was deleted: `PendingTrace.restore` restores these. */
 static int inputs_are_there(PyObject *pending)
 {
     PyObject *key, *view;
@@ -1165,7 +1166,7 @@ static int inputs_are_there(PyObject *pending)
     return 1;
 }
 
-/* The values of all inputs: a list; NULL, with an error or without, if one has none. */
+/* The values of all inputs: a list; NULL if one is missing or for an error. */
 static PyObject *values_of(PyObject *pending)
 {
     PyObject *inputs = SLOT(pending, PENDING_INPUTS), *values = PyList_New(0);
@@ -1179,8 +1180,8 @@ static PyObject *values_of(PyObject *pending)
     return values;
 }
 
-/* The binding with which a trace that ends at `state` ran before: a new reference, or NULL, with an error or
-   without. Whose memory is given away Python decides. */
+/* The binding with which a trace that ends at `state` ran before: a new reference; NULL if there is none or for an
+   error. Python chooses the donated inputs. */
 static PyObject *binding_of(PyObject *pending, PyObject *state, PyObject *wanted, PyObject *values)
 {
     PyObject *large = PyDict_GetItemWithError(SLOT(state, STATE_LARGE), wanted), *key;
@@ -1202,15 +1203,15 @@ static PyObject *binding_of(PyObject *pending, PyObject *state, PyObject *wanted
     return binding;
 }
 
-/* The item of `values` that a program takes as argument `at`: a borrowed reference, or NULL with an error. */
+/* The item of `values` that is argument `at` of the program: a borrowed reference, or NULL with an error. */
 static PyObject *argument_of(PyObject *values, PyObject *numbers, Py_ssize_t at)
 {
     Py_ssize_t number = at < PyList_GET_SIZE(numbers) ? PyLong_AsSsize_t(PyList_GET_ITEM(numbers, at)) : -1;
     return PyErr_Occurred() ? NULL : PyList_GetItem(values, number);
 }
 
-/* What a program takes of `values`: a list, or NULL with an error. The guards of what it consumes are dropped, since
-   XLA cannot take memory to which anything else refers. */
+/* The program's arguments among `values`: a list, or NULL with an error. Guards of donated inputs are dropped,
+   because XLA cannot take memory with other references. */
 static PyObject *arguments_of(PyObject *pending, PyObject *binding, PyObject *values)
 {
     PyObject *numbers = PyTuple_GET_ITEM(binding, 1), *arguments = PyList_New(0);
@@ -1254,14 +1255,14 @@ static int seal(PyObject *pending)
     return 0;
 }
 
-/* Puts `value`, a new reference, into a slot of a trace, and what was there into `freed`. */
+/* Stores `value`, a new reference, in a slot of a trace, and appends the old value to `freed`. */
 static void put(PyObject *pending, int which, PyObject *value, PyObject **freed)
 {
     *freed = SLOT(pending, which);
     SLOT(pending, which) = value;
 }
 
-/* `Pending.close` of a trace that has run as a whole, whose last state has an executable. */
+/* `PendingTrace.close` of a trace that ran as a whole and whose last state has an executable. */
 static int close_trace(PyObject *pending)
 {
     PyObject *records = PyList_New(0), *inputs = PyList_New(0), *slots_of = PyDict_New(), *owners = PyList_New(0),
@@ -1284,7 +1285,7 @@ static int close_trace(PyObject *pending)
     return 0;
 }
 
-/* `Execution._deliver`, of a trace without checks and trouble. */
+/* `Execution._deliver` of a trace without checks and failures. */
 static int deliver(PyObject *pending, PyObject *landing, PyObject *tensors)
 {
     PyObject *values = PyObject_CallMethodNoArgs(landing, str_placed);
@@ -1346,7 +1347,7 @@ static void tell_not_started(PyObject *pending, PyObject *tensors, PyObject *lan
     Py_XDECREF(nothing);
 }
 
-/* Starts the program of `landing`, and notes what that took; -1 is an error. */
+/* Starts the program of `landing` and stores its time; -1 is an error. */
 static int start(PyObject *pending, PyObject *executable, PyObject *values, PyObject *awaited, PyObject *tensors,
                  PyObject *landing)
 {
@@ -1364,7 +1365,7 @@ static int start(PyObject *pending, PyObject *executable, PyObject *values, PyOb
     return done;
 }
 
-/* A `Run`: a tuple with the fields in their order. */
+/* A `Run`: a tuple with its fields in order. */
 static PyObject *run_of(PyObject *binding, PyObject *landing, PyObject *recorded, PyObject *began)
 {
     PyTypeObject *type = (PyTypeObject *)parts[RUN];
@@ -1410,8 +1411,8 @@ end:
     return run;
 }
 
-/* `hand_over(pending, kind, spot, awaited)`: what `Execution._run_one` does with a trace that ran before, if nothing
-   else is to be done: a Run. Otherwise None, and nothing has changed. */
+/* `hand_over(pending, kind, spot, awaited)`: what `Execution._run_one` does with a trace that ran before, if there is
+   nothing else to do: a Run. Otherwise None, and nothing has changed. */
 static PyObject *hand_over(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     (void)module;
@@ -1444,7 +1445,7 @@ static PyObject *hand_over(PyObject *module, PyObject *const *args, Py_ssize_t c
     return run;
 }
 
-/* ---- the type --------------------------------------------------------------------------------------------- */
+/* ---- The type Call ---------------------------------------------------------------------------------------- */
 
 static PyObject *call_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -1479,14 +1480,14 @@ static int call_traverse(Call *self, visitproc visit, void *arg)
 
 static int call_clear(Call *self)
 {
-    Py_CLEAR(self->dict); /* `plain` stays: what is freed with this may still call it */
+    Py_CLEAR(self->dict); /* `plain` is kept, because freeing the dictionary may still call it */
     return 0;
 }
 
 static void call_dealloc(Call *self)
 {
     PyObject_GC_UnTrack(self);
-    Py_TRASHCAN_BEGIN(self, call_dealloc) /* calls of calls of calls, as deep as one likes */
+    Py_TRASHCAN_BEGIN(self, call_dealloc) /* calls may be nested to any depth */
     if (self->weakrefs != NULL)
         PyObject_ClearWeakRefs((PyObject *)self);
     call_clear(self);
@@ -1531,7 +1532,7 @@ static PyTypeObject CallType = {
     .tp_repr = (reprfunc)call_repr,
 };
 
-/* ---- the module ------------------------------------------------------------------------------------------- */
+/* ---- The module ------------------------------------------------------------------------------------------- */
 
 static PyObject *configure(PyObject *module, PyObject *arguments)
 {
@@ -1556,7 +1557,7 @@ static PyMethodDef functions[] = {
      PyDoc_STR("Takes the classes and functions that calls work with, by name. Raises KeyError for one that is "
                "missing, TypeError if an attribute is no slot.")},
     {"again", (PyCFunction)(void (*)(void))again, METH_FASTCALL,
-     PyDoc_STR("again(pending, name, values, alike, frame): repeats a recorded call without a look at JAX's configuration. "
+     PyDoc_STR("again(pending, name, values, alike, frame): replays a recorded call without checking JAX's configuration. "
                "Returns its results, or None if it is no plain repetition.")},
     {"take_slots", (PyCFunction)(void (*)(void))take_slots, METH_FASTCALL,
      PyDoc_STR("take_slots(pending, operands, slots): see lazynb.recording.replay.python_replay.")},

@@ -1,9 +1,9 @@
-"""Arguments that a call donates. They are deleted for the user when the call returns, and only if it does.
+"""Donated arguments of a call: they are deleted when the call returns, and only if it returns.
 
-An interrupt may arrive wherever Python looks for signals: as the call is recorded, in JAX's own code on the
-way back to the caller, and once more before the caller stores the results. Where the results do not arrive,
-the arguments are there as before, so ``state = step(*state)`` loses nothing. (Eager JAX takes the memory in
-C++, and loses the state if a signal arrives before that returns.)
+An interrupt may arrive while the call is recorded, in JAX's code on the way back to the caller, and before
+the caller stores the results. If the results are lost, the arguments are restored, so ``state =
+step(*state)`` loses nothing. (Eager JAX takes the memory in C++ and loses the state if a signal arrives
+before that returns.)
 """
 
 from __future__ import annotations
@@ -16,22 +16,34 @@ import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from types import CodeType, FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
 from lazynb import jax_compat as jc
 from lazynb.recording.external_arrays import held_outside, is_on_host, replace_memory
+from lazynb.recording.input_protection import (
+    cancel_deletion,
+    delete_after_run,
+    protect_inputs,
+    replace_everywhere,
+    replace_input,
+    replacement_for,
+)
 from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.trace_registry import every_trace
 
-# ---- Calls of the user's own jitted functions: constants of their closures, and arguments that they donate
+if TYPE_CHECKING:
+    from lazynb.recording.lazy_trace import LazyTrace
+
+# ---- Closure constants and donated arguments of jitted calls -----------------------------------------------
 
 
 def lift_constants(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
     """Turns the arrays that a jitted function closes over into arguments of its call.
 
-    So the key of the call does not depend on their values. A cell that runs again and closes over a new array
-    is a hit.
+    So the key of the call does not depend on their values, and a cell that runs again with a new closed-over
+    array is a cache hit.
     """
     jaxpr = params["jaxpr"]
     if not jaxpr.consts:
@@ -49,7 +61,7 @@ def lift_constants(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequenc
 
 
 def donates_alias(args: Sequence[Any], offered: Sequence[bool]) -> bool:
-    """Whether a call donates an argument that it takes in another place too, which eager JAX refuses."""
+    """Whether a donated argument is passed twice, which eager JAX rejects."""
     if True not in offered:
         return False
     identities = []
@@ -61,9 +73,9 @@ def donates_alias(args: Sequence[Any], offered: Sequence[bool]) -> bool:
 
 
 def usable_donations(args: Sequence[Any], offered: Sequence[bool], results: Sequence[Any]) -> list[int]:
-    """Numbers of the arguments whose memory a donating call takes: they match a result in type, or in size.
+    """Returns the numbers of the donated arguments whose memory fits a result, by type or by size.
 
-    JAX takes only the memory that it can use (``mlir._set_up_aliases``); the other arguments stay usable.
+    JAX takes only the memory that it can use (``mlir._set_up_aliases``); the other arguments stay valid.
     """
     left = [jc.typeof(result) for result in results]
     offers = [number for number, offer in enumerate(offered) if offer]
@@ -84,9 +96,9 @@ _warned_jaxprs: weakref.WeakSet[Any] = weakref.WeakSet()  # the jaxprs of donati
 def warn_of_unusable(
     jaxpr: Any, args: Sequence[Any], offered: Sequence[bool], results: Sequence[Any]
 ) -> None:
-    """Warns of arguments whose memory a donating call cannot use, once for each jaxpr.
+    """Warns of donated arguments whose memory the call cannot use, once for each jaxpr.
 
-    Eager JAX says so where it lowers the call (``mlir.lower_jaxpr_to_module``).
+    Eager JAX gives this warning when it lowers the call (``mlir.lower_jaxpr_to_module``).
     """
     if True not in offered or jaxpr in _warned_jaxprs:
         return
@@ -102,7 +114,7 @@ class DonatedArguments:
     """The arguments that one call donates. Their memory is freed when the trace has run.
 
     Attributes:
-      call: the identity of JAX's frame that makes the call; 0 if there is none, and when they are given.
+      call: the id of JAX's frame that makes the call; 0 without one, and after the deletion.
     """
 
     __slots__ = ("_args", "_call_site", "_doomed", "_given", "_replaced_memory", "_results", "_trace", "call")
@@ -113,18 +125,14 @@ class DonatedArguments:
         self.call = id(call) if call is not None else 0
         self._trace, self._args, self._results = trace, args, [weakref.ref(result) for result in results]
         self._call_site: _CallSite | None = None
-        # what is done, each noted before it is
+        # The done steps, each noted before it is done.
         self._given: list[_DonatedTensor] = []
         self._doomed: list[Any] = []
         self._replaced_memory: list[tuple[Any, Any]] = []
 
     def give(self, others: Sequence[Any], call: FrameType | None = None) -> None:
-        """Deletes the arguments.
-
-        Arguments:
-          others: the recorders of other threads.
-          call: JAX's frame that makes the call.
-        """
+        """Deletes the arguments, in the call of JAX's frame ``call``; ``others`` are the recorders of other
+        threads."""
         for arg in self._args:
             if isinstance(arg, LazyTensor):
                 self._give_tensor(arg, others)
@@ -133,7 +141,7 @@ class DonatedArguments:
         self._args, self.call = (), 0
         if call is not None:
             self._call_site = _CallSite(jc.caller_of_jit(call))
-        # JAX's own arrays stay deleted, so they are last, in one call, in which no signal is handled.
+        # JAX's own arrays cannot be restored, so they are deleted last, in one C call that handles no signal.
         deque(
             map(jc.ArrayImpl.delete, [jc.base_array(value) for value, _ in self._replaced_memory]), maxlen=0
         )
@@ -141,53 +149,50 @@ class DonatedArguments:
     def _give_tensor(self, tensor: LazyTensor, others: Sequence[Any]) -> None:
         given = _DonatedTensor(tensor)
         self._given.append(given)
-        other = self._trace.replacement_for(tensor)
+        other = replacement_for(self._trace, tensor)
         if isinstance(other, LazyTensor):
             given.alias = weakref.ref(other)
-        self._trace.replace_everywhere(tensor, other)
+        replace_everywhere(self._trace, tensor, other)
         value = tensor._value
         if value is not None:
             for trace in others:
-                trace.protect_inputs(value, tensor)
+                protect_inputs(trace, value, tensor)
             self._delete_after_run(value, id(value) in held_outside.ids)
         tensor._forget_value()
 
     def _delete_after_run(self, value: Any, outside: bool) -> None:
-        """Deletes a concrete array when the trace has run.
-
-        Arguments:
-          outside: whether other code holds it; for that code it is deleted at once.
-        """
+        """Deletes a concrete array when the trace has run, but its handle at once if code ``outside`` holds
+        it."""
         if not isinstance(value, jax.Array):
             return
         if outside and is_on_host(value):
             taken = jc.with_buffers(value, jc.buffers(value))
             self._replaced_memory.append((value, taken))
             replace_memory(value)
-            self._trace.replace(value, taken)
+            replace_input(self._trace, value, taken)
             value = taken
         if self._trace.pending is not None:
             self._doomed.append(value)
-            self._trace.delete_after_run(value)
+            delete_after_run(self._trace, value)
 
     def restore_arguments(self) -> None:
-        """Undoes :meth:`give`, or what there is of it. JAX's own arrays stay deleted if they are."""
+        """Undoes :meth:`give`, also a partial one. JAX's own deleted arrays stay deleted."""
         trace, taken = self._trace, {id(value): taken for value, taken in self._replaced_memory}
         for value in self._doomed:
-            trace.cancel_deletion(value)
+            cancel_deletion(trace, value)
         for value, memory in self._replaced_memory:
             if jc.restore_buffers(value, memory):
-                trace.replace(memory, value)
-                trace.protect_inputs(value)
+                replace_input(trace, memory, value)
+                protect_inputs(trace, value)
         for given in self._given:
             given.restore(trace, taken)
         self._given, self._doomed, self._replaced_memory = [], [], []
 
     def is_lost(self) -> bool:
-        """Whether the results did not arrive where they were to be stored, though the arguments are given.
+        """Whether the arguments were deleted but the results did not reach the caller.
 
-        Results that were stored, are gone already, and came from a function that has ended or from inside of
-        a ``try``, count as lost too: then the arguments come back, where eager JAX has deleted them.
+        Results that were stored and dropped again also count as lost if the storing function has ended or the
+        call is inside of a ``try``. The arguments are then restored, where eager JAX has deleted them.
         """
         site = self._call_site
         if site is None or not any(given.is_there() for given in self._given):
@@ -195,20 +200,50 @@ class DonatedArguments:
         return site.was_left_by_an_error() or (not self._is_held() and site.may_have_lost())
 
     def _is_held(self) -> bool:
-        """Whether anything refers to one of the results."""
         pending: dict[int, Any] = {}
         for result in self._results:
             tensor = result()
             if tensor is not None:
                 pending[id(tensor)] = tensor._pending
-            del tensor  # which would count as a reference
-        if None in pending.values():  # those that have a value are there only if they are held
+            del tensor  # it would count as a reference
+        if None in pending.values():  # a tensor with a value exists only if it is referenced
             return True
         return any(id(one) in pending for trace in set(pending.values()) for one in trace.live())
 
 
+def note_donation(
+    trace: LazyTrace, args: Sequence[Any], offered: Sequence[bool], results: Sequence[Any]
+) -> None:
+    """Notes the donated arguments (``offered``) whose memory JAX can use. They are deleted when JAX's frame
+    that makes the call returns, or now if there is no such frame."""
+    if True not in offered:
+        return
+    numbers = usable_donations(args, offered, results)
+    if numbers:
+        call = jc.enclosing_cache_miss_frame(sys._getframe(1))
+        trace.donation = DonatedArguments(trace, [args[number] for number in numbers], results, call)
+        if call is None:
+            trace.donation.give(_other_traces(trace))
+
+
+def delete_donated(trace: LazyTrace, call: FrameType) -> None:
+    """Deletes the arguments donated in the call of JAX's frame ``call``, which is about to return."""
+    gift = trace.donation
+    if gift is None or gift.call != id(call):  # the frame of an inner call
+        return
+    try:
+        gift.give(_other_traces(trace), call)
+    except BaseException:
+        gift.restore_arguments()
+        raise
+
+
+def _other_traces(trace: LazyTrace) -> list[LazyTrace]:
+    return [other for other in every_trace() if other is not trace]
+
+
 class _DonatedTensor:
-    """A tensor before it was given: its value, or what it waited for, and what has its place now."""
+    """A donated tensor: its value or pending trace before the donation, and the tensor that replaces it."""
 
     __slots__ = ("alias", "pending", "tensor", "value")
 
@@ -217,7 +252,6 @@ class _DonatedTensor:
         self.alias: Any = None
 
     def is_there(self) -> bool:
-        """Whether anybody can still use the tensor."""
         return self.tensor() is not None
 
     def restore(self, trace: Any, taken: dict[int, Any]) -> None:
@@ -229,16 +263,16 @@ class _DonatedTensor:
             if value is not None and value.is_deleted():
                 value = taken.get(id(value), value)
             tensor._value, tensor._pending = value, self.pending
-        elif twin._pending is None:  # it was computed in the meantime
+        elif twin._pending is None:  # it was computed since
             tensor._value, tensor._pending = twin._value, None
         else:
             tensor._value, tensor._pending = None, twin._pending
             twin._pending.replace_result(twin, tensor)
-            trace.replace(twin, tensor)
+            replace_input(trace, twin, tensor)
 
 
 class _CallSite:
-    """Where a function of the user's makes a call, whose results arrive there."""
+    """The user's instruction that makes a call and receives its results."""
 
     __slots__ = ("_code", "_frame", "_last")
 
@@ -246,10 +280,13 @@ class _CallSite:
         while frame.f_back is not None and _result_consumer(frame.f_code, frame.f_lasti) == "RETURN_VALUE":
             frame = frame.f_back
         self._code = frame.f_code
-        self._frame, self._last = id(frame), frame.f_lasti  # the frame itself would keep the user's values
+        self._frame, self._last = (
+            id(frame),
+            frame.f_lasti,
+        )  # ids: the frame would keep the user's values alive
 
     def was_left_by_an_error(self) -> bool:
-        """Whether the call ended with an error that is being handled, or was the last that nobody handled."""
+        """Whether the call ended with an error that is being handled or was the last unhandled one."""
         for error in _errors():
             trail = error.__traceback__
             while trail is not None:
@@ -259,8 +296,7 @@ class _CallSite:
         return False
 
     def may_have_lost(self) -> bool:
-        """Whether the results were to be stored and the call may have ended with an error: the function has
-        ended, or handles errors there."""
+        """Whether results to be stored may be lost: the function has ended, or handles errors there."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and not (id(frame) == self._frame and frame.f_code is self._code):
             frame = frame.f_back
@@ -275,8 +311,8 @@ _STORING = ("STORE_", "UNPACK_", "COPY", "SWAP")
 
 @functools.lru_cache(1024)
 def _result_consumer(code: CodeType, last: int) -> str:
-    """The name of the instruction that takes what the call at ``last`` gives; empty if a jump is first."""
-    height = 1  # of the stack, from the result on
+    """Returns the name of the instruction that consumes the call's result; empty after a jump."""
+    height = 1  # of the stack, counted from the result
     for one in dis.Bytecode(code):
         if one.offset <= last or one.opname == "CACHE":
             continue
@@ -292,7 +328,7 @@ def _result_consumer(code: CodeType, last: int) -> str:
 
 
 def _errors() -> Iterator[BaseException]:
-    """The errors that are being handled, and the last that was not."""
+    """Yields the errors being handled and the last unhandled error, with their causes."""
     seen = set()
     for error in (sys.exc_info()[1], getattr(sys, "last_exc", None), getattr(sys, "last_value", None)):
         while isinstance(error, BaseException) and id(error) not in seen:

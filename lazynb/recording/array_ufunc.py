@@ -1,24 +1,24 @@
-"""Deferral: NumPy asks a lazy tensor for an operator (``array + x``) or for a ufunc (``np.add(array, x)``).
+"""``LazyTensor.__array_ufunc__``: tells NumPy operators (``array + x``) from ufuncs (``np.add(array, x)``).
 
-The operator has JAX's meaning and the ufunc has NumPy's. A ``jax.Array`` has no ``__array_ufunc__``: NumPy's
+The operator has JAX's meaning and the ufunc has NumPy's. A ``jax.Array`` has no ``__array_ufunc__``: NumPy
 arrays leave operators to it because of ``__array_priority__``, and ufuncs convert it. A lazy tensor has the
-attribute, so that ufuncs are recorded. Then NumPy takes the operators to be ufuncs too (NEP 13). So the
-look-up of the attribute must tell them apart. NumPy looks it up on the class, in two places:
+attribute, so ufuncs are recorded. NumPy then takes operators for ufuncs too (NEP 13), so the look-up of the
+attribute must tell them apart. NumPy looks it up on the class in two places:
 
-- (a) An operator of an array or scalar on the left looks it up to decide whether the right operand answers.
-  If the right operand does not, the operator calls the ufunc.
-- (b) A ufunc looks it up once to find the operand that answers, and calls the attribute.
+- (a) An operator of an array or scalar on the left looks it up to decide whether the right operand handles
+  the operator. If not, the operator calls the ufunc.
+- (b) A ufunc looks it up once to find the operand that handles it, and calls the attribute.
 
-At an operator in Python's code a lazy tensor has no ``__array_ufunc__``, as a ``jax.Array`` has none, and
-NumPy treats both alike. The same holds where the code calls a method such as ``array.__add__`` or a function
-such as ``operator.add`` by name. Elsewhere C code may do either (``map(operator.add, ...)`` or ``map(np.add,
-...)``), and the attribute exists. If NumPy looked it up from the same instruction before (b), the look-up
-before was (a), so it was an operator. No Python code runs between the two.
+In an operator of Python code a lazy tensor has no ``__array_ufunc__``, so NumPy treats it as a ``jax.Array``.
+The same holds if the code calls a method such as ``array.__add__`` or a function such as ``operator.add`` by
+name. Elsewhere C code may do either (``map(operator.add, ...)`` or ``map(np.add, ...)``), and the attribute
+exists. If NumPy looked it up from the same instruction before (b), that look-up was (a), so it was an
+operator: no Python code runs between the two.
 
-Two cases cannot be told apart. C code that calls a method of an array's gets a result, though it gets
-``NotImplemented`` for a ``jax.Array``. And if another operand answered a ufunc, (b) took place without a
-call, so the next ufunc of the same instruction looks like an operator. For that reason a ufunc that is known
-by its global name never counts as an operator.
+Two cases cannot be told apart. C code that calls a method of an array gets a result, but gets
+``NotImplemented`` for a ``jax.Array``. And if another operand handled a ufunc, (b) took place without a call,
+so the next ufunc of the same instruction looks like an operator. Therefore a ufunc known by its global name
+never counts as an operator.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _OPERATORS: dict[Any, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]
     np.equal: (operator.eq, operator.eq),
     np.not_equal: (operator.ne, operator.ne),
 }
-"""The operator that NumPy's arrays compute with each ufunc, and the operator in place."""
+"""The operator, and the in-place operator, that NumPy arrays compute with each ufunc."""
 
 _BY_NAME = frozenset(
     f"__{prefix}{name}__"
@@ -66,7 +66,7 @@ _BY_NAME = frozenset(
     for name in """add sub mul truediv floordiv mod pow
     matmul lshift rshift and or xor divmod lt le gt ge eq ne""".split()
 ) | {"__array_ufunc__"}
-"""The methods behind operators, and the method by which a class of arrays lets NumPy compute a ufunc."""
+"""The methods behind operators, and the method with which an array class calls NumPy's ufunc."""
 
 _FUNCTIONS = frozenset(function for pair in _OPERATORS.values() for function in pair) | {pow, sum, math.prod}
 """Functions that use operators and call no ufunc."""
@@ -75,7 +75,7 @@ _AT_OPERATORS = frozenset(dis.opmap[name] for name in ("BINARY_OP", "COMPARE_OP"
 
 
 class _LastLookup(threading.local):
-    """The last look-up by NumPy in this thread.
+    """NumPy's last look-up in this thread.
 
     Attributes:
       frame, lasti: the id of the Python frame, and the instruction in it.
@@ -91,10 +91,10 @@ _asked = _LastLookup()
 
 
 class ArrayUfuncDescriptor:
-    """``LazyTensor.__array_ufunc__``: present if a ufunc may look it up, absent if an operator does."""
+    """``LazyTensor.__array_ufunc__``: present for a look-up by a ufunc, absent for one by an operator."""
 
     def __get__(self, tensor: Any, owner: Any = None) -> Callable[..., Any]:
-        # NumPy asks the class. Others (np.ma, pandas) ask the tensor, to do the same as NumPy's operators.
+        # NumPy reads it from the class; others (np.ma, pandas) read it from the tensor, as operators do.
         frame = sys._getframe(1)
         if tensor is not None or frame.f_code is _APPLIES:
             raise AttributeError(_ABSENT)
@@ -114,7 +114,7 @@ _ABSENT = "type object 'LazyTensor' has no attribute '__array_ufunc__'"
 
 
 def reset_lookups() -> None:
-    """Notes that a ufunc has its answer, so the next look-up is the first of another call."""
+    """Resets the count after a ufunc was handled, so the next look-up belongs to another call."""
     _asked.times = 0
 
 
@@ -129,29 +129,27 @@ def _dispatch_ufunc(tensor: Any, ufunc: np.ufunc, method: str, /, *inputs: Any, 
 
 
 def _apply(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Calls the operator ``function`` again, as for any ``jax.Array``.
-
-    Called from here, no lazy tensor has ``__array_ufunc__``.
-    """
+    """Calls the operator where no lazy tensor has ``__array_ufunc__``, as for any ``jax.Array``."""
     return function(left, right)
 
 
 _APPLIES = _apply.__code__
 
 
-# ---- the callee of a call in Python's code -----------------------------------------------------------------
+# ---- The callee of a call in Python code -------------------------------------------------------------------
 
 _OPERATOR_METHOD = object()  # stands for a method behind an operator
 
-# By the id of a code object, because hashing it walks through it. The code object is kept alive here.
+# By id of the code object, because hashing it walks through it. The entry keeps the code object alive.
 _called: dict[int, tuple[CodeType, dict[int, tuple[str, ...]]]] = {}
 _MOST = 10_000
 
 
 def callee_of(frame: FrameType) -> Any:
-    """The object that ``frame`` calls, if global names lead to it.
+    """Returns the object that ``frame`` calls, if it is reached by global names.
 
-    Returns ``_METHOD`` for a method behind an operator, and None if the code does not tell.
+    Returns ``_OPERATOR_METHOD`` for a method behind an operator, and None if the code does not show the
+    callee.
     """
     code = frame.f_code
     known = _called.get(id(code))
@@ -176,10 +174,8 @@ _CALLS = ("CALL", "PRECALL", "CALL_FUNCTION_EX", "CALL_KW")
 
 
 def _calls(code: CodeType) -> dict[int, tuple[str, ...]]:
-    """The names that lead to the callee of each call in ``code``, by the offset of the call.
-
-    A first name "" stands for an expression that is no global name.
-    """
+    """Returns the names that lead to the callee of each call in ``code``, by the offset of the call. A first
+    name "" stands for an expression that is no global name."""
     calls: dict[int, tuple[str, ...]] = {}
     names: dict[Any, tuple[str, ...]] = {}  # the last load of each expression, by its start in the source
     for step in dis.get_instructions(code):
@@ -195,6 +191,6 @@ def _calls(code: CodeType) -> dict[int, tuple[str, ...]]:
         elif step.opname in ("LOAD_METHOD", "LOAD_ATTR", "LOAD_SUPER_ATTR"):
             names[place] = (*(names.get(place) or ("",)), step.argval)
         elif step.opname.startswith("LOAD_"):
-            # From 3.13 on, the names of keywords are loaded behind the arguments, at the place of the callee.
+            # From 3.13 on, keyword names are loaded after the arguments, at the position of the callee.
             names.setdefault(place, ())
     return calls

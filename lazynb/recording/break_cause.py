@@ -1,9 +1,9 @@
-"""The cause of a trace break, as far as the callers show it.
+"""The cause of a trace break: which function or argument needed the value.
 
-The method of LazyTensor says how Python asked for the value (``__float__`` means ``float``). The functions
-that run between the user's line and the tensor say which code asked. If JAX itself converts a value, it
-builds a program and needs a static argument. If a function of a plotting library runs, or one that writes
-files, the value is for that.
+The method of LazyTensor shows the conversion (``__float__`` means ``float``). The functions between the
+user's line and the tensor show the requesting code. If JAX converts a value, it builds a program and needs a
+static argument. A function of a plotting library, or one that writes files, gives the kinds ``plot`` and
+``save``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 PLOTTING = frozenset(
     ("matplotlib", "mpl_toolkits", "seaborn", "plotly", "bokeh", "altair", "holoviews", "pyqtgraph")
 )
-"""Packages that draw."""
+"""Plotting packages."""
 
 SAVING: Mapping[str, frozenset[str]] = {
     "numpy": frozenset(("save", "savez", "savez_compressed", "savetxt")),
@@ -50,7 +50,7 @@ _PHRASE = 60  # characters: a longer text is advice on something else
 
 
 class _LastConcretization(threading.local):
-    """The last tensor that JAX gave a reason for, and the reason."""
+    """The last tensor for which JAX gave a reason, and the reason."""
 
     tensor: weakref.ref[Any] | None = None
     context = ""
@@ -60,13 +60,13 @@ _noted = _LastConcretization()
 
 
 def _note_concretization(plain: Callable[..., Any], lazy: type) -> Callable[..., Any]:
-    """JAX's ``concrete_or_error``, whose argument says why JAX needs a value that it may read later."""
+    """Wraps JAX's ``concrete_or_error``, whose argument is the reason why JAX may read a value later."""
 
     def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
         if val.__class__ is lazy:
             _noted.tensor, _noted.context = weakref.ref(val), context
             if force is None and REPEAT_COUNTS_MESSAGE in context:
-                # JAX's operations on the tensor would be recorded, and reading their result a second break.
+                # Recording JAX's operations on the tensor and reading their result would be a second break.
                 return np.asarray(val)
         return plain(force, val, context)
 
@@ -74,19 +74,14 @@ def _note_concretization(plain: Callable[..., Any], lazy: type) -> Callable[...,
 
 
 def substitutes(lazy: type) -> list[tuple[Any, dict[str, Any]]]:
-    """The substitutes for JAX's own functions while some thread is lazy; ``lazy`` is the tensor type."""
+    """Returns the substitutes for JAX's functions while a thread is lazy; ``lazy`` is the tensor type."""
     owner, name = jc.CONCRETE_OR_ERROR
     return [(owner, {name: _note_concretization(getattr(owner, name), lazy)})]
 
 
 def find_cause(tensor: LazyTensor, kind: str, frame: FrameType | None) -> tuple[str, str]:
-    """The kind of trace break, and the function or argument that needed the value (empty if unknown).
-
-    Arguments:
-      tensor: the tensor whose value is needed.
-      kind: the kind that its method gives.
-      frame: the frame of the method's caller.
-    """
+    """Returns the kind of trace break, and the function or argument that needed the value (empty if unknown).
+    ``kind`` is that of the LazyTensor method, ``frame`` the frame of its caller."""
     callers = _callers(frame)
     if not callers:
         return kind, ""
@@ -103,7 +98,7 @@ _Caller = tuple[str, CodeType]  # the name of a module, and the code of a functi
 
 
 def _callers(frame: FrameType | None) -> list[_Caller]:
-    """The library functions in and above ``frame``, up to the user's line, without lazynb's own."""
+    """Returns the library functions in and above ``frame`` up to the user's line, without lazynb's own."""
     callers = []
     while frame is not None and not is_user_code(frame.f_code):
         module = str(frame.f_globals.get("__name__", ""))
@@ -118,7 +113,7 @@ def _package(module: str) -> str:
 
 
 def _saving(callers: list[_Caller]) -> str:
-    """The innermost function that writes files; empty if there is none."""
+    """Returns the innermost function that writes files; empty without one."""
     for module, code in callers:
         package = _package(module)
         if code.co_name in SAVING.get(package, ()):
@@ -127,7 +122,7 @@ def _saving(callers: list[_Caller]) -> str:
 
 
 def _is_for_jax(callers: list[_Caller]) -> bool:
-    """Whether a function of JAX's needs the value: the innermost one that is not NumPy's."""
+    """Whether a JAX function needs the value: the innermost function that is not NumPy's is JAX's."""
     for module, _ in callers:
         if _package(module) != "numpy":
             return _package(module) == "jax" and not module.startswith(CALLBACK_MODULES)
@@ -135,10 +130,7 @@ def _is_for_jax(callers: list[_Caller]) -> bool:
 
 
 def _context(tensor: LazyTensor) -> str:
-    """The argument that JAX needs ``tensor`` for.
-
-    Empty if JAX gave its last reason for another tensor, or a reason of another form.
-    """
+    """Returns the argument for which JAX needs ``tensor``; empty if JAX's last reason is not for it."""
     if _noted.tensor is None or _noted.tensor() is not tensor:
         return ""
     context = _noted.context
@@ -151,7 +143,7 @@ def _context(tensor: LazyTensor) -> str:
 
 
 def _jax_function(callers: list[_Caller]) -> str:
-    """The public function of JAX's that was called; empty if only machinery is known."""
+    """Returns the public JAX function that was called; empty if only internal ones are found."""
     function = ""
     for module, code in callers:  # from the value outwards, up to the first function of another package
         if _package(module) not in ("jax", "numpy"):
@@ -161,14 +153,11 @@ def _jax_function(callers: list[_Caller]) -> str:
 
 
 def _public(module: str, code: CodeType) -> str:
-    """The name under which users know a function of JAX's own modules, such as ``jax.numpy.zeros``.
-
-    Empty if the function has no public name.
-    """
+    """Returns the public name of a function of JAX's modules, such as ``jax.numpy.zeros``; else empty."""
     parts = module.replace(PRIVATE_MODULES, PUBLIC_MODULES, 1).split(".")
     for length in range(len(parts), 1, -1):
         public = ".".join(parts[:length])
-        # Not getattr, because a module of JAX's warns when a deprecated name is read.
+        # Not getattr, because JAX's modules warn when a deprecated name is read.
         function = getattr(sys.modules.get(public), "__dict__", {}).get(code.co_name)
         if callable(function) and getattr(inspect.unwrap(function), "__code__", None) is code:
             return f"{public}.{code.co_name}"
@@ -176,7 +165,7 @@ def _public(module: str, code: CodeType) -> str:
 
 
 def _outermost_public_function(callers: list[_Caller]) -> str:
-    """The function nearest the user's line that is no wrapper, such as ``matplotlib.Axes.plot``."""
+    """Returns the function nearest the user's line that is no wrapper, such as ``matplotlib.Axes.plot``."""
     for module, code in reversed(callers):
         name = code.co_qualname
         if "<" not in name and not name.startswith("_") and not is_machinery(code):
@@ -184,17 +173,17 @@ def _outermost_public_function(callers: list[_Caller]) -> str:
     return ""
 
 
-# ---- Whether somebody writes out a container with a tensor in it, or looks: both call the tensor's ``repr``
-# ``print([x])``, ``f"{[x]}"``, ``"%s" % [x]`` and ``logging.info("%s", [x])`` write: they give the text that
-# eager JAX gives. ``repr([x])``, ``str([x])``, a debugger and a notebook's display look, which runs nothing.
-# The instruction that the asking function is at tells the two apart. ``repr(x)`` of a tensor itself is a look
-# wherever it stands.
+# ---- Text output of a container that holds a tensor --------------------------------------------------------
+# ``print([x])``, ``f"{[x]}"``, ``"%s" % [x]`` and ``logging.info("%s", [x])`` write text, which must equal
+# eager JAX's. ``repr([x])``, ``str([x])``, a debugger and a notebook's display run nothing. Both call the
+# tensor's ``repr``; the instruction of the calling function tells them apart. ``repr(x)`` of a tensor itself
+# runs nothing anywhere.
 
 _WRITERS = frozenset(("logging", "string", "warnings", "tqdm", "click", "loguru", "absl"))
-"""Packages that write text for the user's code that calls them."""
+"""Packages that write text for the calling user code."""
 
 _HELPERS = frozenset(("pprint", "dataclasses", "reprlib", "collections", "functools", "contextlib", "enum"))
-"""Packages that call ``repr`` for the code that calls them."""
+"""Packages that call ``repr`` for their caller."""
 
 _METHODS = {"print": "print", "writerow": "print", "writerows": "print", "format": "format"}
 _METHODS["format_map"] = "format"
@@ -204,15 +193,12 @@ _LOOKS = frozenset(map(id, (builtins.str, builtins.repr, builtins.ascii)))
 
 
 def text_output_kind(frame: FrameType | None) -> str | None:
-    """The kind of trace break with which text is written; returns None if somebody looks.
-
-    Arguments:
-      frame: the frame that called ``repr``.
-    """
+    """Returns the kind of trace break if the code that called ``repr`` writes text; None for repr and
+    display."""
     kind, is_found = None, False
     is_inside = in_container_repr()
     while frame is not None:
-        if _is_repr_method(frame.f_code):  # who asked for what an object shows is above
+        if _is_repr_method(frame.f_code):  # the caller of an object's ``repr`` is further up
             kind, is_found, is_inside = None, False, True
         elif not is_found:
             package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
@@ -228,22 +214,18 @@ def text_output_kind(frame: FrameType | None) -> str | None:
 
 
 def _is_writer(package: str, code: CodeType) -> bool:
-    """Whether a function of a library writes text for who called it."""
+    """Whether a function of a library writes text for its caller."""
     return package in _WRITERS or (package == "pprint" and code.co_name == "pprint")  # not ``pformat``
 
 
 def _is_repr_method(code: CodeType) -> bool:
-    """Whether ``code`` is a method that makes the text of an object."""
     name = code.co_name
     return name.startswith("_repr_") or name in ("__repr__", "__str__", "__format__", "__rich_repr__")
 
 
 def _written_by(frame: FrameType, is_helper: bool) -> str | None:
-    """The kind of break, if the instruction that runs in ``frame`` writes text.
-
-    Arguments:
-      is_helper: whether its methods are its own: ``format`` is no text's.
-    """
+    """Returns the kind of trace break if the current instruction of ``frame`` writes text. A helper has
+    methods of its own, so its ``format`` is not that of a text."""
     now = current_instruction(frame)
     if now.opname.startswith("FORMAT_") or now.opname == "CONVERT_VALUE":
         return "format"
@@ -258,7 +240,6 @@ def _written_by(frame: FrameType, is_helper: bool) -> str | None:
 
 
 def _first_writer(functions: Iterable[Any]) -> str | None:
-    """The kind of break of the first function that writes."""
     for function in functions:
         own = getattr(function, "__self__", None) if isinstance(function, BuiltinMethodType) else None
         name = function.__name__ if isinstance(own, str) else ""

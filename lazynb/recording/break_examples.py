@@ -1,8 +1,7 @@
-"""Examples: for each kind of trace break, a small program that has it, and the same program without it.
+"""Examples of trace breaks: for each kind a small program with the break, and the same program without it.
 
-Both run unchanged in lazy mode after ``PRELUDE``, and the tests run them. The result of a program is ``out``.
-An explicit break (a barrier) cannot be avoided, only moved to a better place. For it the second program
-breaks less often.
+Both run unchanged in lazy mode after ``PRELUDE``, and the tests run them. ``out`` is the result. An explicit
+break (a barrier) can only be moved; its second program breaks less often.
 """
 
 from __future__ import annotations
@@ -571,4 +570,4 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     kind: (textwrap.dedent(example).strip() + "\n", textwrap.dedent(cure).strip() + "\n")
     for kind, (example, cure) in _PROGRAMS.items()
 }
-"""By kind: the program with the break, and the one without."""
+"""The program with the break and the one without, by kind."""

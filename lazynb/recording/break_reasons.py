@@ -1,9 +1,8 @@
-"""The reasons of trace breaks: a table with one entry for each way in which Python can force a value.
+"""Reasons of trace breaks: a table with one entry for each way in which Python can force a value.
 
-The method that forces a value states the kind (LazyTensor's ``__float__`` says ``"float"``). The functions
-that called it may make it another kind (:mod:`lazynb.recording.break_cause`). Nothing is guessed. Torchy
-(Lopes 2023) records a flush reason in the same way. Codes are stable: none is ever used again for another
-kind.
+The method that forces a value sets the kind (LazyTensor's ``__float__`` gives ``"float"``), which its callers
+may refine (:mod:`lazynb.recording.break_cause`). Torchy (Lopes 2023) records a flush reason in the same way.
+Codes are stable: a code is never reused for another kind.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from lazynb.recording.break_examples import EXAMPLES
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reason:
-    """One kind of trace break. Its text explains it, and so does its display in a notebook.
+    """One kind of trace break. Its text and its notebook display explain it.
 
     Attributes:
       code: stable identifier, such as ``LNB101``.
       kind: short name, such as ``bool``.
       text: what Python needed.
       hint: how to avoid the break.
-      explicit: whether the user asked for the break itself, so that strict mode allows it.
+      explicit: whether the user requested the break, so that strict mode allows it.
       waits: whether Python needs the value at once, so that the wait for it is lost time.
       shares_memory: whether other code gets the concrete array itself. A number or text is a copy, and XLA
         protects the views of NumPy and others.
-      barrier: whether it runs all pending operations, so that its line means the same in every place.
-      conversion: whether Python asks for a number, text or NumPy array. Then the callers may make it another
-        kind (:mod:`lazynb.recording.break_cause`).
-      in_loop: whether the hint is for a break that comes again and again.
+      barrier: whether it runs all pending operations, so that its line has the same effect in every place.
+      conversion: whether Python converts to a number, text or NumPy array, where the callers may refine the
+        kind.
+      in_loop: whether the hint is for a break that repeats.
     """
 
     code: str
@@ -48,7 +47,7 @@ class Reason:
     in_loop: bool = False
 
     def hint_for(self, count: int) -> str:
-        """The hint for a line where the break came ``count`` times."""
+        """Returns the hint for a line where the break came ``count`` times."""
         return _HINT_SINGLE if self.in_loop and count == 1 else self.hint
 
     @property
@@ -175,7 +174,7 @@ _TABLE = (
         shares_memory=True,
     ),
     Reason(
-        "LNB115", "buffer", "the device memory of a value was asked for", _HINT_KEEP_ARRAY, shares_memory=True
+        "LNB115", "buffer", "the device memory of a value was requested", _HINT_KEEP_ARRAY, shares_memory=True
     ),
     Reason(
         "LNB116",
@@ -239,8 +238,8 @@ _TABLE = (
     Reason(
         "LNB315",
         "callback",
-        "a Python function that is called back reads what can change, so it is called where the call stands",
-        "give it what it reads as an operand",
+        "a Python callback reads mutable state, so it is called at once, in program order",
+        "pass what it reads as an operand",
         shares_memory=True,
     ),
     Reason(
@@ -288,13 +287,13 @@ _TABLE = (
     Reason(
         "LNB309",
         "sharding",
-        "a jitted function with in_shardings took a pending value; only a run tells how that is spread",
-        "spread the value with jax.device_put before the call",
+        "a jitted function with in_shardings took a pending value, and only a run shows its sharding",
+        "give the value its sharding with jax.device_put before the call",
     ),
     Reason(
         "LNB310",
         "numpy_function",
-        "a function of NumPy's has no lazy form that gives what NumPy gives",
+        "a NumPy function has no lazy form with the same result",
         "use jax.numpy, or call it once, before or after the loop",
         waits=True,
     ),
@@ -308,9 +307,8 @@ _TABLE = (
     Reason(
         "LNB312",
         "numpy_values",
-        "what NumPy gives depends on the values: its shape, its type, or an error",
-        "use the function of jax.numpy's, which has a fixed shape (size=, where) and gives nan in place of "
-        "an error",
+        "NumPy's result depends on the values: its shape, its type, or an error",
+        "use the jax.numpy function, which has a fixed shape (size=, where) and gives nan for an error",
         waits=True,
     ),
     Reason(
@@ -323,20 +321,20 @@ _TABLE = (
     Reason(
         "LNB316",
         "numpy_library",
-        "a library's own code calls NumPy, and goes on with NumPy's own arrays",
+        "a library calls NumPy, and continues with NumPy's arrays",
         "use jax.numpy, or call the library once, before or after the loop",
         waits=True,
     ),
     Reason(
         "LNB308",
         "delete",
-        "the memory of a pending value was given back",
+        "the memory of a pending value was freed",
         "delete inputs after lazynb.sync()",
     ),
     Reason(
         "LNB314",
         "hosts_differ",
-        "hosts were about to run different programs together, of which nothing ran",
+        "hosts were about to run different programs together, and none of them ran",
         "let every host run the same lines; call lazynb.sync() on all before a line that reads a value on "
         "one host alone",
     ),
@@ -349,7 +347,7 @@ REASONS: dict[str, Reason] = {reason.kind: reason for reason in _TABLE}
 
 
 def find(name: str) -> Reason:
-    """The entry with the code or kind ``name``, in upper or lower case.
+    """Returns the entry with the code or kind ``name``, in upper or lower case.
 
     Raises:
       ValueError: there is none; the message names similar ones, or all.

@@ -1,4 +1,4 @@
-"""What CPython knows and has no Python function for."""
+"""CPython internals without a Python API: reprs of containers, and the buffer protocol of LazyTensor."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _thread_state.restype = ctypes.c_void_p  # not py_object: the reference is borro
 
 
 def in_container_repr() -> bool:
-    """Whether this thread makes the ``repr`` of a list, tuple, dictionary or other container of C code.
+    """Whether this thread computes the ``repr`` of a list, tuple, dictionary or other container of C code.
 
-    C code notes them in the thread's state, to find those that hold themselves (``Py_ReprEnter``).
+    C code notes these in the thread's state to detect recursion (``Py_ReprEnter``).
     """
     address = _thread_state()
     if address is None:
@@ -35,23 +35,23 @@ def in_container_repr() -> bool:
     return bool(ctypes.cast(address, ctypes.py_object).value.get("Py_Repr"))
 
 
-# ---- the buffer protocol before Python 3.12 ----------------------------------------------------------------
+# ---- The buffer protocol before Python 3.12 ----------------------------------------------------------------
 
 HAS_BUFFER_METHODS = sys.version_info >= (3, 12)
-"""Whether a Python class has the buffer protocol with ``__buffer__``."""
+"""Whether a Python class implements the buffer protocol with ``__buffer__``."""
 
 
 def install_buffer_protocol(cls: type, exporter: Callable[[Any, FrameType, int], Any]) -> None:
-    """Gives instances of ``cls`` the buffer protocol, where ``__buffer__`` does not.
+    """Gives instances of ``cls`` the buffer protocol on a Python without ``__buffer__``.
 
-    ``bf_getbuffer`` of the type becomes CPython's ``PySequence_DelSlice``, whose arguments are of the same
-    form: ``(object, address of the view, flags)``. That calls ``__delitem__`` with a slice of the two
-    numbers, and hands on what it raises.
+    ``bf_getbuffer`` of the type becomes CPython's ``PySequence_DelSlice``, whose arguments have the same
+    form: ``(object, address of the view, flags)``. It calls ``__delitem__`` with a slice of the two numbers
+    and passes exceptions on.
 
     Arguments:
-      cls: has no ``__delitem__``; and has none for others afterwards.
-      exporter: gives the object whose memory stands for that of an instance. It is told the frame that
-        asks, and the flags.
+      cls: a class without ``__delitem__``; other code does not find one afterwards either.
+      exporter: returns the object whose memory is exported for an instance, from the requesting frame and the
+        flags.
     """
     if HAS_BUFFER_METHODS or os.name != "posix":
         return
@@ -66,7 +66,7 @@ _AS_BUFFER = 17  # words of a PyTypeObject between its head and ``tp_as_buffer``
 
 
 class _GetBuffer:
-    """``__delitem__`` for who asks for memory; everybody else finds no such method."""
+    """``__delitem__`` for buffer requests only; other code finds no such method."""
 
     def __init__(self, exporter: Callable[[Any, FrameType, int], Any]):
         self._exporter = exporter
@@ -104,10 +104,10 @@ _LOWEST, _HIGHEST_FLAG = 1 << 16, 1 << 12
 
 
 def _unpack_buffer_request(index: Any) -> tuple[int, int]:
-    """The address of a view and the flags for it, that C code packed into a slice.
+    """Returns the address of a view and its flags, which C code packed into a slice.
 
     Raises:
-      AttributeError: they are none.
+      AttributeError: ``index`` is no such slice.
     """
     if type(index) is slice and index.step is None and type(index.start) is type(index.stop) is int:
         address, flags = index.start, index.stop & 0xFFFFFFFF  # C passes 32 bits
@@ -117,7 +117,7 @@ def _unpack_buffer_request(index: Any) -> tuple[int, int]:
 
 
 def _is_writable(address: int) -> bool:
-    """Whether the process may write at ``address``: the kernel is asked to."""
+    """Whether the process may write at ``address``, tested by a system call."""
     return _libc is None or _libc.sigprocmask(_SIG_BLOCK, None, ctypes.c_void_p(address)) == 0
 
 
@@ -125,16 +125,15 @@ _SIG_BLOCK = 0
 _libc = ctypes.CDLL(None) if os.name == "posix" else None
 
 
-# ---- The memory of a tensor for the buffer protocol: ``memoryview(x)``, ``bytes(x)``, ``file.write(x)``
-# NumPy asks for it too, forgets what was raised, and then calls ``__array__``. An interrupt that came in
-# between is raised there.
+# ---- Export of a tensor's memory ---------------------------------------------------------------------------
+# For ``memoryview(x)``, ``bytes(x)`` and ``file.write(x)``. NumPy also requests it, drops what was raised,
+# and then calls ``__array__``: an interrupt in between is raised there.
 
 
 class _Interrupted(threading.local):
-    """The last interrupt that ended a request for memory, and who had asked: a tensor, a frame, a place in
-    it."""
+    """The last interrupt that ended a buffer request, with its tensor, frame and instruction."""
 
-    arguments: tuple[Any, ...] | None = None  # the error itself holds frames, and so tensors
+    arguments: tuple[Any, ...] | None = None  # the exception itself holds frames, and so tensors
     asked: tuple[int, int, int] | None = None
 
 
@@ -145,15 +144,16 @@ _WRITABLE = 1  # CPython's PyBUF_WRITABLE
 
 
 def exported_buffer(tensor: LazyTensor, frame: FrameType, flags: int) -> Any:
-    """The concrete array whose memory stands for that of ``tensor``.
+    """Returns the concrete array whose memory is exported for ``tensor``.
 
     Arguments:
-      frame: who asks.
-      flags: what for. Some ask for memory to write to first, and forget what was raised, an interrupt too.
+      frame: the requesting frame.
+      flags: the buffer flags. Some callers request writable memory first and drop what was raised, an
+        interrupt too.
 
     Raises:
-      TypeError: an array of keys has none.
-      BufferError: the array was deleted, or somebody wants to write.
+      TypeError: an array of PRNG keys has no buffer.
+      BufferError: the array was deleted, or writable memory was requested.
     """
     _interrupted.arguments = None
     if dtypes.issubdtype(tensor.dtype, dtypes.extended):
@@ -170,7 +170,7 @@ def exported_buffer(tensor: LazyTensor, frame: FrameType, flags: int) -> Any:
 
 
 def raise_deferred_interrupt(tensor: LazyTensor, frame: FrameType) -> None:
-    """Raises the interrupt that ended the request for memory of the same instruction, if there was one."""
+    """Raises the interrupt that ended the buffer request of the same instruction, if any."""
     arguments = _interrupted.arguments
     if arguments is not None:
         _interrupted.arguments = None

@@ -1,11 +1,11 @@
-"""Lazy tensors in jaxprs: operands where JAX can make one, otherwise constants.
+"""Lazy tensors that functions close over: operands of jaxprs where possible, otherwise constants.
 
-JAX makes a constant of an array that a function closes over, and a program depends on the values of its
-constants. It makes an operand of a tracer. So a lazy tensor enters a jaxpr as a tracer, see :class:`Lifted`.
+JAX makes a constant of a closed-over array, and a program depends on the values of its constants; of a tracer
+it makes an operand. So a lazy tensor enters a jaxpr as a tracer, see :class:`ClosureTracer`.
 
-Some constants stay. A function with a custom derivative may close over an array: in ``scan`` or ``cond``
-under ``jax.grad`` JAX makes it a constant of a jaxpr that is a parameter of the operation. Such a constant
-gets its value before the operation is recorded.
+Some constants remain. A function with a custom derivative may close over an array: in ``scan`` or ``cond``
+under ``jax.grad`` JAX makes it a constant of a jaxpr parameter. Such a constant is computed before the
+operation is recorded.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from lazynb.recording.lazy_tensor import LazyTensor
 
 
 class ClosureTracer(jc.Tracer):
-    """A lazy tensor, as a tracer, while JAX traces a function that closes over it.
+    """A tracer for a lazy tensor, while JAX traces a function that closes over it.
 
-    As an operand it is the tensor again.
+    As an operand it is unwrapped to the tensor.
     """
 
     __slots__ = ("tensor",)
@@ -35,25 +35,25 @@ class ClosureTracer(jc.Tracer):
 
 
 def unwrap_closure_tracer(value: Any) -> Any:
-    """The lazy tensor that ``value`` stands for; any other value is given as it is."""
+    """Returns the lazy tensor of a ClosureTracer, or any other value unchanged."""
     return value.tensor if value.__class__ is ClosureTracer else value
 
 
 jc.register_closure_tracer_type(ClosureTracer, unwrap_closure_tracer)
 jc.register_constant_type(
-    ClosureTracer, lambda lifted: lifted.tensor._force("static", "a constant of what is compiled")
+    ClosureTracer, lambda lifted: lifted.tensor._force("static", "a constant of a compiled function")
 )
 
 
-# ---- constants that stay -----------------------------------------------------------------------------------
+# ---- Constants that remain in jaxprs -----------------------------------------------------------------------
 
-_holders: dict[Any, bool] = {}  # by primitive, whether its parameters hold jaxprs
-# By jaxpr, the jaxpr to use in its place. None means the same one, because it must not keep itself alive.
+_holders: dict[Any, bool] = {}  # by primitive, whether its parameters contain jaxprs
+# By jaxpr, the jaxpr to use instead. None means the same one, which an entry would keep alive.
 _settled: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def resolve_params(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
-    """``params``, in whose jaxprs each pending constant has its value."""
+    """Returns ``params`` with the pending constants of its jaxprs computed."""
     holds = _holders.get(primitive)
     if holds is None:
         holds = _holders[primitive] = bool(jc.jaxprs_in(params))
@@ -71,7 +71,7 @@ def _resolve_params(params: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _resolve(value: Any, name: str) -> Any:
-    """``value``, a jaxpr or several, with the values of pending constants; the same object if none is."""
+    """Returns ``value``, jaxprs, with pending constants computed; the same object if there are none."""
     if not jc.is_jaxpr(value):
         return _resolve_all(value, name)
     if value not in _settled:

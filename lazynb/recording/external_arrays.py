@@ -1,10 +1,9 @@
-"""Arrays from outside: their holders may delete them, and may write to their memory.
+"""Arrays that other code also holds, may delete, and to whose memory it may write.
 
-A pending trace computes with the values that its inputs had when an operation was recorded. An array is
-immutable in JAX, but its memory may change: ``jax.device_put`` of an aligned NumPy array and ``from_dlpack``
-share memory, and the owner may write to it again. Code that holds an array may also delete or donate it. So a
-:data:`Guard` keeps the value of each input from outside, or the input is copied if other code can write to
-its memory.
+A pending trace computes with the input values at the time of recording. JAX arrays are immutable, but their
+memory may change: ``jax.device_put`` of an aligned NumPy array and ``from_dlpack`` share memory, and the
+owner may write to it. Code that holds an array may also delete or donate it. So a :data:`Guard` keeps the
+value of each input from outside, or the input is copied if other code can write to its memory.
 """
 
 from __future__ import annotations
@@ -19,29 +18,28 @@ import jax
 import numpy as np
 
 from lazynb import jax_compat as jc
+from lazynb.recording.input_protection import protect_everywhere
 
-# ---- Owned arrays: results of lazynb with which no other array shares memory ------------------------------
-# Their memory may be used again when the last reference to them goes.
+# ---- Arrays by owner ---------------------------------------------------------------------------------------
 
 
 class IdentitySet:
-    """A set of arrays by identity, which does not keep them alive.
+    """A set of arrays by identity that does not keep them alive.
 
     Attributes:
-      ids: the members that live, as weak references by their ids.
+      ids: weak references to the living members, by id.
     """
 
     def __init__(self) -> None:
         self.ids: dict[int, weakref.ref[Any]] = {}
 
     def add(self, array: Any) -> None:
-        """Adds ``array``."""
         key = id(array)
-        # The callback is no Python function, because an interrupt in one would be lost.
+        # The callback is a C function, because an interrupt in a Python callback would be lost.
         self.ids[key] = weakref.ref(array, functools.partial(self.ids.pop, key))
 
     def discard(self, array: Any) -> None:
-        """Removes ``array``, if it is a member."""
+        """Removes ``array`` if it is a member."""
         self.ids.pop(id(array), None)
 
     def __contains__(self, array: object) -> bool:
@@ -49,22 +47,21 @@ class IdentitySet:
 
 
 exclusively_owned = IdentitySet()
-"""The large results of all runs, until they are handed to other code."""
+"""Large results that no other array or code shares. Their memory is reused after the last reference."""
 
 
 held_outside = IdentitySet()
-"""Values of lazy tensors that other code may hold too, because they were handed out or came from outside."""
+"""Values of lazy tensors that other code may also hold: they came from outside or were handed out."""
 
 
 class SharedMemory:
     """The addresses of memory that JAX shares with code that can write to it.
 
-    An entry lasts as long as the owner of the memory, which JAX keeps alive while it uses the memory. If the
-    owner is not known, the entry lasts for good. XLA may then use the address for an array of its own, which
-    is copied without need.
+    An entry lasts as long as the owner of the memory, which JAX keeps alive while it uses the memory. With an
+    unknown owner it lasts for ever; XLA may then reuse the address for an array that is copied without need.
 
     Attributes:
-      addresses: by address, a function that gives the owner while it lives.
+      addresses: a function that returns the owner while it lives, by address.
     """
 
     def __init__(self) -> None:
@@ -78,7 +75,7 @@ class SharedMemory:
             self._note(array, _reference(source))
 
     def add_unknown(self, array: Any) -> None:
-        """Notes that the memory of ``array`` may have an owner that is not known."""
+        """Notes that the memory of ``array`` may have an unknown owner."""
         self._note(array, weakref.ref(array))
 
     def _note(self, array: Any, owner: Callable[[], Any]) -> None:
@@ -104,11 +101,9 @@ def _unknown_owner() -> bool:
 
 
 def _reference(source: Any) -> Callable[[], Any]:
-    """A function that gives the owner of a NumPy array's memory while the owner lives.
-
-    Where something else owns it that takes no weak reference (DLPack's capsule), the array that holds that
-    stands for it: as long as JAX uses the memory, it keeps the array.
-    """
+    """Returns a function that returns the owner of a NumPy array's memory while the owner lives. If the owner
+    takes no weak reference (DLPack's capsule), the array that holds it is used: JAX keeps that array while it
+    uses the memory."""
     owner: Callable[[], Any] = _unknown_owner
     while source is not None:
         try:
@@ -125,7 +120,7 @@ def _within(address: int, source: Any) -> bool:
 
 
 def _on_host(array: Any) -> list[Any]:
-    """The parts of ``array`` that are computed and lie in the host's memory."""
+    """Returns the computed parts of ``array`` in host memory."""
     parts = []
     for buffer in jc.buffers(array):
         if not buffer.is_deleted() and jc.on_host(buffer) and jc.is_ready(buffer):
@@ -136,18 +131,14 @@ def _on_host(array: Any) -> list[Any]:
 shared_memory = SharedMemory()
 
 
-on_memory_exposed: list[Callable[[Any], None]] = []
-"""Functions to call with an array before its memory is handed to code that may write to it."""
-
-
 def _memory_exposed(array: Any) -> None:
+    """Protects the array before its memory is handed to code that may write to it."""
     shared_memory.add_unknown(array)
-    for lender in on_memory_exposed:
-        lender(array)
+    protect_everywhere(array)
 
 
 jc.watch_memory(shared_memory.add, _memory_exposed)
-for _array in jc.existing_arrays():  # they were made before memory was watched
+for _array in jc.existing_arrays():  # created before memory was watched
     shared_memory.add_unknown(_array)
 
 
@@ -171,7 +162,7 @@ Guard = memoryview | HostViews
 
 
 def restore_from_guard(array: Any, guard: Guard) -> Any:
-    """An array like the deleted ``array``, with the value that ``guard`` keeps."""
+    """Returns an array like the deleted ``array``, with the value that ``guard`` keeps."""
     if isinstance(guard, memoryview):
         return jc.with_buffers(array, [jc.place_host_array(np.asarray(guard), array)])
     parts = guard.parts or [array]
@@ -182,7 +173,7 @@ def restore_from_guard(array: Any, guard: Guard) -> Any:
 
 
 def references(array: Any, guard: Guard | None) -> int:
-    """The number of references that a guard holds to ``array``: what it guards, or a part of that."""
+    """Returns the number of references that a guard holds to ``array`` or its parts."""
     if guard is None:
         return 0
     if isinstance(guard, memoryview):
@@ -192,19 +183,19 @@ def references(array: Any, guard: Guard | None) -> int:
 
 
 def is_on_host(array: Any) -> bool:
-    """Whether all of an array lies in memory that Python can reach."""
+    """Whether the whole array is in memory that Python can read."""
     parts = jc.buffers(array)
     return bool(parts) and all(map(jc.on_host, parts))
 
 
 def make_guard(array: Any) -> Guard | None:
-    """A guard of ``array``; waits until the array is computed.
+    """Returns a guard of ``array``, after waiting for its computation.
 
-    Returns None for an array on an accelerator, and for one whose computation failed.
+    Returns None for an array on an accelerator, or if its computation failed.
     """
     try:
         return memoryview(array)
-    except (BufferError, TypeError):  # in several parts, of another type, elsewhere, random keys
+    except (BufferError, TypeError):  # several parts, another type or place, PRNG keys
         pass
     except jax.errors.JaxRuntimeError:  # raised again when the value is used
         return None
@@ -215,21 +206,22 @@ def make_guard(array: Any) -> Guard | None:
 
 
 def private_copy(array: Any) -> Any:
-    """A copy of the computed ``array``, in memory of its own; it is complete when this returns."""
+    """Returns a copy of the computed ``array`` in new memory. The copy is complete on return."""
     return jc.with_buffers(
         array, [jc.place_host_array(_aligned_copy(jc.host_view(part)), part) for part in jc.buffers(array)]
     )
 
 
 def new_array(values: np.ndarray) -> Any:
-    """An array of JAX's, where uncommitted values are, with a copy of ``values`` that no other code has."""
+    """Returns an uncommitted JAX array with a copy of ``values`` that no other code holds."""
     return jc.array_from_host_copy(values, jc.array_type(values), jc.default_device())
 
 
 def array_from_numpy(values: Any, aval: Any) -> Any:
-    """The array of type ``aval`` that eager JAX makes of a NumPy array: a copy, as the user may write to it.
+    """Returns the array with ``aval`` that eager JAX makes of a NumPy array, a copy because the user may
+    write to it.
 
-    JAX runs a program to make it. An array of plain numbers is the same without.
+    JAX runs a program for that. For plain numbers this function gives the same array without one.
     """
     is_plain = values.__class__ in _PLAIN and aval.dtype.kind in "biufc" and aval.dtype == values.dtype
     if not is_plain or aval.weak_type or jc.guards_transfers():
@@ -241,14 +233,14 @@ _PLAIN = (np.ndarray, jc.TypedNdArray)
 
 
 def replace_memory(array: Any) -> None:
-    """Puts other memory, whose content is not set, in place of that of ``array``."""
+    """Replaces the memory of ``array`` by uninitialised memory."""
     jc.replace_buffers(
         array, [jc.place_host_array(_aligned(part.shape, part.dtype), part) for part in jc.buffers(array)]
     )
 
 
 def same_content(array: Any, other: Any) -> bool:
-    """Whether two arrays of one type hold the same bytes."""
+    """Whether two arrays of one aval hold the same bytes."""
     pairs = zip(jc.buffers(array), jc.buffers(other), strict=True)
     return all(np.array_equal(_bytes(part), _bytes(other_part)) for part, other_part in pairs)
 
@@ -258,7 +250,7 @@ def _bytes(buffer: Any) -> np.ndarray:
 
 
 _ALIGNMENT = 64
-"""XLA:CPU uses memory without a copy if its address is a multiple of this."""
+"""Alignment in bytes at which XLA:CPU uses memory without a copy."""
 
 
 def _aligned_copy(view: Any) -> np.ndarray:
@@ -269,7 +261,6 @@ def _aligned_copy(view: Any) -> np.ndarray:
 
 
 def _aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """An aligned NumPy array whose content is not set."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT

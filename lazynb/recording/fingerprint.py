@@ -1,13 +1,12 @@
-"""Fingerprints: hashes of recorded traces that are equal in all processes that record the same.
+"""Fingerprints of recorded traces: hashes that are equal in all processes that record the same trace.
 
-The trie's own keys hold objects of this process, and Python's ``hash`` differs between processes. A
-fingerprint is made of content alone: of primitives, parameters, types, shardings, operands and constants. No
-id, address or order of sets enters it, no line of the user's, and no name of a function that the program does
-not depend on. The fingerprint of a state contains that of the state before (*rolling*), so two traces have
-equal ones up to the first step that differs and none after it.
+The trie's keys hold objects of this process, and Python's ``hash`` differs between processes. A fingerprint
+contains only content: primitives, parameters, avals, shardings, operands and constants. It contains no id,
+address, set order or source line, and no name of a function on which the program does not depend. It includes
+the fingerprint of the previous state (*rolling*), so those of two traces are equal exactly up to the first
+different step.
 
-It is worked out when it is first asked for, and kept in the state: a program of one process never pays for
-it.
+It is computed when first read and kept in the state, so it costs nothing in a single process.
 """
 
 from __future__ import annotations
@@ -27,14 +26,15 @@ import jax.extend.core
 import numpy as np
 
 from lazynb import jax_compat as jc
+from lazynb.recording.input_key import HOST, Constant
 from lazynb.recording.operation import Operation
-from lazynb.recording.trie import HOST, Constant, LoopStart, State
+from lazynb.recording.trie import LoopStart, State
 
 SIZE = 12  # bytes; two of 10^12 traces are equal by chance with a probability of 10^-5
 
 
 def fingerprint(state: State) -> bytes:
-    """The fingerprint of the trace that ends in ``state``."""
+    """Returns the fingerprint of the trace that ends in ``state``."""
     unknown = []
     step: State | None = state
     while step is not None and getattr(step, "fingerprint", None) is None:
@@ -47,28 +47,28 @@ def fingerprint(state: State) -> bytes:
 
 
 def prefix_fingerprints(state: State) -> list[bytes]:
-    """The fingerprints of the traces that end in each step up to ``state``, in order."""
+    """Returns the fingerprints of the traces that end in each step up to ``state``, in order."""
     fingerprint(state)
     return [step.fingerprint for step in state.path()]
 
 
 def of_request(state: State, wanted: Sequence[int], donated: Sequence[int]) -> bytes:
-    """The fingerprint of a program: a trace, its results, and the inputs whose memory they take."""
+    """Returns the fingerprint of a program: a trace, its results, and the donated inputs."""
     return _hashed(fingerprint(state), repr((tuple(wanted), tuple(donated))).encode())
 
 
 def of_call(primitive: Any, params: dict[str, Any], avals: Sequence[Any]) -> bytes:
-    """The fingerprint of one operation that runs at once."""
+    """Returns the fingerprint of an operation that runs at once."""
     return _hashed(_encoded(primitive), _params(primitive, params), _encoded(tuple(avals)))
 
 
 def of_event(program: bytes, what: str) -> bytes:
-    """The fingerprint of what happened to a program with a fingerprint."""
+    """Returns the fingerprint of an event of a program."""
     return _hashed(program, what.encode())
 
 
 def without_addresses(text: str) -> str:
-    """``text`` without what differs from process to process."""
+    """Returns ``text`` without addresses and other parts that differ between processes."""
     return _ADDRESS.sub("", text)
 
 
@@ -89,7 +89,7 @@ def _of_step(step: State) -> bytes:
 
 
 def _input_key(step: State) -> Any:
-    """What the key of an input says beside its type."""
+    """Returns the content of an input's key beside the aval."""
     key = step.key
     held = key[1] if isinstance(key, tuple) and len(key) > 1 else None
     if held is HOST or held is None:
@@ -118,7 +118,7 @@ def _params(primitive: Any, params: dict[str, Any]) -> bytes:
 
 
 def _of_jaxpr(jaxpr: Any) -> bytes:
-    """As the trie's key of a jaxpr: numbered variables, equations, and the types of constants."""
+    """Encodes a jaxpr as the trie's key does: numbered variables, equations, and avals of constants."""
     known = _jaxprs.get(jaxpr)
     if known is not None:
         return known
@@ -140,28 +140,25 @@ def _of_jaxpr(jaxpr: Any) -> bytes:
     return known
 
 
-# ---- values ------------------------------------------------------------------------------------------------
+# ---- Values ------------------------------------------------------------------------------------------------
 
 
 def _encoded(value: Any) -> bytes:
-    """``value`` by its content, as bytes that are equal in all processes.
-
-    An object whose content is not known enters by its type: hosts that differ in nothing else are not told
-    apart, and equal ones always agree.
-    """
+    """Encodes ``value`` by its content, as bytes that are equal in all processes. An object of unknown
+    content is encoded by its type. Hosts that differ only there are not told apart, but equal hosts always
+    agree."""
     kind = type(value)
     if value is None or kind in (bool, int, float, complex, str, bytes):
         return f"{kind.__name__}:{value!r}".encode()
     try:
         content = _encoder(cast(Hashable, kind))(value)
-    except Exception:  # an object of a library that cannot be asked: by its type
+    except Exception:  # a library object that raises: encoded by its type
         content = b""
     return kind.__qualname__.encode() + b":" + content
 
 
 @functools.cache
 def _encoder(kind: Hashable) -> Callable[[Any], bytes]:
-    """The function that encodes values of type ``kind``."""
     assert isinstance(kind, type)
     for classes, encode in _ENCODERS:
         if issubclass(kind, classes):
@@ -189,7 +186,7 @@ def _array(value: Any) -> bytes:
 
 
 def _device_array(value: Any) -> bytes:
-    """The type of an array on a device. To read its content would wait, and none of another host is here."""
+    """Encodes an array on a device by its aval: reading it would wait, and data of other hosts is missing."""
     return _encoded(jc.typeof(value))
 
 
@@ -229,7 +226,7 @@ _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+|\b0x[0-9a-fA-F]{6,}")
 
 
 def _by_text(value: Any) -> bytes:
-    """By ``repr`` without addresses, if the class has one of its own."""
+    """Encodes by ``repr`` without addresses, if the class defines ``__repr__``."""
     if getattr(type(value), "__repr__", None) is _PLAIN:
         return b""
     try:
@@ -259,4 +256,4 @@ _ENCODERS: tuple[tuple[Any, Callable[[Any], bytes]], ...] = (
     (CodeType, _code),
     (type(_encoded_sequence), _function),
 )
-"""How values of each class are encoded; the first class that fits counts."""
+"""The encoder of each class; the first class that fits is used."""

@@ -1,6 +1,8 @@
-"""The creation of arrays on a device: JAX's ``full`` and ``full_like`` with a sharding.
+"""Substitutes for functions of JAX, NumPy and the standard library while a thread is lazy.
 
-For a tracer JAX's own functions ignore the sharding, which is right only inside of a program.
+They cover array creation with a sharding, closed-over tensors, array exponents, work for other threads,
+indexing, and ``np.array`` of a list of tensors. The import of this module registers them all. First: JAX's
+``full`` and ``full_like`` ignore the sharding for a tracer, which is right only inside of a program.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ def _is_placed(sharding: Any) -> bool:
 
 
 def _make_eagerly(make: Callable[[Any], Any], fill_value: Any) -> Any:
-    """A new array on another device than that of the programs, made at once: it needs no pending value."""
+    """Creates an array on another device than the program's at once, as it needs no pending value."""
     trace = jc.current_trace()
     if fill_value.__class__ is LazyTensor:
         fill_value = fill_value._force("device_put", "full")
@@ -79,7 +81,7 @@ def _make_eagerly(make: Callable[[Any], Any], fill_value: Any) -> Any:
 
 
 def _inherited_sharding(x: LazyTensor, dtype: Any, shape: Any) -> Any:
-    """The sharding that an array like ``x`` gets from it, by eager JAX's rule; None if it gets none."""
+    """Returns the sharding that an array like ``x`` gets by eager JAX's rule, or None."""
     if not x._committed or (dtype is None and x.weak_type):
         return None
     devices = x._known_devices()
@@ -97,7 +99,6 @@ def _inherited_sharding(x: LazyTensor, dtype: Any, shape: Any) -> Any:
 
 
 def array_creation_substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """The substitutes for JAX's own functions while some thread is lazy."""
     module = jc.full_module
     own = {name: getattr(module, name) for name in DEVICE_FILL_FUNCTIONS}
     ours = {"full": _full(own["full"]), "full_like": _full_like(own["full_like"])}
@@ -105,13 +106,13 @@ def array_creation_substitutes() -> list[tuple[Any, dict[str, Any]]]:
     return [(module, ours), (jax.lax, public)]
 
 
-# ---- Lazy tensors that traced functions close over: each enters the jaxpr as a tracer, and not as a constant
-# See :class:`lazynb.recording.closure_constants.Lifted`. Some of JAX's functions (``lax.composite``) refuse a
-# function that closes over a tracer. For them it is a constant.
+# ---- Closed-over lazy tensors as tracers of a jaxpr --------------------------------------------------------
+# See :class:`lazynb.recording.closure_constants.ClosureTracer`. Some JAX functions (``lax.composite``) reject
+# a function that closes over a tracer. There the tensor is a constant.
 
 
 class _Here(threading.local):
-    refusing = False  # whether one of JAX's functions that refuse tracers is running in this thread
+    refusing = False  # whether a JAX function that rejects tracers runs in this thread
 
 
 _here = _Here()
@@ -145,7 +146,7 @@ def _new_const(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _stays_constant(trace: Any) -> bool:
-    """Whether a lazy tensor that ``trace`` takes is a constant, as any array is."""
+    """Whether a lazy tensor that ``trace`` lifts becomes a constant, as any array."""
     return _here.refusing or jc.is_linear(trace) or thread_trace().detached
 
 
@@ -168,7 +169,6 @@ def _attribute(leaf: Any) -> Any:
 
 
 def closure_substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """The substitutes for JAX's own functions while some thread is lazy."""
     owner, name = jc.NEW_CONST
     composite = jax.lax.composite
     return [
@@ -192,14 +192,13 @@ def closure_substitutes() -> list[tuple[Any, dict[str, Any]]]:
     ]
 
 
-# ---- Exponents that are arrays: their values are not known while operations are recorded ------------------
-# ``jnp.power`` asks for the value of a concrete exponent, and unrolls the power. ``x ** i`` with a step
-# counter would be a trace break at each step, and another program. It is recorded as the operation that it is
-# under ``jax.jit``.
+# ---- Array exponents ---------------------------------------------------------------------------------------
+# ``jnp.power`` reads a concrete exponent and unrolls the power. ``x ** i`` with a step counter would be a
+# trace break and another program at each step. It is recorded as the operation of ``jax.jit``.
 
 
 def _is_known(exponent: Any) -> bool:
-    """Whether ``jnp.power`` may ask for the value of ``exponent``, which JAX takes for a known one."""
+    """Whether ``jnp.power`` may read the value of ``exponent``, which JAX takes for a known one."""
     trace = jc.trace_state.value
     if not isinstance(exponent, jax.Array) or jc.is_eval(trace) or jc.must_run_eagerly():
         return True
@@ -209,17 +208,16 @@ def _is_known(exponent: Any) -> bool:
 
 
 def exponent_substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """The substitute for JAX's own question while some thread is lazy."""
     return [jc.power_exponent_substitutes(_is_known)]
 
 
-# ---- Work that is handed to other threads, and the user's line that does so -------------------------------
-# In a thread that runs ``float`` of a pending value no line of the user's runs. The break is placed at the
-# line that handed the work over: the one that started the thread, or gave the work to a pool.
+# ---- The user's line of work in other threads --------------------------------------------------------------
+# A thread that runs ``float`` of a pending value has no frame of the user's code. The trace break is placed
+# at the line that started the thread, or that passed the work to a pool.
 
 
 class AttributedTask:
-    """A function that a pool is to call, and the line that handed it over."""
+    """A function for a pool, with the line that submitted it."""
 
     def __init__(self, function: Callable[..., Any], spot: CodePosition):
         self.function = function
@@ -234,7 +232,6 @@ class AttributedTask:
 
 
 def thread_substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """The substitutes for the methods that hand work to threads, while some thread is lazy."""
     of_pool = {name: _submit(getattr(ThreadPool, name)) for name in _OF_POOL}
     return [
         (threading.Thread, {"start": _start(threading.Thread.start)}),
@@ -247,7 +244,7 @@ _OF_POOL = ("apply_async", "_map_async", "imap", "imap_unordered")
 
 
 def _submit(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """The method ``plain`` of a pool, whose first argument is the function."""
+    """Returns a substitute for a pool's method ``plain``, whose first argument is the function."""
 
     @functools.wraps(plain)
     def hand(pool: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -263,7 +260,7 @@ def _start(plain: Callable[..., Any]) -> Callable[..., Any]:
     def start(thread: threading.Thread) -> None:
         if not patches.rest.on:
             spot = current_position(2)
-            if spot.library is None:  # what a library's own thread will do is not told by who started it
+            if spot.library is None:  # a library's thread does not work for the line that started it
                 setattr(thread, STARTED_AT, spot)
         plain(thread)
 
@@ -274,14 +271,14 @@ def _without_library(spot: CodePosition) -> CodePosition:
     return spot._replace(library=None)
 
 
-# ---- Indexing: of values whose type says how they lie on several devices, and with arrays of other types
-# JAX slices an array on one device, and gathers from one on several, whose result's sharding the user names
-# (``x.at[0].get(out_sharding=...)``). It asks its own class of arrays which of the two it has. And it takes
-# its own arrays and NumPy's alone as parts of an index.
+# ---- Indexing of sharded values, and with arrays as indices ------------------------------------------------
+# JAX slices an array on one device, and gathers from one on several devices, with a result sharding that the
+# user names (``x.at[0].get(out_sharding=...)``). It checks for its own array class to choose, and accepts
+# only its own and NumPy's arrays as indices.
 
 
 def _is_sharded(plain: Callable[[Any], bool]) -> Any:
-    """The substitute for JAX's question. On Auto axes a value is sliced, as in ``jax.jit``."""
+    """Returns a substitute for JAX's test. A value on Auto axes is sliced, as in ``jax.jit``."""
 
     def is_sharded(arr: Any) -> bool:
         return jc.indexing_gathers(arr.aval) if arr.__class__ is LazyTensor else plain(arr)
@@ -290,7 +287,7 @@ def _is_sharded(plain: Callable[[Any], bool]) -> Any:
 
 
 def _parse_indices(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """The substitute for JAX's parser, which takes whatever is registered as an array."""
+    """Returns a substitute for JAX's index parser that accepts all types registered as arrays."""
 
     def parse(parts: Sequence[Any], *shape: Any, **options: Any) -> Any:
         return plain([jc.unwrap_container(part) for part in parts], *shape, **options)
@@ -299,7 +296,6 @@ def _parse_indices(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def index_substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """The substitutes while some thread is lazy."""
     owner, name = jc.IS_SHARDED
     module, parser = jc.PARSE_INDICES
     return [
@@ -308,10 +304,9 @@ def index_substitutes() -> list[tuple[Any, dict[str, Any]]]:
     ]
 
 
-# ---- NumPy's ``np.array`` and ``np.asarray`` of a list of lazy tensors, in the user's own code ------------
-# NumPy hands this call over to nobody. To take the list's tensors one by one, it asks each of them for its
-# value. So both functions are substituted while a thread is lazy. A library that makes such an array wants
-# NumPy's own, and so gets it.
+# ---- ``np.array`` and ``np.asarray`` of a list of lazy tensors ---------------------------------------------
+# NumPy has no protocol for this call and reads the value of each tensor in turn. So both functions are
+# substituted while a thread is lazy, but only for the user's own code: a library gets NumPy's function.
 
 _LISTS = (list, tuple)
 
@@ -333,10 +328,8 @@ def _is_recorded(items: Any, caller: FrameType) -> bool:
 
 
 def _is_pending(items: Any) -> bool:
-    """Whether the first element of ``items``, lists in lists too, or one beside it is a pending tensor.
-
-    An array that can be written to counts as one.
-    """
+    """Whether the first element of ``items`` (searched in nested lists), or one beside it, is a pending
+    tensor. A mutable array counts as one."""
     while items.__class__ in _LISTS and items:
         for item in items:
             if (item.__class__ is LazyTensor and item.is_pending) or jc.is_container(item):
@@ -346,13 +339,12 @@ def _is_pending(items: Any) -> bool:
 
 
 def list_substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """The substitutes for NumPy's own functions while some thread is lazy."""
     own: list[tuple[str, Any]] = [("array", np.array), ("asarray", np.asarray)]
     return [(np, {name: substitute_for(_array_of_list(plain), plain, np, name) for name, plain in own})]
 
 
-# ---- The substitutes for JAX's own functions while some thread is lazy ------------------------------------
-# The import of this module registers them, once in a process.
+# ---- Registration of the substitutes -----------------------------------------------------------------------
+# Done once in a process, by the import of this module.
 
 array_functions.install()
 jc.exclude_from_user_frames(PACKAGE_ROOT)

@@ -1,9 +1,9 @@
-"""Structural keys of the parameters of operations.
+"""Structural keys of operation parameters, and the equations inside of an operation by position.
 
-A cell that runs again makes new function objects and new jaxprs with the same content, and they must give the
-same key. So a jaxpr enters by its content (variables are numbered in order of appearance). A number enters
-with its type, because ``1``, ``1.0`` and ``True`` are equal in Python and differ in XLA. An object without
-content to compare (a callback) enters by its identity.
+A cell that runs again makes new function objects and jaxprs with equal content, which must give equal keys.
+So a jaxpr is compared by content (variables are numbered in order of appearance), and a number with its type,
+because ``1``, ``1.0`` and ``True`` are equal in Python and differ in XLA. An object without comparable
+content (a callback) is compared by identity.
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ from lazynb.user_code.code_ownership import is_user_code
 
 
 class ByIdentity:
-    """The identity of an object without comparable content.
-
-    It keeps the object alive, so that no other object gets its address.
-    """
+    """The identity of an object without comparable content, kept alive so that its id stays unique."""
 
     __slots__ = ("value",)
 
@@ -56,27 +53,22 @@ class HashedContent:
         return self._hash == other._hash and self.parts == other.parts
 
 
-# Each jaxpr is walked once: its entry lives as long as the jaxpr (JAX caches those of a jitted function).
-# The second table is for content without the names of jitted functions and of name scopes.
+# Each jaxpr is walked once; its entry lives as long as the jaxpr (JAX caches those of a jitted function). The
+# second table is for content without the names of jitted functions and name scopes.
 _Contents = weakref.WeakKeyDictionary[Any, HashedContent]
 _contents: tuple[_Contents, _Contents] = weakref.WeakKeyDictionary(), weakref.WeakKeyDictionary()
 
 
 def structure(value: Any, *, nameless: bool = False) -> Hashable:
-    """A hashable key that is equal for equal content.
-
-    Raises nothing: a value that cannot be compared enters by its identity.
-
-    Arguments:
-      nameless: leave out what jitted functions and name scopes are called.
-    """
+    """Returns a hashable key that is equal for equal content. A value that cannot be compared counts by
+    identity. ``nameless`` leaves out the names of jitted functions and name scopes."""
     kind = type(value)
     if value is None or kind is str or kind is bytes:
         return value
     if kind is bool or kind is int:
         return (kind, value)
     if kind is float or kind is complex:
-        return (kind, repr(value))  # keeps -0.0 from 0.0, and NaN equal to itself
+        return (kind, repr(value))  # distinguishes -0.0 from 0.0, and makes NaN equal to itself
     if isinstance(value, tuple | list):
         return (kind, *[structure(each, nameless=nameless) for each in value])
     if isinstance(value, dict):
@@ -93,11 +85,8 @@ def structure(value: Any, *, nameless: bool = False) -> Hashable:
 
 
 def params_structure(primitive: Any, params: dict[str, Any], *, nameless: bool = False) -> Hashable:
-    """The key of an equation's parameters, without those that only differentiation needs.
-
-    Arguments:
-      nameless: leave out what jitted functions and name scopes are called.
-    """
+    """Returns the key of an equation's parameters, without those used only by differentiation. ``nameless``
+    leaves out the names of jitted functions and name scopes."""
     skip = jc.DIFFERENTIATION_PARAMS.get(primitive.name, ())
     if nameless and primitive.name in jc.JIT_PRIMITIVES:
         skip = (*skip, "name")
@@ -107,7 +96,7 @@ def params_structure(primitive: Any, params: dict[str, Any], *, nameless: bool =
 
 
 def jaxpr_content(jaxpr: Any, *, nameless: bool = False) -> HashedContent:
-    """The content of a jaxpr: types of its inputs, equations with numbered operands, outputs, constants."""
+    """Returns a jaxpr's content: input avals, equations with numbered operands, outputs, constants."""
     contents = _contents[nameless]
     known = contents.get(jaxpr)
     if known is None:
@@ -115,15 +104,15 @@ def jaxpr_content(jaxpr: Any, *, nameless: bool = False) -> HashedContent:
     return known
 
 
-# Whether a jaxpr has derivative rules. If it has, it is walked each time, because a rule may refer to the
-# jaxpr and would keep it alive if it were kept here.
+# Whether a jaxpr has derivative rules. One with rules is walked each time: an entry would keep it alive.
 _has_rules: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 
 def derivative_rules(params: dict[str, Any]) -> tuple[Hashable, ...]:
-    """The parameters that :func:`params_structure` leaves out in the jaxprs among ``params``, by identity.
+    """Returns the derivative rules in the jaxprs among ``params``, by identity.
 
-    Equal operations compute the same values, but their derivatives may differ.
+    :func:`params_structure` leaves them out: equal operations compute equal values, but may differ in
+    derivatives.
     """
     rules: list[Hashable] = []
     for jaxpr in jc.jaxprs_in(params):
@@ -183,23 +172,26 @@ def _literal(literal: Any) -> Hashable:
     return ("literal", literal.aval, ByIdentity(value))
 
 
-# ---- The inside of an operation: the equations of the user's functions that it calls, each with its position
-# A jitted function, a loop, a branch is one operation of the trace. Its equations are operations too, known
-# by where they stand: number of the jaxpr among the operation's, number of the equation in it, and so on
-# inwards. A library's jitted function (``jnp.where``) stays closed: nothing in it is the user's.
+# ---- Equations inside of an operation ----------------------------------------------------------------------
+# A jitted function, a loop or a branch is one operation of the trace. An equation of the user's functions in
+# it is identified by its position: the number of the jaxpr in the operation, the number of the equation in
+# the jaxpr, and so on inwards. A library's jitted function (``jnp.where``) is not opened, because it has no
+# line of the user's.
 
 POSITION_SCOPE = "i{}.{}"
-"""The name scope of an equation: which jaxpr of those of its call, and which equation of that."""
+"""The name scope of an equation: the number of its jaxpr in the call, and its number in the jaxpr."""
 
 Path = tuple[int, ...]
-"""The position of an equation inside of an operation: two numbers for each call around it."""
+"""The position of an equation inside of an operation: two numbers for each enclosing call."""
 
 _opened: weakref.WeakKeyDictionary[Any, HashedContent | None] = weakref.WeakKeyDictionary()
 
 
 def user_function_key(primitive: Any, params: dict[str, Any]) -> Hashable:
-    """Which functions of the user's an operation, or an equation, calls: equal if the same equations are
-    shown with what is inside; None if it calls none, and is shown closed."""
+    """Returns a key of the user's functions that an operation or equation calls; None if it calls none.
+
+    Two keys are equal if the same inner equations are displayed.
+    """
     if primitive.name not in jc.BODY_PRIMITIVES:
         return None
     bodies = tuple([_opened_in(jaxpr) for jaxpr in jc.jaxprs_in(params)])
@@ -207,8 +199,7 @@ def user_function_key(primitive: Any, params: dict[str, Any]) -> Hashable:
 
 
 def _opened_in(jaxpr: Any) -> HashedContent | None:
-    """What is opened in ``jaxpr``; None if none of its equations, or inside of these, was traced on a line of
-    the user's."""
+    """Returns the opened equations of ``jaxpr``; None without equations traced on a user's line."""
     if jaxpr not in _opened:
         calls = [eqn for eqn in jaxpr.eqns if eqn.primitive.name in jc.BODY_PRIMITIVES]
         inner = tuple([user_function_key(eqn.primitive, eqn.params) for eqn in calls])
@@ -218,12 +209,9 @@ def _opened_in(jaxpr: Any) -> HashedContent | None:
 
 
 def _is_written(jaxpr: Any) -> bool:
-    """Whether an equation was traced on a line of the user's.
-
-    JAX traces its own functions once, and the equations of one that was first called in a backward pass have
-    the traceback of what that differentiates (JAX 0.12): the user's lines count where they stand within the
-    function.
-    """
+    """Whether an equation was traced on a line of the user's. JAX traces its own functions once, and
+    equations first traced in a backward pass have the traceback of the forward operation (JAX 0.12). So only
+    user's lines within the function count."""
     own = jc.jax_function_of(jaxpr)
     for eqn in jaxpr.eqns:
         codes = [code for code, _ in jc.eqn_frames(eqn)]
@@ -236,19 +224,16 @@ def _is_written(jaxpr: Any) -> bool:
 
 
 def with_position_scopes(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
-    """``params`` with each equation inside under the scope of its position.
+    """Returns ``params`` with each inner equation under the name scope of its position.
 
-    Positions are the same whenever the operation is recorded again, so the program's cache keys are too.
+    Positions are equal whenever the operation is recorded again, so the program's cache keys are too.
     """
     return _positioned(primitive, params, {})
 
 
 def _positioned(primitive: Any, params: dict[str, Any], known: dict[tuple[int, int], Any]) -> dict[str, Any]:
-    """As :func:`positioned`. A function that is called twice stays one, as JAX lowers it once.
-
-    Arguments:
-      known: what was made of jaxprs, by their ids and numbers; they live as long as ``params``.
-    """
+    """As :func:`with_position_scopes`. A function called twice stays one, as JAX lowers it once: ``known``
+    has the new jaxprs by ids and numbers of the old ones, which live as long as ``params``."""
     if user_function_key(primitive, params) is None:
         return params
     numbers: Iterator[int] = iter(range(len(jc.jaxprs_in(params))))
@@ -263,7 +248,7 @@ def _positioned(primitive: Any, params: dict[str, Any], known: dict[tuple[int, i
 
 
 def _map_jaxprs(value: Any, made: Callable[[Any], Any]) -> Any:
-    """A parameter with what is made of its jaxprs in their place."""
+    """Returns a parameter with its jaxprs replaced by ``made`` of them."""
     if jc.is_jaxpr(value):
         return made(value)
     if jc.jaxprs_of(value):

@@ -1,16 +1,16 @@
-"""Open blocks: the stretches of program that record or run at once, of all threads, in the order of entry.
+"""Open blocks of all threads, in the order of entry: regions in which a thread records or runs eagerly.
 
-Everything else follows from the list of them:
+All other state follows from this list:
 
-- JAX's names are substituted if a block of a living thread records. When none does, the substitutes rest.
-- When a block ends, the current trace of its thread is the one from before the block, or from before the
-  blocks that ended in between.
-- The newest block that has the setting says whether trace breaks are errors.
+- JAX's names are substituted while a block of a living thread records, and inactive otherwise.
+- When a block ends, its thread gets the current trace from before the block, or from before the blocks that
+  ended in between.
+- The newest block with a ``strict`` setting decides whether trace breaks are errors.
 
-Bodies of generators and of asyncio's tasks end in any order. A block may be left in another thread. It may
-also never be left, because its thread has ended, or because an interrupt came between the body and the
-block's end. So the list holds weak references, and each step can be done again. Each entry and exit of a
-block also completes an earlier one that was interrupted.
+Bodies of generators and asyncio tasks end in any order. A block may be left in another thread, or never,
+because its thread has ended or an interrupt came between the body and its ``__exit__``. So the list holds
+weak references, and each step can be repeated. Each entry and exit of a block also completes an earlier one
+that was interrupted.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ class _Thread:
 
     Attributes:
       recorder: the recorder of the thread.
-      needs_trace_reset: whether the current trace must be set again, because one of the blocks ended outside
-      the thread.
+      needs_trace_reset: whether the current trace must be set again, because a block ended in another thread.
     """
 
     def __init__(self) -> None:
@@ -69,7 +68,6 @@ _here = _ThreadLocalRef()
 
 
 def current_thread_ref() -> weakref.ref[_Thread]:
-    """A reference to this thread."""
     return _here.reference
 
 
@@ -78,16 +76,16 @@ def _no_task() -> None:
 
 
 class Block:
-    """A stretch of program. It is open as long as it is in :data:`blocks`.
+    """A region of the program, open while it is in :data:`blocks`.
 
     Attributes:
-      trace: the current trace in it; None inside a transformation of JAX's (``jit``, ``grad``), which has a
-        trace of its own.
+      trace: the current trace in it; None inside of a JAX transformation (``jit``, ``grad``), which has its
+        own.
       before: the current trace after it.
-      strict: whether trace breaks are errors in it; None to keep the setting around it.
+      strict: whether trace breaks are errors in it; None for the setting around it.
       owner: the thread that entered it.
-      task: gives asyncio's task that entered it, if any.
-      key: its key in the list; 0 if it was never entered.
+      task: returns the asyncio task that entered it, if any.
+      key: its key in the list; 0 before it is entered.
     """
 
     __slots__ = ("__weakref__", "before", "key", "owner", "strict", "task", "trace")
@@ -101,13 +99,13 @@ class Block:
         self.key = 0
 
     def suspended(self) -> bool:
-        """Whether it belongs to a task that waits and will continue in it."""
+        """Whether it belongs to a waiting task that will continue in it."""
         task = self.task()
         return task is not None and not task.done() and task is not current_task()
 
 
 def current_task() -> Any:
-    """The task of asyncio's that runs in this thread; returns None if no task runs."""
+    """Returns the asyncio task that runs in this thread, or None."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None or asyncio._get_running_loop() is None:
         return None
@@ -115,12 +113,11 @@ def current_task() -> Any:
 
 
 def _record(blocks: Sequence[Block]) -> bool:
-    """Whether one of ``blocks`` records."""
     return any([block.trace.__class__ is LazyTrace for block in blocks])
 
 
 def _trace_for(blocks: Sequence[Block]) -> Any:
-    """The trace that must be current while ``blocks`` are open in a thread."""
+    """Returns the trace that must be current while ``blocks`` are open in a thread."""
     for block in reversed(blocks):
         if block.trace is not None:
             return block.trace
@@ -128,7 +125,7 @@ def _trace_for(blocks: Sequence[Block]) -> Any:
 
 
 class _Ref(weakref.ref[Block]):
-    """A block in the list. It keeps the owner of a block that has been freed."""
+    """A block in the list. It keeps the owner of a freed block."""
 
     __slots__ = ("owner",)
     owner: weakref.ref[_Thread]
@@ -144,18 +141,19 @@ class Blocks:
     """The open blocks."""
 
     def __init__(self) -> None:
-        # No lock protects it, because a generator that is collected leaves its block at any time. Each change
-        # is one call of C's. A thread whose state differs from what follows from the list corrects it.
+        # Without a lock, because a collected generator leaves its block at any time. Each change is one C
+        # call. A thread whose state differs from the list corrects its state.
         self._refs: dict[int, _Ref] = {}
         self._keys = itertools.count(1)
         self._switching = threading.RLock()
-        # Gives the blocks whose end was interrupted before it began; set by the module of the regions.
+        # Returns the blocks with an interrupted ``__exit__``; set by ``lazy_mode``.
         self.missed: Callable[[], Sequence[Block]] = list
 
-    # ---- entering and leaving: each may be interrupted anywhere, and done again ----------------------------
+    # ---- Entry and exit of blocks --------------------------------------------------------------------------
+    # Each method may be interrupted anywhere and repeated.
 
     def enter(self, block: Block) -> None:
-        """Opens ``block``, in this thread."""
+        """Opens ``block`` in this thread."""
         runtime().on_block_enter()
         if self._may_be_inconsistent():
             self._repair()
@@ -182,7 +180,7 @@ class Blocks:
         self._apply_state()
 
     def _may_be_inconsistent(self) -> bool:
-        """Whether this thread may be in another state than what its open blocks say."""
+        """Whether the state of this thread may differ from that of its open blocks."""
         trace, thread = _ambient.value, _here.thread
         if trace is jc.eval_trace:
             return thread.needs_trace_reset
@@ -212,7 +210,7 @@ class Blocks:
             owner.needs_trace_reset = True
 
     def is_outermost(self, block: Block) -> bool:
-        """Whether no other block of this thread records, and ``block`` does."""
+        """Whether ``block`` is the only block of this thread that records."""
         return [other for other in self.of(_here.thread) if _record([other])] == [block]
 
     def end_after(self, block: Block) -> None:
@@ -225,23 +223,23 @@ class Blocks:
         self.leave(block)
 
     def reset(self) -> None:
-        """Sets the current trace to that of the open blocks, even if an interrupt cut a transformation short.
+        """Sets the current trace to that of the open blocks, also after an interrupted transformation.
 
-        To be called between programs, when no code of JAX's runs.
+        Call it between programs, when no JAX code runs.
         """
         _here.thread.needs_trace_reset = True
         self._repair()
 
     def make_current(self) -> None:
-        """Makes the trace of this thread's open blocks current. To be called if no trace is current.
+        """Makes the trace of this thread's open blocks current. Call it if no trace is current.
 
-        Without a current trace no primitive can be bound. ``Primitive.bind`` (JAX 0.12) takes the current
-        trace away, and prepares to put it back one line later: an interrupt between the two leaves none.
+        Without a current trace no primitive can be bound. ``Primitive.bind`` (JAX 0.12) removes the current
+        trace one line before the ``try`` that restores it: an interrupt in between leaves none.
         """
         jc.set_trace(_trace_for(self._sync_thread()))
 
     def end_all(self) -> None:
-        """Ends the blocks of all threads: every name of JAX's is JAX's own, and no thread records."""
+        """Ends the blocks of all threads: all names of JAX are its own again, and no thread records."""
         if sys.is_finalizing():
             return
         owners: dict[int, _Thread] = {}
@@ -257,10 +255,7 @@ class Blocks:
         self.put_back()
 
     def _on_block_freed(self, ref: _Ref) -> None:
-        """Notes that a block was freed without its end.
-
-        Its holder was collected, or an interrupt came before its end began.
-        """
+        """Notes that a block was freed without an exit, by garbage collection or an early interrupt."""
         if not sys.is_finalizing():
             owner = ref.owner()
             if owner is not None:
@@ -268,17 +263,17 @@ class Blocks:
                 self._update_recorder(owner)
             self._repair()
 
-    # ---- the consequences of the list ----------------------------------------------------------------------
+    # ---- State that follows from the list ------------------------------------------------------------------
 
     def of(self, thread: Any) -> list[Block]:
-        """The open blocks of a thread, in the order of entry."""
+        """Returns the open blocks of a thread in the order of entry."""
         if not self._refs:
             return []
         refs = list(self._refs.values())
         return [block for ref in refs if ref.owner() is thread and (block := ref()) is not None]
 
     def substitute(self) -> None:
-        """Substitutes JAX's names if some thread records, otherwise JAX's own are there."""
+        """Substitutes JAX's names if some thread records; otherwise restores them."""
         lock = self._locked()
         try:
             while True:
@@ -291,7 +286,7 @@ class Blocks:
             lock.release()
 
     def put_back(self) -> None:
-        """Puts JAX's own names back where substitutes rest, unless some thread records."""
+        """Restores JAX's names where inactive substitutes are left, unless some thread records."""
         lock = self._locked()
         try:
             if not self._some_record():
@@ -300,15 +295,15 @@ class Blocks:
             lock.release()
 
     def _locked(self) -> Any:
-        """The lock under which names are switched, taken."""
+        """Returns the lock for the switch of names, acquired."""
         lock = self._switching
         if not lock.acquire(False) and not lock.acquire(timeout=_LOCK_TIMEOUT):
-            self._switching = lock = threading.RLock()  # an interrupt left the other one locked
+            self._switching = lock = threading.RLock()  # an interrupt left the old lock locked
             lock.acquire()
         return lock
 
     def _drop_dead(self) -> None:
-        """Takes the blocks that were freed or whose thread has ended out of the list."""
+        """Removes freed blocks and blocks of ended threads from the list."""
         for key, ref in list(self._refs.items()):
             if ref() is None or ref.owner() is None:
                 self._refs.pop(key, None)
@@ -323,12 +318,11 @@ class Blocks:
         return False
 
     def _repair(self) -> None:
-        """Drops what has ended, and settles the rest."""
         self._drop_dead()
         self._apply_state()
 
     def _apply_state(self) -> None:
-        """Makes the state of this thread, and that of JAX's names, follow from the list."""
+        """Updates the state of this thread, and JAX's names, from the list."""
         for block in self.missed():
             self.leave(block)
         mine, thread, trace = self._sync_thread(), _here.thread, _ambient.value
@@ -341,16 +335,13 @@ class Blocks:
             thread.needs_trace_reset = False
 
     def _sync_thread(self) -> list[Block]:
-        """Substitutes names, and sets up this thread's recorder. Returns the open blocks of this thread."""
+        """Substitutes names and updates this thread's recorder. Returns the open blocks of this thread."""
         self.substitute()
         jc.config_changes.count += 1  # changes are not counted while no thread is lazy
         return self._update_recorder(_here.thread)
 
     def _update_recorder(self, thread: _Thread) -> list[Block]:
-        """Sets whether a thread's recorder records, and whether trace breaks are errors in it.
-
-        Returns the open blocks of the thread.
-        """
+        """Sets ``detached`` and ``strict`` of a thread's recorder. Returns the open blocks of the thread."""
         mine, recorder = self.of(thread), thread.recorder
         strict, stray = False, True
         for block in mine:
@@ -363,14 +354,14 @@ class Blocks:
 
     @staticmethod
     def _valid_trace(trace: Any, blocks: list[Block]) -> Any:
-        """``trace``, if it may be current while ``blocks`` are open; otherwise the evaluating trace."""
+        """Returns ``trace`` if it may be current while ``blocks`` are open, else the evaluating trace."""
         if trace is None or (trace.__class__ is LazyTrace and not _record(blocks)):
             return jc.eval_trace
         return trace
 
     @staticmethod
     def _restore(trace: Any) -> None:
-        """Makes ``trace`` current, unless a transformation of JAX's runs, which has its own."""
+        """Makes ``trace`` current, unless a JAX transformation runs, which has its own trace."""
         now = _ambient.value
         if now.__class__ is LazyTrace or jc.is_eval(now) or not jc.jax_is_on_stack():
             jc.set_trace(trace)

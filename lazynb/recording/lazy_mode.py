@@ -1,4 +1,5 @@
-"""Lazy mode: ``lazynb.lazy()``, ``lazynb.eager()``, and the test whether this thread records."""
+"""Lazy mode: ``lazynb.lazy()``, ``lazynb.eager()``, the test whether this thread records, and abstract
+arguments."""
 
 from __future__ import annotations
 
@@ -15,19 +16,21 @@ import jax
 
 from lazynb import jax_compat as jc
 from lazynb.recording.lazy_blocks import Block, blocks, current_thread_ref
-from lazynb.recording.lazy_tensor import DeletedValue, LazyTensor
-from lazynb.recording.lazy_trace import LazyTrace, thread_trace, trie
+from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.lazy_trace import LazyTrace, thread_trace
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.runtime_interface import runtime
+from lazynb.recording.tensor_placement import DeletedValue
+from lazynb.recording.trace_registry import trie
 from lazynb.user_code import tracebacks
 from lazynb.user_code.tracebacks import hook, trim_unless_debugging
 
 
 class Region:
-    """A context manager and decorator whose bodies are blocks.
+    """A context manager and decorator, each of whose bodies is a block.
 
-    It may be entered again, even while it is open. A decorated generator or coroutine runs each of its steps
-    in a block of its own, so the code that runs while it waits is outside of the block.
+    It may be entered again while it is open. A decorated generator or coroutine runs each step in its own
+    block, so code that runs while it waits is outside of the block.
     """
 
     __slots__ = ("__weakref__", "_make", "_missed", "_open")
@@ -35,10 +38,10 @@ class Region:
     def __init__(self, make: Callable[[], Block]):
         self._make = make
         self._open: list[Block] = []
-        self._missed = 0  # the ``id`` of the frame of an interrupted end whose block was closed later
+        self._missed = 0  # ``id`` of the frame of an interrupted ``__exit__`` whose block was closed later
 
-    # A class and not a generator function: an interrupted step can be done again, and the blocks of an
-    # abandoned object are freed with it.
+    # A class, not a generator function: an interrupted step can be repeated, and the blocks of an abandoned
+    # object are freed with it.
     def __enter__(self) -> None:
         block: Any = None
         try:
@@ -57,7 +60,7 @@ class Region:
         *_: Any,
         over: Callable[[], bool] = sys.is_finalizing,
     ) -> None:
-        if over():  # Python ends with an open generator: this module and its blocks may be freed already
+        if over():  # at interpreter exit with an open generator, this module and its blocks may be freed
             return
         block: Any = None
         try:
@@ -75,7 +78,7 @@ class Region:
             raise
 
     def _last(self) -> Block:
-        """The block to leave: the latest of this thread, or of any thread if this one has entered none."""
+        """Returns the block to leave: the latest of this thread, or of any thread if this one has none."""
         for block in reversed(self._open):
             if block.owner is current_thread_ref():
                 return block
@@ -93,9 +96,9 @@ class Region:
         return _decorated(function, lambda: Region(self._make))
 
     def interrupted_block(self, end: FrameType) -> Block | None:
-        """The block that an interrupt kept ``end``, the frame of an :meth:`__exit__`, from closing.
+        """Returns the block that an interrupt kept ``end``, the frame of an :meth:`__exit__`, from closing.
 
-        Returns None if that call had found its block, or if the block was given before.
+        Returns None if that call had found its block, or if the block was returned before.
         """
         if "block" in end.f_locals or self._missed == id(end) or not self._open:
             return None
@@ -106,10 +109,8 @@ class Region:
 
 
 def _interrupted_exits() -> list[Block]:
-    """The blocks whose end was interrupted at its first instruction.
-
-    They are searched in the exception that is being handled, because its traceback keeps them alive.
-    """
+    """Returns the blocks whose ``__exit__`` was interrupted at its first instruction. They are searched in
+    the exception being handled, whose traceback keeps them alive."""
     error, interrupted = sys.exception(), []
     while error is not None:
         traceback, error = error.__traceback__, error.__context__
@@ -128,7 +129,7 @@ blocks.missed = _interrupted_exits
 def lazy(*, strict: bool | None = None) -> Region:
     """Records the operations of its body instead of running them; also a decorator.
 
-    Each body is a trace of its own, so its programs do not depend on the operations that were pending before.
+    Each body has its own trace, so its programs do not depend on operations that were pending before.
 
     Arguments:
       strict: whether a trace break in the body raises :class:`lazynb.TraceBreakError`. Then nothing runs and
@@ -136,12 +137,12 @@ def lazy(*, strict: bool | None = None) -> Region:
         is the setting around the body, or that of the cell. The setting holds in this thread until the body
         ends, in ``lazynb.eager()`` too.
 
-    If the thread records already (in a lazy cell, or in another such body), or inside a JAX transformation
+    If the thread already records (in a lazy cell or another such body), or inside of a JAX transformation
     (``jit``, ``grad``, ``vmap``), only ``strict`` has an effect.
 
-    Lazy mode belongs to the thread. While a body waits (``await``, ``yield``), other code that runs in the
-    thread is recorded too. A decorated generator, coroutine or asynchronous generator function is lazy only
-    while its own code runs. Bodies may end in any order, and in another thread.
+    Lazy mode belongs to the thread. While a body waits (``await``, ``yield``), other code of the thread is
+    recorded too. A decorated generator, coroutine or asynchronous generator function is lazy only while its
+    own code runs. Bodies may end in any order, and in another thread.
     """
 
     hook.set()
@@ -158,9 +159,9 @@ def lazy(*, strict: bool | None = None) -> Region:
 
 
 def eager() -> Region:
-    """Runs the operations of its body at once; also a decorator. Pending values used in it are computed.
+    """Runs the operations of its body at once; also a decorator. Pending operands are computed.
 
-    Bodies that wait and decorated generators and coroutines behave as for :func:`lazynb.lazy`.
+    Bodies that wait, and decorated generators and coroutines, behave as for :func:`lazynb.lazy`.
     """
 
     def block() -> Block:
@@ -173,7 +174,7 @@ def eager() -> Region:
 
 
 def recording() -> Region:
-    """Records the operations of its body, in the trace of this thread that is open."""
+    """Records the operations of its body in the open trace of this thread."""
     return Region(lambda: Block(thread_trace()))
 
 
@@ -182,11 +183,10 @@ def is_lazy() -> bool:
     return isinstance(jc.current_trace(), LazyTrace)
 
 
-# ---- decorators --------------------------------------------------------------------------------------------
+# ---- Decorators --------------------------------------------------------------------------------------------
 
 
 def _decorated(function: Callable[..., Any], region: Callable[[], Region]) -> Callable[..., Any]:
-    """``function``, run in a region."""
     call: Callable[..., Any]
     if inspect.iscoroutinefunction(function):
 
@@ -211,7 +211,6 @@ def _decorated(function: Callable[..., Any], region: Callable[[], Region]) -> Ca
 
 @types.coroutine
 def _run_steps(steps: Any, region: Callable[[], Region]) -> Generator[Any, Any, Any]:
-    """Runs the steps of a generator or coroutine, each in a region."""
     step, value = steps.send, None
     while True:
         try:
@@ -230,7 +229,6 @@ def _run_steps(steps: Any, region: Callable[[], Region]) -> Generator[Any, Any, 
 
 
 async def _run_async_steps(steps: Any, region: Callable[[], Region]) -> Any:
-    """Runs the steps of an asynchronous generator, each in a region."""
     step, value = steps.asend, None
     while True:
         try:
@@ -246,24 +244,24 @@ async def _run_async_steps(steps: Any, region: Callable[[], Region]) -> Any:
             step, value = steps.athrow, error
 
 
-# ---- Tensors that have a type and never a value: the arguments of a function that is compiled and not run
+# ---- Tensors without values, to compile a function without a run -------------------------------------------
 
 
 class AbstractArguments:
-    """The arguments of one call that have a type only.
+    """The abstract arguments of one call.
 
     Attributes:
-      types: by ``id`` of each tensor made, its type.
+      types: the aval of each tensor made, by ``id`` of the tensor.
     """
 
     def __init__(self) -> None:
         self._recorder = thread_trace()
-        # a trace of their own, without operations: they are its inputs
+        # a trace without operations, whose inputs they are
         self._given = PendingTrace(self._recorder, trie, self._recorder.seal().root, None)
         self.types: dict[int, jax.ShapeDtypeStruct] = {}
 
     def tensor(self, type_: jax.ShapeDtypeStruct) -> LazyTensor:
-        """A tensor of that type."""
+        """Returns a tensor of that type."""
         aval = jc.ShapedArray(type_.shape, type_.dtype, weak_type=type_.weak_type)
         own = jax.ShapeDtypeStruct(
             type_.shape, type_.dtype, weak_type=type_.weak_type, sharding=type_.sharding
@@ -277,9 +275,10 @@ class AbstractArguments:
         return tensor
 
     def put_into(self, traces: Iterable[PendingTrace]) -> list[PendingTrace]:
-        """Makes the types inputs of ``traces`` in place of the tensors; they are recorded no further.
+        """Replaces the tensors among the inputs of ``traces`` by their avals, and ends recording in these
+        traces.
 
-        Returns: those that compute something, in the same order.
+        Returns the traces with operations, in the same order.
         """
         computing = [pending for pending in traces if pending is not self._given]
         for pending in computing:
@@ -288,16 +287,15 @@ class AbstractArguments:
         return computing
 
     def close(self) -> None:
-        """Deletes the tensors: whoever still holds one finds no value."""
+        """Deletes the tensors, which have no value."""
         _discard(self._given)
 
 
 @contextlib.contextmanager
 def forbid_runs() -> Iterator[None]:
-    """Records the body as a trace of its own, which ends with it: what it leaves pending is given up.
+    """Records the body as a trace of its own, whose pending operations are dropped at the end.
 
-    What would run a pending operation raises :class:`lazynb.TraceBreakError`, a barrier that was asked for
-    too.
+    A run of a pending operation, also at an explicit barrier, raises :class:`lazynb.TraceBreakError`.
     """
     recorder = thread_trace()
     before, others = recorder.forbids_runs, [*recorder.sealed, recorder.pending]
@@ -315,7 +313,6 @@ def forbid_runs() -> Iterator[None]:
 
 
 def _discard(pending: PendingTrace) -> None:
-    """Closes a trace that cannot run."""
     for tensor in pending.records:
         tensor._value, tensor._pending = DeletedValue(), None
     pending.close()

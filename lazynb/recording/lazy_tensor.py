@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import inspect
 import operator
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from types import FrameType
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
-from jax.experimental.layout import Format
 
 from lazynb import jax_compat as jc
 from lazynb.jax_compat.jax_names import INTERPRETERS_FOLDER
+from lazynb.recording import input_protection
 from lazynb.recording.array_ufunc import ArrayUfuncDescriptor
 from lazynb.recording.break_cause import find_cause, text_output_kind
 from lazynb.recording.break_reasons import REASONS
@@ -28,64 +25,16 @@ from lazynb.recording.buffer_protocol import (
     raise_deferred_interrupt,
 )
 from lazynb.recording.external_arrays import exclusively_owned, held_outside
-from lazynb.recording.pending_trace import PendingTrace, pending_dependencies, predetermined_sharding
+from lazynb.recording.pending_trace import PendingTrace, pending_dependencies
 from lazynb.recording.runtime_interface import runtime
-
-
-class ToolAccess(threading.local):
-    """Whether a tool (an inspector, a tooltip) looks at values in this thread, and not the user's own code.
-
-    Attributes:
-      active: whether it does; ``str()`` then gives the same text as ``repr()``, which runs nothing.
-    """
-
-    active = False
-
-    @contextlib.contextmanager
-    def now(self) -> Iterator[None]:
-        """Marks the body as the look of a tool."""
-        before, self.active = self.active, True
-        try:
-            yield
-        finally:
-            self.active = before
-
-
-tool_access = ToolAccess()
-
-
-class DeletedValue:
-    """The value of a tensor that was deleted: what JAX still says of such an array.
-
-    Attributes:
-      sharding: how it lay; None if nobody knew.
-      committed: whether it was committed to that.
-    """
-
-    __slots__ = ("committed", "sharding")
-
-    def __init__(self, sharding: Any = None, committed: bool = False):
-        self.sharding, self.committed = sharding, committed
-
-    @property
-    def is_fully_replicated(self) -> bool:
-        return bool(self.sharding.is_fully_replicated)
-
-    @property
-    def is_fully_addressable(self) -> bool:
-        return bool(self.sharding.is_fully_addressable)
-
-    @property
-    def format(self) -> Format:
-        return Format(None, self.sharding)
-
-
-_DELETED_ATTRIBUTES = ("committed", "format", "is_fully_addressable", "is_fully_replicated", "sharding")
+from lazynb.recording.tensor_placement import DeletedValue, TensorPlacement, aot_placement
+from lazynb.recording.tool_access import tool_access
 
 
 class _ArrayImplMeta(type(jax.Array)):  # type: ignore[misc]
-    """The class of :class:`LazyTensor`, which equals that of JAX's own arrays: libraries compare trees by
-    ``type(x) == type(y)`` (``equinox.tree_equal``). In sets and dicts, and for ``is``, they are two."""
+    """The metaclass of :class:`LazyTensor`, which compares equal to ``ArrayImpl``, JAX's own array class.
+    Libraries compare trees by ``type(x) == type(y)`` (``equinox.tree_equal``). In sets and dicts, and for
+    ``is``, the classes differ."""
 
     def __eq__(cls, other: object) -> bool:
         return cls is other or other is jc.ArrayImpl
@@ -93,12 +42,12 @@ class _ArrayImplMeta(type(jax.Array)):  # type: ignore[misc]
     __hash__ = type.__hash__
 
 
-class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
-    """A ``jax.Array`` whose value is computed when Python needs it.
+class LazyTensor(TensorPlacement, jax.Array, metaclass=_ArrayImplMeta):
+    """A ``jax.Array`` whose value is computed when Python needs it. It is no tracer.
 
-    It is no tracer: it has a value. Operations on it are recorded while lazy mode is on. ``repr``, rich
-    display, ``shape``, ``dtype``, ``dir`` and tab completion never run anything; ``float(x)``, ``bool(x)``,
-    ``print(x)``, ``np.asarray(x)`` and the like give what eager JAX gives and are trace breaks.
+    Operations on it are recorded while lazy mode is on. ``repr``, rich display, ``shape``, ``dtype``, ``dir``
+    and tab completion run nothing. ``float(x)``, ``bool(x)``, ``print(x)``, ``np.asarray(x)`` and the like
+    give the results of eager JAX and are trace breaks.
     """
 
     __slots__ = (
@@ -114,12 +63,12 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
         "aval",
     )
 
-    # The recorder, and the type (a ``ShapedArray``).
+    # The recorder, and the aval (a ``ShapedArray``).
     _trace: Any
     aval: Any
 
-    # While the tensor is pending: the trace and the slot in it. For the first result of a call also the end
-    # of the call (a State or an Edge) and the user's line (an Origin, or the parts of one).
+    # While pending: the trace and the slot in it. For the first result of a call also the end of the call (a
+    # State or a ReplayEdge) and the user's line (an Origin or its parts).
     _pending: PendingTrace | None
     _slot: int
     _edge: Any
@@ -138,14 +87,14 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
         self._edge = self._code = None
 
     def _set_value(self, value: Any, whole: bool) -> None:
-        """Sets the value. The origin stays until the ``whole`` trace has run."""
+        """Sets the value. The origin is kept until the ``whole`` trace has run."""
         self._value = value
         self._pending = None
         if whole:
             self._edge = self._code = None
 
     def _alias(self) -> LazyTensor:
-        """Another tensor for the same pending result."""
+        """Returns another tensor for the same pending result."""
         twin = LazyTensor(self._trace, self.aval, self._pending, self._slot)
         if self._edge is not None:
             twin._edge, twin._code = self._edge, self._code
@@ -153,20 +102,19 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
         return twin
 
     def _forget_origin(self) -> None:
-        """Frees the origin, when the trace has run."""
         self._edge = self._code = None
 
-    # ---- the value -----------------------------------------------------------------------------------------
+    # ---- The value -----------------------------------------------------------------------------------------
 
     def _force(self, kind: str, detail: str = "") -> Any:
-        """The concrete array; runs what it needs and notes a trace break of ``kind`` if anything was pending.
+        """Returns the concrete array, computed if it is pending, with a trace break of ``kind``.
 
         Arguments:
-          detail: the attribute or function that needs the value. Without it, the callers of the method that
-            calls this one are examined, see :func:`lazynb.recording.break_cause.find_cause`.
+          detail: the attribute or function that needs the value. Without it, the cause is searched in the
+            callers of the calling method, see :func:`lazynb.recording.break_cause.find_cause`.
 
         Raises:
-          RuntimeError: the array was deleted or donated; the text is that of eager JAX.
+          RuntimeError: the array was deleted or donated; the text is eager JAX's.
         """
         value = self._value
         if value is None:
@@ -186,18 +134,18 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
             raise RuntimeError(f"Array has been deleted with shape={self.aval.str_short()}.")
 
     def _mark_exposed(self, value: Any) -> None:
-        """Notes that other code gets the concrete array, and may delete or donate it."""
+        """Notes that other code gets the concrete array and may delete or donate it."""
         exclusively_owned.discard(value)
         if value.__class__ is not DeletedValue and id(value) not in held_outside.ids:
             held_outside.add(value)
-            self._trace.protect_inputs(value, self)
+            input_protection.protect_inputs(self._trace, value, self)
 
     @property
     def is_pending(self) -> bool:
         """Whether the value is not computed yet."""
         return self._value is None
 
-    # ---- conversions: the checks come first, so that a failed one runs nothing -----------------------------
+    # ---- Conversions: the checks come before the run -------------------------------------------------------
 
     def __bool__(self) -> bool:
         jc.check_bool_conversion(self)
@@ -223,7 +171,7 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
         return self._force("item").item(*args)
 
     def __iter__(self) -> Any:
-        # Eager JAX takes the rows of an array over several devices from the host.
+        # Eager JAX reads the rows of a sharded array from the host.
         if jc.is_sharded_along_first_axis(self.aval):
             return iter(self._force("unrecordable", "iteration along an axis on several devices"))
         return iter(jc.iterate_traced(self))
@@ -233,7 +181,7 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
 
     def __len__(self) -> int:
         if not self.ndim:
-            raise TypeError("len() of unsized object")  # JAX's words
+            raise TypeError("len() of unsized object")  # the text of JAX
         return int(self.shape[0])
 
     def tolist(self) -> Any:
@@ -246,28 +194,28 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
         raise_deferred_interrupt(self, sys._getframe(1))
         return self._force("asarray").__array__(dtype, context, copy)
 
-    # NumPy's protocols (NEP 13, NEP 18): ``lazynb.frontends`` answers them, loaded with their first call.
+    # NumPy's protocols (NEP 13, NEP 18), implemented in ``lazynb.frontends``, which the first call imports.
     __array_ufunc__ = ArrayUfuncDescriptor()
-    __array_priority__ = 100  # that of any jax.Array; a tracer's is higher
-    __numpy_dtype__ = jax.Array.__numpy_dtype__  # NumPy 2.4 asks for it, and the user is warned
+    __array_priority__ = 100  # the value of jax.Array; a tracer's is higher
+    __numpy_dtype__ = jax.Array.__numpy_dtype__  # read by NumPy 2.4, which warns the user
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return runtime().numpy_protocols.array_function(function, args, kwargs)
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
-        # ``np.ma`` makes its arrays so of what NumPy's functions give.
+        # ``np.ma`` creates its arrays this way from results of NumPy functions.
         if inspect.isclass(dtype) and issubclass(dtype, np.ndarray):
             return np.array(self._force("asarray", f"a view as {dtype.__name__}")).view(dtype)
         return jc.array_methods["view"](self, dtype=dtype, type=type)
 
     def __contains__(self, item: Any) -> bool:
-        # JAX's own method checks the types and compares. Python then needs the truth value of the result.
+        # JAX's method checks the types and compares; Python needs the truth value of the result.
         result: Any = jc.array_operators["contains"](self, item)
         if isinstance(result, LazyTensor):
             result = result._force("contains")
         return bool(result)
 
-    if HAS_BUFFER_METHODS:  # else ``offer_memory`` below
+    if HAS_BUFFER_METHODS:  # otherwise ``install_buffer_protocol`` below
 
         def __buffer__(self, flags: int) -> memoryview:
             return memoryview(exported_buffer(self, sys._getframe(1), flags))
@@ -290,16 +238,14 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
     def _copied(self, how: Callable[[Any], Any]) -> Any:
         if self._value is None:
             return self.copy()
-        with jc.set_current_trace(jc.eval_trace):  # keys copy the array in them
+        with jc.set_current_trace(jc.eval_trace):  # a copy of a PRNG key array copies the array inside
             return how(self._force("pickle"))
 
-    # ---- text ----------------------------------------------------------------------------------------------
+    # ---- Text ----------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
         if tool_access.active or INTERPRETERS_FOLDER in sys._getframe(1).f_code.co_filename:
-            return repr(
-                self
-            )  # a tracer of JAX's writes what it holds: JAX names functions by their arguments
+            return repr(self)  # text of a tracer: JAX names functions by their arguments
         return str(self._force("print"))
 
     def __format__(self, spec: str) -> str:
@@ -328,103 +274,13 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
             return {"text/plain": repr(self)}
         return runtime().execution.display(self)
 
-    # ---- attributes ----------------------------------------------------------------------------------------
+    # ---- Attributes of the concrete array ------------------------------------------------------------------
 
     shape = property(lambda self: self.aval.shape)
     dtype = property(lambda self: self.aval.dtype)
     ndim = property(lambda self: self.aval.ndim)
     size = property(lambda self: self.aval.size)
     weak_type = property(lambda self: self.aval.weak_type)
-
-    @property
-    def sharding(self) -> Any:
-        told = self._query_sharding(sys._getframe(1))
-        return told if told is not None else self._concrete_attribute("sharding")
-
-    @property
-    def device(self) -> Any:
-        devices = self._known_devices()
-        if devices is not None and len(devices) == 1:
-            return devices[0]
-        told = self._query_sharding(sys._getframe(1))
-        return told if told is not None else self._concrete_attribute("device")
-
-    @property
-    def committed(self) -> bool:
-        return self._committed
-
-    @property
-    def _committed(self) -> bool:
-        if self._value is None and self._pending is not None:
-            return self._pending.owner(self._slot).devices is not None
-        return self._concrete_attribute("committed")
-
-    def devices(self) -> Any:
-        devices = self._known_devices()
-        return set(devices) if devices is not None else self._concrete_attribute("devices")()
-
-    def platform(self) -> str:
-        devices = self._known_devices()
-        return devices[0].platform if devices is not None else self._concrete_attribute("platform")()
-
-    def _known_devices(self) -> tuple[Any, ...] | None:
-        """The devices of a pending value."""
-        if self._value is not None or self._pending is None:
-            return None
-        state = self._pending.owner(self._slot)
-        return state.devices if state.devices is not None else state.program
-
-    def _concrete_attribute(self, name: str) -> Any:
-        """The attribute ``name`` of the concrete array."""
-        value = self._value
-        if value.__class__ is DeletedValue and value.sharding is not None and name in _DELETED_ATTRIBUTES:
-            return getattr(value, name)
-        return getattr(self._force("attribute", name), name)
-
-    def _known_sharding(self) -> Any:
-        """The sharding of a pending value; returns None if only a run can tell it.
-
-        It is known of an uncommitted value, and of one whose type says how it lies on a mesh. On a mesh whose
-        axes are ``Auto`` XLA chooses it, for the whole program.
-        """
-        if self._value is not None or self._pending is None:
-            return None
-        state = self._pending.owner(self._slot)
-        if state.devices is not None:
-            return predetermined_sharding(state, self._slot)
-        return jc.uncommitted_sharding(state.program[0]) if state.program is not None else None
-
-    def _query_sharding(self, frame: FrameType) -> Any:
-        """As :meth:`_known_sharding`, or what eager JAX would choose, which the value has from now on.
-
-        Arguments:
-          frame: who asks.
-        """
-        known = self._known_sharding()
-        if known is None and self._value is None:
-            known = self._trace.query_sharding(self, frame)
-        return known
-
-    def _equivalent_sharding(self) -> Any:
-        """A sharding that is equivalent to that of a pending value; None if only a run can tell one."""
-        known, devices = self._known_sharding(), self._known_devices()
-        if known is None and devices is not None and len(devices) == 1:
-            return jc.uncommitted_sharding(devices[0])
-        return known
-
-    @property
-    def is_fully_addressable(self) -> bool:
-        devices = self._known_devices()
-        if devices is not None:
-            return not jc.spans_hosts(devices)
-        return bool(self._concrete_attribute("is_fully_addressable"))
-
-    @property
-    def is_fully_replicated(self) -> bool:
-        told = self._query_sharding(sys._getframe(1))
-        return (
-            told.is_fully_replicated if told is not None else self._concrete_attribute("is_fully_replicated")
-        )
 
     @property
     def addressable_shards(self) -> Any:
@@ -462,20 +318,20 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
 
     def is_deleted(self) -> bool:
         if self._value.__class__ is DeletedValue:
-            self._trace.restore_lost_donation()
+            input_protection.restore_lost_donation(self._trace)
         value = self._value
         return value.__class__ is DeletedValue or (value is not None and value.is_deleted())
 
     def delete(self) -> None:
         if not self.is_deleted() and self._value is None:
-            self._force("delete")  # other pending values may need it, and are computed with it
+            self._force("delete")  # pending values that need it are computed in the same run
         if self._value.__class__ is not DeletedValue and not self._value.is_deleted():
-            self._trace.release(self)
+            input_protection.flush_users(self._trace, self)
             self._value.delete()
         self._forget_value()
 
     def _forget_value(self) -> None:
-        """Makes this the tensor of a deleted array, of which it is still known where it lay."""
+        """Marks the tensor as deleted; its sharding stays readable."""
         value = self._value
         if value is None:
             value = DeletedValue(self._equivalent_sharding(), self._committed)
@@ -485,8 +341,8 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
 
     def __getattr__(self, name: str) -> Any:
         # Attributes that only the concrete array has (``_arrays``, ``_npy_value``,
-        # ``__cuda_array_interface__``, ...). A name that no array has never runs anything.
-        # dir() reads __dict__, and copy reads other special names.
+        # ``__cuda_array_interface__``, ...). Names that no array has run nothing. dir() reads __dict__, and
+        # copy other special names.
         special = name.startswith("__") and name != "__cuda_array_interface__"
         if special or not jc.concrete_array_has(self.aval, name):
             raise jc.array_attribute_error(self.aval, name)
@@ -498,15 +354,14 @@ class LazyTensor(jax.Array, metaclass=_ArrayImplMeta):
         return self._concrete_attribute(name)
 
 
-# Other libraries look these up. Whether an array has them depends on its device alone, so nothing runs if it
-# has not.
+# Other libraries look these up. They depend only on the device, so a missing one runs nothing.
 _DEVICE_PROTOCOL_ATTRIBUTES = ("__cuda_array_interface__", "device_buffer", "device_buffers")
 
 install_buffer_protocol(LazyTensor, exported_buffer)
 
 
 def _restore_current_trace(tensor: LazyTensor) -> LazyTensor:
-    """Makes the recorder current if an interrupt left none. JAX calls it with each operand."""
+    """Restores the current trace if an interrupt cleared it. JAX calls this with each operand."""
     if jc.trace_state.value is None:
         tensor._trace.make_current()
     return tensor
@@ -519,31 +374,12 @@ def _evaluated(tensor: LazyTensor, function: str) -> Any:
 jc.register_array_type(LazyTensor, _restore_current_trace)
 jc.register_evaluated_type(LazyTensor, _evaluated)
 jc.register_argument_type(LazyTensor, lambda argument: argument._force("eager"))
-jc.register_shard_type(
-    LazyTensor, lambda part: part._force("device_put", "an array that is put together of others")
-)
+jc.register_shard_type(LazyTensor, lambda part: part._force("device_put", "an array assembled from others"))
 jc.register_mapped_type(
     LazyTensor, lambda value: value._force("unrecordable", "a shard_map that closes over it")
 )
 jc.register_constant_type(
-    LazyTensor, lambda constant: constant._force("static", "a constant of what is compiled")
+    LazyTensor, lambda constant: constant._force("static", "a constant of a compiled function")
 )
-
-
-def _placed(tensor: LazyTensor) -> Any:
-    """The placement of ``tensor``, see :func:`lazynb.jax_compat.register_aot_placement`."""
-    value = tensor._value
-    if isinstance(value, jax.Array):
-        return value
-    if value.__class__ is DeletedValue and value.sharding is not None:
-        return value.sharding if value.committed else None
-    devices = tensor._known_devices()
-    if devices is None or len(devices) > 1:
-        return tensor._force("attribute", "sharding")
-    if tensor._committed:
-        return jc.uncommitted_sharding(devices[0])
-    return None
-
-
-jc.register_aot_placement(LazyTensor, _placed)
+jc.register_aot_placement(LazyTensor, aot_placement)
 jc.register_transfer_source(LazyTensor, lambda tensor: tensor._equivalent_sharding() or tensor.sharding)

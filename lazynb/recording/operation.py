@@ -1,4 +1,4 @@
-"""Operations: primitives with their parameters, interned so that equal ones are one object."""
+"""Operations: primitives with their parameters, interned so that equal operations are one object."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Operation:
 
     Attributes:
       primitive: the JAX primitive.
-      params: its parameters (those of the first of the equal operations).
+      params: the parameters of the first of the equal operations.
       context: the context that JAX stores with an equation (mesh, compute type, ...).
       name: see :func:`operation_name`.
-      weight: the number of operations that it stands for in a program: those inside of a jitted function or
-        a loop, if they are more than a few.
-      devices: those to which it commits its results, whatever its operands; None if these decide.
+      weight: number of operations that it counts for in a program: those of a jitted function or loop body,
+        if there are more than a few.
+      devices: devices to which it commits its results; None if its operands decide.
     """
 
     __slots__ = (
@@ -53,18 +53,17 @@ class Operation:
 
     @property
     def params_with_positions(self) -> dict[str, Any]:
-        """Its parameters, with what is inside under the scopes of its positions, see
-        :mod:`lazynb.recording.jaxpr_structure`."""
+        """The parameters with position scopes in the jaxprs, see :mod:`lazynb.recording.jaxpr_structure`."""
         if self._positioned is None:
             self._positioned = with_position_scopes(self.primitive, self.params)
         return self._positioned
 
     @property
     def canonical(self) -> Operation:
-        """The first of the operations that differ in nothing but names: of jitted functions and of scopes.
+        """The first of the operations that differ only in names of jitted functions and scopes.
 
-        A program is made of these, so that another name makes no other program; the recorded trace keeps
-        each operation under its own name.
+        Programs are built from canonical operations, so a new name is a cache hit. The recorded trace keeps
+        the names.
         """
         if self._nameless is None:
             self._nameless = self._canonical()
@@ -79,7 +78,7 @@ class Operation:
 
     @property
     def outside(self) -> frozenset[str]:
-        """The names of its primitives that call code outside of XLA, with those in its jaxprs."""
+        """The names of its primitives, inner jaxprs included, that call code outside of XLA."""
         if self._outside is None:
             self._outside = frozenset(_calls_outside(self.primitive, self.params))
         return self._outside
@@ -105,7 +104,7 @@ class Operation:
 
     @property
     def mutable_state_read(self) -> str:
-        """What a function that it calls back reads that can change, in words; empty if none does."""
+        """The mutable state that a callback reads, in words; empty without one."""
         if self._changing is None:
             functions = _called_back(self.primitive, self.params) if self.calls_back else ()
             self._changing = next(filter(None, map(mutable_state_read, functions)), "")
@@ -116,13 +115,13 @@ class Operation:
 
 
 _MAX_LIGHT_EQUATIONS = 16
-"""Operations of a jitted function of JAX's own (``jax.nn.softmax``), which counts as one."""
+"""Number of equations up to which a jitted function of JAX (``jax.nn.softmax``) counts as one operation."""
 
 _nameless: weakref.WeakValueDictionary[Any, Operation] = weakref.WeakValueDictionary()
 
 
 def operation_name(primitive: Any, params: dict[str, Any]) -> str:
-    """The name of an operation for the user, such as ``softmax`` for a jitted function of that name."""
+    """Returns the user's name of an operation, such as ``softmax`` for a jitted function of that name."""
     if primitive.name in jc.JIT_PRIMITIVES:
         return str(params.get("name") or primitive.name)
     return primitive.name
@@ -135,14 +134,14 @@ def _calls_outside(primitive: Any, params: dict[str, Any]) -> Iterator[str]:
 
 
 def _called_back(primitive: Any, params: dict[str, Any]) -> Iterator[Callable[..., Any]]:
-    """The functions of the user's that ``pure_callback`` calls."""
+    """Yields the user's functions that ``pure_callback`` calls."""
     for inner, given in _with_inner(primitive, params):
         if inner.name == "pure_callback":
             yield jc.function_called_back(given)
 
 
 def _with_inner(primitive: Any, params: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """A primitive with its parameters, and those in its jaxprs."""
+    """Yields a primitive with its parameters, and those of its inner jaxprs."""
     left = [(primitive, params)]
     while left:
         primitive, params = left.pop()
@@ -156,14 +155,14 @@ def _is_callback(name: str) -> bool:
 
 
 class OperationTable:
-    """Finds the operation of a primitive and its parameters.
+    """Finds the interned operation of a primitive and its parameters.
 
-    The look-up has two levels. The first uses the hash of the parameters themselves. It is quick, but a jaxpr
-    hashes by identity, so it misses a function that was defined again. The second uses their structure. It
-    refers weakly to operations that the trie holds; the first level is cleared when it is full.
+    The look-up has two levels. The first hashes the parameters themselves. It is quick, but a jaxpr hashes by
+    identity, so it misses a function that was defined again. The second hashes their structure. It holds weak
+    references to operations of the trie; the first level is cleared when it is full.
 
     Attributes:
-      cleared: how often all operations were forgotten.
+      cleared: how often all operations were dropped.
 
     Arguments:
       plain: converts parameters that cannot be hashed to ones without arrays.
@@ -183,11 +182,8 @@ class OperationTable:
     def find(
         self, primitive: Any, params: dict[str, Any], context: Any, devices: tuple[Any, ...] | None = None
     ) -> Operation:
-        """The operation for ``primitive`` and ``params`` under JAX's configuration ``context``.
-
-        Arguments:
-          devices: see :class:`Operation`.
-        """
+        """Returns the operation under JAX's configuration ``context``; ``devices`` as in
+        :class:`Operation`."""
         values = tuple(params.values())
         quick = (primitive, context, devices, values, tuple(map(type, values)))
         try:
@@ -214,7 +210,6 @@ class OperationTable:
         return operation
 
     def clear(self) -> None:
-        """Forgets all operations."""
         self.cleared += 1
         self._quick.clear()
         self._by_structure.clear()

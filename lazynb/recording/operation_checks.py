@@ -1,8 +1,8 @@
-"""The capacity of memory: a program that cannot fit is refused before it runs.
+"""Checks of an operation before and after it is recorded: memory capacity, values, and lowering.
 
-Eager JAX raises at the operation whose result does not fit. A program of many operations fails later. On
-XLA:CPU it fails asynchronously, after it has taken the memory of its inputs, or it never returns (0.10, 0.12:
-a result of 4 TiB).
+Eager JAX raises at the operation whose result does not fit into memory. A program of many operations would
+fail later: XLA:CPU fails asynchronously after it has taken the memory of its inputs, or never returns (0.10,
+0.12: a result of 4 TiB). So an operation that cannot fit is rejected when it is recorded.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
 UNCHECKED_SIZE = 1 << 28
-"""Bytes that are assumed to be free: a smaller program is refused only for a limit on the process."""
+"""Bytes assumed to be free. A smaller program is rejected only under a limit on the process."""
 
 
 def size_of(avals: Iterable[Any]) -> int:
-    """Bytes of the largest array among those of types ``avals``."""
+    """Returns the bytes of the largest array among ``avals``."""
     arrays = [aval for aval in avals if hasattr(aval, "size") and not jc.is_key(aval)]
     return max((aval.size * aval.dtype.itemsize for aval in arrays), default=0)
 
 
 def exceeds_free_memory(need: int, device: Any) -> bool:
-    """Whether ``device`` surely has no ``need`` free bytes."""
+    """Whether ``device`` certainly has fewer than ``need`` free bytes."""
     if device.platform != "cpu":
         limit = _device_limit(device)
         return limit is not None and need > limit
@@ -48,12 +48,12 @@ def exceeds_free_memory(need: int, device: Any) -> bool:
 def _device_limit(device: Any) -> int | None:
     try:
         return (device.memory_stats() or {}).get("bytes_limit")
-    except Exception:  # not every backend keeps statistics
+    except Exception:  # not every backend has statistics
         return None
 
 
 def _address_space() -> float:
-    """The bytes that a limit on the process's address space leaves (``ulimit -v``)."""
+    """Returns the bytes left by a limit on the process's address space (``ulimit -v``)."""
     if resource is None:
         return float("inf")
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
@@ -66,10 +66,8 @@ def _address_space() -> float:
 
 
 def _host_memory() -> float:
-    """The bytes that the system can give: free memory, swap, and memory that it can free at once.
-
-    If the system does not report them, all of its memory.
-    """
+    """Returns the bytes that the system can provide: free memory, swap, and memory that it can free at once.
+    Without these figures, all of its memory."""
     available = _available()
     if available is None:
         available = _physical()
@@ -93,7 +91,7 @@ def _physical() -> float:
 
 
 def _group_limits() -> Iterator[float]:
-    """The bytes that the limits on a container's control group leave."""
+    """Yields the bytes left by the memory limits of the container's control group."""
     folder = Path("/sys/fs/cgroup")
     for limit, used in (
         ("memory.max", "memory.current"),
@@ -105,20 +103,20 @@ def _group_limits() -> Iterator[float]:
             pass
 
 
-# ---- Checks: what the values of a trace have to fulfil, where the library of a front end raises otherwise
-# PyTorch raises at once where an index is out of range or a matrix is singular. Lazily, to look at a pending
-# value would run the trace. So the check is a part of the program: it computes a small report, and the flush
-# raises the error with the line of the operation (:mod:`lazynb.running.run_delivery`).
+# ---- Checks of values, for errors that a frontend library raises -------------------------------------------
+# PyTorch raises at once if an index is out of range or a matrix is singular. Reading a pending value would
+# run the trace. So the check is part of the program: it computes a small report, and the flush raises the
+# error with the line of the operation (:mod:`lazynb.running.run_delivery`).
 
 ReportReader = Callable[[np.ndarray], Exception | None]
-"""The error that a report says, or None."""
+"""Returns the error that a report contains, or None."""
 
 
 class Check(NamedTuple):
     """A check that runs with its trace.
 
     Attributes:
-      report: the pending report. The check keeps it alive, so that every flush of the trace computes it.
+      report: the pending report, kept alive here, so that every flush of the trace computes it.
       verdict: reads the report.
     """
 
@@ -128,8 +126,8 @@ class Check(NamedTuple):
 
 class _Gathering(threading.local):
     """Attributes:
-    take: takes the checks of a function that JAX traces in this thread; None if nobody does.
-    """
+    take: takes the checks of the function that JAX traces in this thread; None outside of
+      :func:`collect_checks`."""
 
     take: Callable[[Any, ReportReader], None] | None = None
 
@@ -139,8 +137,8 @@ _gathering = _Gathering()
 
 @contextlib.contextmanager
 def collect_checks(take: Callable[[Any, ReportReader], None]) -> Iterator[None]:
-    """Gives the checks of a function that JAX traces in the body to ``take``. Their reports have to become
-    results of the function: a report is known when the function has run."""
+    """Passes the checks of a function that JAX traces in the body to ``take``. Their reports must become
+    results of the function, because a report is known only after the run."""
     outer, _gathering.take = _gathering.take, take
     try:
         yield
@@ -149,7 +147,7 @@ def collect_checks(take: Callable[[Any, ReportReader], None]) -> Iterator[None]:
 
 
 def add_check(report: Any, verdict: ReportReader) -> None:
-    """Raises the error that ``report`` says: now if its value is there, else when its trace runs."""
+    """Raises the error in ``report`` now if its value is computed, else when its trace runs."""
     if isinstance(report, LazyTensor) and report._pending is not None:
         report._pending.checks.append(Check(report, verdict))
         return
@@ -161,12 +159,12 @@ def add_check(report: Any, verdict: ReportReader) -> None:
         raise error
 
 
-# ---- Operations that JAX refuses only when it lowers them: the first recording checks for that ------------
-# Eager JAX refuses such an operation at the call. To lower each operation on its own would take a
-# millisecond. Only few can be refused, see :func:`lazynb._jax.may_be_refused`.
+# ---- Errors that JAX raises only when it lowers an operation -----------------------------------------------
+# Eager JAX rejects such an operation at the call. Lowering each operation separately takes a millisecond, so
+# only the few that may fail are lowered, see :func:`lazynb.jax_compat.may_fail_lowering`.
 
 _accepted: set[Any] = set()
-_checked_jaxprs: weakref.WeakSet[Any] = weakref.WeakSet()  # jaxprs without a refused operation
+_checked_jaxprs: weakref.WeakSet[Any] = weakref.WeakSet()  # jaxprs without a rejected operation
 
 
 def check_lowering(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> None:

@@ -1,10 +1,10 @@
-"""Numbers from Python: constants of the recorded program, or inputs as an executable takes them.
+"""Python numbers in programs: constants of the program, or inputs in the form that an executable takes.
 
-A number that is written in the code is a constant, by its value: the step of the trie is for that value, to
-the bit. When the same place has a second value (somebody edited the number), it is an input from then on.
+A literal is a constant by its value, to the bit: the trie step is for that value. When a second value is
+recorded at the same place (the number was edited), the number is an input from then on.
 
-A number that is too large for its type in eager JAX is infinite there. Eager JAX warns of that only when it
-compiles an operation. NumPy would warn each time, so its warning is off here.
+Eager JAX turns a number that is too large for its dtype into infinity and warns only when it compiles an
+operation. NumPy would warn each time, so its warning is off here.
 """
 
 from __future__ import annotations
@@ -19,22 +19,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from lazynb import jax_compat as jc
-from lazynb.recording.trie import HOST, Constant, State, Trie
+from lazynb.recording.input_key import HOST, Constant
+from lazynb.recording.trie import State, Trie
 
-# ---- Which numbers of a program may be its constants: all but those of which the user's arrays are made
-# Of ``jnp.ones(3)`` or ``jax.random.key(0)`` XLA would work out what the user's data stand for, and of what
-# is done with them nothing would be left to see. So their numbers stay arguments, also those that are written
-# in the code. What a function of JAX's makes of numbers for itself (the zeros of a gradient) is no such
-# array.
+# ---- Numbers of a program that may be constants ------------------------------------------------------------
+# All but those that fill the user's arrays. With the numbers of ``jnp.ones(3)`` or ``jax.random.key(0)`` as
+# constants, XLA would fold the user's data and the operations on them. So these numbers stay arguments,
+# literals too. Arrays that JAX itself makes of numbers (the zeros of a gradient) are not affected.
 
 
 def inputs_of(path: Sequence[State]) -> list[State]:
-    """The inputs of a program, in order."""
     return [state for state in path if state.operation is None]
 
 
 def constant_candidates(path: Sequence[State]) -> list[int]:
-    """Which inputs of a program are numbers that may be constants."""
+    """Returns the numbers of the inputs of a program that may be constants."""
     filling = _FilledArrays(path).filling
     return [
         number
@@ -44,20 +43,20 @@ def constant_candidates(path: Sequence[State]) -> list[int]:
 
 
 class _FilledArrays:
-    """The arrays that are made of numbers alone.
+    """The arrays that are made only of numbers.
 
     Arguments:
       path: the steps of a program.
 
     Attributes:
-      filling: the slots of the numbers in those that go from one call of the user's to another, or that
+      filling: slots of the numbers in such arrays that pass from one call of the user's to another, or that
         nothing in the program reads.
     """
 
     def __init__(self, path: Sequence[State]):
         self.filling: set[int] = set()
-        self._scalars: dict[int, frozenset[int]] = {}  # by slot, the numbers of which it is made
-        self._arrays: dict[int, tuple[frozenset[int], int | None]] = {}  # those, and the call
+        self._scalars: dict[int, frozenset[int]] = {}  # by slot, the numbers in a scalar made of them
+        self._arrays: dict[int, tuple[frozenset[int], int | None]] = {}  # its numbers, and the call
         self._read: set[int] = set()
         for state in path:
             if state.is_host_scalar:
@@ -79,7 +78,7 @@ class _FilledArrays:
         made_of = [numbers for numbers, _ in given.values()] or [
             self._scalars[slot] for slot in state.operands
         ]
-        numbers = frozenset[int]().union(*made_of)  # one beside an array fills nothing
+        numbers = frozenset[int]().union(*made_of)  # a number combined with an array fills nothing
         results = range(state.first, state.slots)
         if not given and all(aval.shape == () for aval in state.avals):
             self._scalars.update(dict.fromkeys(results, numbers))
@@ -92,12 +91,12 @@ class _FilledArrays:
 
 
 MAX_CONSTANTS = 4
-"""The number of values that are constants at one state; further ones are inputs. Code that is generated with
-ever other numbers makes no more programs than that."""
+"""Number of values that are constants at one state; further values are inputs. So generated code with ever
+new numbers makes at most that many programs."""
 
 
 def scalar_input(value: Any) -> Any:
-    """The host form in which an executable takes the scalar ``value``."""
+    """Returns the scalar ``value`` in the host form that an executable takes."""
     if isinstance(value, jc.TYPED_SCALARS):
         with np.errstate(over="ignore"):
             return np.asarray(jc.weak_scalar(value), dtype=jc.typeof(value).dtype)[()]
@@ -106,13 +105,13 @@ def scalar_input(value: Any) -> Any:
 
 @functools.cache
 def converter(kind: Any) -> Callable[[Any], Any]:
-    """A function that converts a Python number to a scalar of NumPy's type ``kind``."""
+    """Returns a function that converts a Python number to a NumPy scalar of type ``kind``."""
     if not issubclass(kind, np.inexact):
         return kind
     largest = float(np.finfo(kind).max)
 
     def convert(value: Any) -> Any:
-        if value.__class__ is float and -largest <= value <= largest:  # the usual case, without a context
+        if value.__class__ is float and -largest <= value <= largest:  # the usual case, without errstate
             return kind(value)
         with np.errstate(over="ignore"):
             return kind(value)
@@ -121,11 +120,11 @@ def converter(kind: Any) -> Callable[[Any], Any]:
 
 
 class LiteralMismatch(OverflowError):
-    """The call has another number than the one that is written in the recorded program."""
+    """The number of the call differs from the literal in the recorded program."""
 
 
 class LiteralConverter:
-    """Converts the one number ``number`` that is written in the code; raises OtherNumber for any other."""
+    """Converts one number, ``number``, a literal; raises LiteralMismatch for any other."""
 
     __slots__ = ("_text", "_value", "number")
 
@@ -140,16 +139,12 @@ class LiteralConverter:
         raise LiteralMismatch
 
 
-# ---- in the trie -------------------------------------------------------------------------------------------
+# ---- Numbers in the trie -----------------------------------------------------------------------------------
 
 
 def number_step(trie: Trie, parent: State, aval: Any, value: Any, place: tuple[str, ...] | None) -> State:
-    """The step after ``parent`` for a number.
-
-    Arguments:
-      value: as a scalar of NumPy's.
-      place: where it is written in the code; None if a variable holds it.
-    """
+    """Returns the step after ``parent`` for a number (a NumPy scalar); ``place`` is that of a literal, or
+    None."""
     constant = Constant(value, place is not None and not place[0])
     if place is not None:
         state = parent.children.get((aval, constant))
@@ -164,9 +159,9 @@ def number_step(trie: Trie, parent: State, aval: Any, value: Any, place: tuple[s
 
 
 def is_constant(parent: State, aval: Any, constant: Constant, place: Hashable) -> bool:
-    """Whether a number that is written at ``place`` is a constant after ``parent``, which is noted there.
+    """Whether a literal at ``place`` is a constant after ``parent``, and notes its value there.
 
-    It is one until a second value is seen at the place, also if another number before it has become an input
+    It is a constant until a second value is seen at the place, even if an earlier number has become an input
     since.
     """
     numbers = parent.numbers = parent.numbers if parent.numbers is not None else {}
@@ -183,7 +178,7 @@ def is_constant(parent: State, aval: Any, constant: Constant, place: Hashable) -
 
 
 def _constant_after(parent: State, aval: Any) -> weakref.ref[State] | None:
-    """The last step after ``parent`` that is a constant of the type ``aval``."""
+    """Returns the last step after ``parent`` that is a constant with ``aval``."""
     for state in (parent, parent.get_constant_variant):
         for child in reversed(state.children.values() if state is not None else ()):
             if child.constant is not None and child.avals == (aval,):
@@ -191,17 +186,17 @@ def _constant_after(parent: State, aval: Any) -> weakref.ref[State] | None:
     return None
 
 
-# ---- Powers with whole exponents --------------------------------------------------------------------------
-# JAX unrolls the power of an exponent that it knows, so that each exponent is another program. The first that
-# is seen at a place in a trace is unrolled as in eager JAX. When another one is seen there (``x ** step``),
-# it is an operand from then on.
+# ---- Powers with integer exponents -------------------------------------------------------------------------
+# JAX unrolls the power of a known exponent, so each exponent is another program. The first exponent at a
+# place of a trace is unrolled as in eager JAX. When a second one is seen there (``x ** step``), the exponent
+# is an operand from then on.
 
 _LARGEST = 2**31 - 1
 
 
 @jax.jit
 def integer_pow(x: Any, y: Any) -> Any:
-    """``x`` to the power of the whole number ``y`` (int32, shape ``()``), by the products of JAX's own."""
+    """Returns ``x`` to the power ``y`` (int32, shape ``()``), by the same products as JAX."""
 
     def goes_on(state: tuple[Any, Any, Any]) -> Any:
         return state[2] > 0
@@ -216,8 +211,8 @@ def integer_pow(x: Any, y: Any) -> Any:
 
 
 def exponent_varies(state: State, base: Any, exponent: int) -> bool:
-    """Whether another exponent was seen for such a ``base`` at ``state``, where this one is noted."""
+    """Whether another exponent was seen for such a ``base`` at ``state``, and notes this one."""
     aval = jc.typeof(base)
     if abs(exponent) > _LARGEST or (exponent < 0 and not jnp.issubdtype(aval.dtype, jnp.inexact)):
-        return False  # JAX then raises its own error
+        return False  # JAX raises its own error
     return not is_constant(state, aval, Constant(np.int32(exponent), False), ("integer_pow",))

@@ -1,7 +1,7 @@
-"""The runtime: what recording needs of the rooms above it.
+"""The interface through which recording calls the higher layers: execution, displays, NumPy protocols.
 
-``lazynb/__init__`` makes one :class:`Runtime` and hands it to :func:`set_runtime`. What a user may never ask
-for (NumPy's functions, displays) is imported when it is first needed.
+``lazynb/__init__`` creates one :class:`Runtime` and passes it to :func:`set_runtime`. Rarely used parts
+(NumPy's functions, displays) are imported at first use.
 """
 
 from __future__ import annotations
@@ -21,35 +21,38 @@ class TraceExecution(Protocol):
     """Runs pending traces: :class:`lazynb.running.flush.Execution`."""
 
     def force(self, tensor: LazyTensor, kind: str, detail: str = "") -> Any:
-        """The concrete value of ``tensor``.
+        """Returns the concrete value of ``tensor``.
 
         Arguments:
-          kind: why it is needed, see :data:`lazynb.recording.break_reasons.REASONS`.
-          detail: the function, argument or attribute that needs it.
+          kind: the kind of trace break, see :data:`lazynb.recording.break_reasons.REASONS`.
+          detail: the function, argument or attribute that needs the value.
         """
 
     def flush(self, traces: Sequence[PendingTrace], kind: str) -> None:
-        """Runs ``traces``: one trace break of ``kind``."""
+        """Runs ``traces``, with one trace break of ``kind``."""
 
     def eager_sharding(self, tensor: LazyTensor) -> Any:
-        """The sharding that eager JAX gives ``tensor``, pending and committed; None if only a run can tell
-        it. Compiles, and runs nothing."""
+        """Returns the sharding that eager JAX gives the pending, committed ``tensor``; None if only a run
+        shows it.
+
+        Compiles, but runs nothing.
+        """
 
     def display(self, tensor: LazyTensor) -> dict[str, Any]:
-        """The MIME bundle of a pending tensor. Runs nothing."""
+        """Returns the MIME bundle of a pending tensor. Runs nothing."""
 
 
 class Displays(Protocol):
-    """How results are shown and saved: the module :mod:`lazynb.report.displays`."""
+    """Display and export of results: the module :mod:`lazynb.report.displays`."""
 
     def tensor_bundle(self, tensor: LazyTensor) -> dict[str, Any]:
         """The MIME bundle of a pending tensor."""
 
     def report_text(self, report: Any) -> str:
-        """An explanation, or numerics, as text."""
+        """Returns an explanation or numerics report as text."""
 
     def report_bundle(self, report: Any) -> dict[str, Any]:
-        """The MIME bundle of an explanation, or of numerics."""
+        """Returns the MIME bundle of an explanation or numerics report."""
 
     def compilation_bundle(self, compilation: Any) -> dict[str, Any]:
         """The MIME bundle of a compilation."""
@@ -61,20 +64,19 @@ class Displays(Protocol):
         """Writes a compilation as JSON."""
 
     def to_svg(self, compilation: Any, figure: str) -> str:
-        """A figure of a compilation as SVG."""
+        """Returns a figure of a compilation as SVG."""
 
 
 class Runtime:
-    """What recording needs of the rooms above.
+    """The functions of the higher layers that recording calls.
 
     Attributes:
       execution: runs pending traces.
       on_block_enter: called when a block is entered.
       before_outermost_exit: called before the outermost block of a thread ends without an error; None in a
-        program of one process.
-      before_eager_operation: called with an operation's primitive, values and parameters before it runs at
-      once;
-        None in a program of one process.
+        single process.
+      before_eager_operation: called with the primitive, values and parameters of an operation before it runs
+        at once; None in a single process.
     """
 
     def __init__(
@@ -93,12 +95,12 @@ class Runtime:
 
     @cached_property
     def numpy_protocols(self) -> Any:
-        """The module that answers ``__array_ufunc__`` and ``__array_function__``."""
+        """The module that implements ``__array_ufunc__`` and ``__array_function__``."""
         return self._import_numpy_protocols()
 
     @cached_property
     def displays(self) -> Displays:
-        """The module that shows results."""
+        """The display module."""
         return self._import_displays()
 
 
@@ -106,12 +108,12 @@ _current: list[Runtime] = []
 
 
 def set_runtime(runtime: Runtime) -> None:
-    """Makes ``runtime`` the one of this process."""
+    """Sets the runtime of this process."""
     _current[:] = [runtime]
 
 
 def runtime() -> Runtime:
-    """The runtime of this process. Raises RuntimeError if lazynb was not imported."""
+    """Returns the runtime of this process. Raises RuntimeError if lazynb was not imported."""
     if not _current:
         raise RuntimeError("no runtime: import lazynb, not its parts")
     return _current[0]

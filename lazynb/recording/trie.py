@@ -1,10 +1,9 @@
-"""The trie of recorded traces.
+"""The trie of recorded traces: states, roots, starts of loop pieces, and the trie with its pruning.
 
-A pending trace is a path from a root. Each state stands for the steps that lead to it, and it remembers the
-avals of the results. So a trace seen before costs one dictionary look-up for each operation, and no graph is
-hashed or walked. Values are numbered in the order in which they appear (*slots*: inputs and results alike).
-Operands are slots, which makes the key of a step canonical. The key of an operation needs no avals, because
-the path determines them.
+A pending trace is a path from a root. A state stands for the steps that lead to it and stores the avals of
+its results. So a known trace costs one dictionary look-up for each operation; no graph is hashed or walked.
+Values (inputs and results) are numbered in the order in which they appear (*slots*). Operands are slots, so
+the key of a step is canonical. It needs no avals, because the path determines them.
 """
 
 from __future__ import annotations
@@ -12,93 +11,54 @@ from __future__ import annotations
 import collections
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from lazynb.recording.input_key import HOST, Constant
 from lazynb.recording.operation import Operation
 
-HOST = "host"
-"""In the key of an input that is a number from Python, this takes the place of the sharding."""
-
-
-class Constant:
-    """A number that is written in the code; in the key of an input it takes the place of the sharding.
-
-    Two are equal if they are the same to the bit, so that a step with it is right for whoever brings it.
-
-    Attributes:
-      value: the number, as a scalar of NumPy's.
-      is_own: whether JAX's code brought it first, and no line of the user's.
-    """
-
-    __slots__ = ("_content", "is_own", "value")
-
-    def __init__(self, value: Any, is_own: bool = False):
-        self.value = value
-        self.is_own = is_own
-        self._content = (value.dtype.name, value.tobytes())
-
-    def __hash__(self) -> int:
-        return hash(self._content)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Constant) and other._content == self._content
-
-    def __repr__(self) -> str:
-        return f"Constant({self.value})"
-
-
-class UnresolvedSharding(NamedTuple):
-    """In the key of a pending input on several devices, this takes the place of the sharding, which XLA
-    chooses with the program that computes it; see
-    :meth:`lazynb.recording.pending_trace.PendingTrace.resolve_shardings`."""
-
-    devices: tuple[Any, ...]
-
-
 MAX_DIVIDED = 16
-"""The number of divided traces whose paths are kept."""
+"""Number of divided traces whose paths are kept."""
 
 MAX_EDGES = 256
-"""The number of edges that a state keeps. A number that enters by its value has an edge for each value."""
+"""Number of edges of a state. A number in the key by value has one edge for each value."""
 
 
 OWN_PROGRAM_WEIGHT = 200
-"""Weight of an operation that has a program of its own: a step of training under ``jax.jit``. It is compiled
-once, as by eager JAX, whatever comes before and after it. One program with that saves a launch or two."""
+"""Weight from which an operation gets its own program, such as a jitted training step. It is then compiled
+once, as by eager JAX, independent of its neighbours. A common program would save only a launch or two."""
 
 
 class State:
     """One step of a recorded trace: an input or an operation.
 
     Attributes:
-      parent: the state before; None at a root.
+      parent: the previous state; None at a root.
       key: the step's key in ``parent.children``.
       operation: the recorded operation; None for an input.
-      operands: slots of its operands.
-      avals: types of its results.
-      first: slot of its first result.
-      slots: number of slots after this step.
+      operands, avals: slots of the operands, and avals of the results.
+      first, slots: slot of the first result, and number of slots after this step.
       depth: number of steps up to this one; the canonical number of the step is ``depth - 1``.
-      operations: number of operations (not inputs) up to this one.
-      inputs: number of inputs up to this one.
-      devices: devices to which its results are committed; None if JAX may move them.
-      program: devices on which the operations so far run; None before the first. One program runs on one set.
-      call: the call of the user's that recorded the operation first: the same for others of that call.
-      children: steps recorded after this one, by their keys.
-      executables: the bindings of the trace that ends here, by the wanted slots, or by those and the donated
+      operations, inputs: number of operations and of inputs up to this step.
+      devices: devices to which the results are committed; None if JAX may move them.
+      program: devices on which the operations so far run, one set for a program; None before the first
+        operation.
+      call: number of the user's call that first recorded the operation, the same for all operations of the
+        call.
+      children: the next steps, by key.
+      executables: bindings of the trace that ends here, by wanted slots, or by wanted slots and donated
         inputs.
-      large: the inputs that are worth donating, by the wanted slots.
-      edges: the user's calls that were recorded from here before, see
-      :mod:`lazynb.recording.replay.call_replay`. recent: the last of them that was made, for the accelerator:
-      the edge and the parts of its key. None if
-        the edges have changed since.
+      large: the inputs worth donating, by wanted slots.
+      edges: the user's calls recorded from here, see :mod:`lazynb.recording.replay.call_replay`.
+      recent: the last edge taken with the parts of its key, for the accelerator; None after a change of
+        ``edges``.
       edge_sources: states from which an edge leads here.
-      weight: of the operations of the path, see :class:`lazynb.recording.operation.Operation`.
-      has_own_program: whether one of them weighs much (:data:`HEAVY`). It is the only one.
-      numbers: the constants that were seen here, by the place at which they are written; None at a place
-        where a second value was seen, which is an input from then on. None if there are none.
-      twin: a reference to the state that would be here had no number become an input; None if there is none.
-      fingerprint: see :mod:`lazynb.recording.fingerprint`; not set until it is asked for.
+      weight: weight of the path's operations, see :class:`lazynb.recording.operation.Operation`.
+      has_own_program: whether the path's one operation weighs at least :data:`OWN_PROGRAM_WEIGHT`.
+      numbers: the constants seen here, by the place of the literal; None at a place where a second value was
+        seen, because the number is an input from then on. None without constants.
+      constant_variant: weak reference to the state with a constant where this path has an input; None without
+        one.
+      fingerprint: see :mod:`lazynb.recording.fingerprint`; computed when first read.
     """
 
     __slots__ = (
@@ -174,14 +134,14 @@ class State:
 
     @property
     def is_host_scalar(self) -> bool:
-        """Whether the step is an input that comes as a number from Python or NumPy."""
+        """Whether the step is an input from a Python or NumPy number."""
         if self.operation is not None or not isinstance(self.key, tuple):
             return False
         return self.key[1] is HOST or self.key[1].__class__ is Constant
 
     @property
     def constant(self) -> Constant | None:
-        """The number that the step is, if it is written in the code."""
+        """The literal number of the step; None for other steps."""
         if self.operation is not None or not isinstance(self.key, tuple):
             return None
         held = self.key[1]
@@ -189,7 +149,7 @@ class State:
 
     @property
     def get_constant_variant(self) -> State | None:
-        """The state that would be here had no number become an input; None if there is none."""
+        """The state that :attr:`constant_variant` refers to; None without one."""
         return self.constant_variant() if self.constant_variant is not None else None
 
     def remember(self, key: Hashable, edge: Any, end: State | None) -> None:
@@ -202,7 +162,6 @@ class State:
             end.edge_sources.add(self)
 
     def forget(self, end: State) -> None:
-        """Removes the edges that lead to ``end``."""
         self.recent = None
         for key, edge in list(self.edges.items()):
             left = (None if edge[1] is end else edge) if type(edge) is tuple else edge.without(end)
@@ -212,7 +171,7 @@ class State:
                 self.edges[key] = left
 
     def path(self) -> list[State]:
-        """The steps from the root to this state, without the root."""
+        """Returns the steps from the root to this state, without the root."""
         steps: list[State] = []
         state = self
         while state.parent is not None:
@@ -226,14 +185,14 @@ class State:
 
 
 def detached_step(parent: State, step: State, key: Hashable, operands: tuple[int, ...]) -> State:
-    """The same step as ``step`` after ``parent``, in no trie."""
+    """Returns a copy of ``step`` after ``parent`` that is in no trie."""
     state = State(parent, key, step.operation, operands, step.avals, step.devices)
     state.program, state.call = step.program, step.call
     return state
 
 
 def needs_own_program(operation: Operation, state: State) -> bool:
-    """Whether ``operation``, or what is recorded at ``state`` already, has a program of its own."""
+    """Whether ``operation`` or an operation of ``state`` needs its own program."""
     return state.has_own_program or (operation.weight >= OWN_PROGRAM_WEIGHT and state.operations > 0)
 
 
@@ -241,10 +200,10 @@ class Root(State):
     """The start of all traces that are opened under one configuration of JAX.
 
     Attributes:
-      placement: :func:`lazynb.jax_compat.placement_context` under which the traces are recorded (64-bit mode,
-        default device, mesh).
-      config: that configuration, restored when a trace is compiled under another one.
-      loops: by content of a piece, the start of the pieces of a loop that was divided.
+      placement: :func:`lazynb.jax_compat.placement_context` of the traces (64-bit mode, default device,
+        mesh).
+      config: the configuration, restored to compile a trace under another one.
+      loops: starts of the pieces of divided loops, by content of a piece.
     """
 
     __slots__ = ("config", "loops", "placement")
@@ -256,7 +215,7 @@ class Root(State):
         self.loops: dict[Hashable, LoopStart] = {}
 
     def loop(self, content: Hashable, length: int) -> LoopStart:
-        """The start of the pieces of ``length`` operations that have ``content``."""
+        """Returns the start of loop pieces with ``content`` and ``length`` operations."""
         known = self.loops.get(content)
         if known is not None:
             return known
@@ -268,20 +227,18 @@ class Root(State):
 
 
 MAX_LOOPS = 64
-"""The number of loops that a root keeps."""
+"""Number of loops that a root keeps."""
 
 
 class LoopStart(State):
-    """The start of the pieces of a divided loop (:mod:`lazynb.record.loops`).
+    """The start of the pieces of a divided loop (:mod:`lazynb.recording.loops`).
 
-    They have a start of their own, so that other traces are never cut where they end.
+    It is separate from the root, so other traces are not cut where the pieces end.
 
     Attributes:
-      root: under which it is kept.
-      is_kept: whether it is kept still.
-      content: what each piece does.
-      length: number of operations in each.
-      ends: the known ends of pieces, at which recording goes on in the next.
+      root, is_kept: its root, and whether the root still keeps it.
+      content, length: the content of each piece, and its number of operations.
+      ends: known ends of pieces, at which recording continues in the next piece.
     """
 
     __slots__ = ("content", "ends", "is_kept", "length", "root")
@@ -299,29 +256,26 @@ class Trie:
     """All recorded traces, by root.
 
     Attributes:
-      roots: the roots, by the identity of the configuration under which the traces were opened.
+      roots: the roots, by identity of JAX's configuration.
       size: number of states, without the roots.
-      ends: a function that gives the present ends of pending traces; these states are kept.
-      kept: the last paths that were recorded and not run as they are, see
+      pending_ends: a function that returns the ends of pending traces, which are not pruned.
+      kept: the last paths that were recorded but run as another path, see
         :meth:`lazynb.recording.pending_trace.PendingTrace.resolve_shardings`.
-      divided: how the last traces that were full were divided, by their ends (a
-        :class:`lazynb.recording.loops.division_plan.DivisionPlan`), or None if they could not be. Their paths
-        are kept, so that their code records and divides them quickly when it runs again.
+      divided: division plans of the last full traces by their ends
+        (:class:`lazynb.recording.loops.division_plan.DivisionPlan`); None for a trace that cannot be divided.
+        Their paths are kept, so the code is recorded and divided quickly when it runs again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pending_ends: Callable[[], Iterable[State]] = tuple) -> None:
         self.divided: collections.OrderedDict[State, Any] = collections.OrderedDict()
         self.kept: collections.OrderedDict[State, None] = collections.OrderedDict()
         self.roots: dict[Hashable, Root] = {}
         self.size = 0
-        self.pending_ends: Callable[[], Iterable[State]] = tuple
+        self.pending_ends = pending_ends
 
     def root(self, identity: Hashable, placement: Hashable, config: Any) -> Root:
-        """The root of the configuration ``identity``.
-
-        Arguments:
-          config: a function that gives the configuration; called if the root is new.
-        """
+        """Returns the root of the configuration ``identity``; ``config`` returns that configuration, for a
+        new root."""
         root = self.roots.get(identity)
         if root is None:
             root = self.roots[identity] = Root(placement, config())
@@ -346,18 +300,17 @@ class Trie:
         return state
 
     def copy(self, root: Root, steps: Sequence[State]) -> tuple[State, dict[int, int]]:
-        """The path of ``steps`` alone, as if nothing else had been recorded.
+        """Adds the path of ``steps`` alone.
 
-        Each input comes directly before the first step that uses it, and what jitted functions are called
-        is left out. Returns the end of the path, and the new
-        slots by the old ones.
+        Each input comes directly before its first use. Names of jitted functions are dropped. Returns the end
+        of the path, and the new slots by the old ones.
         """
         state, moved = self._follow(root, steps, self.step_like)
         assert state is not None
         return state, moved
 
     def find(self, root: Root, steps: Sequence[State]) -> tuple[State | None, dict[int, int]]:
-        """As :meth:`copy`, but adds nothing: the end is None if the path does not exist."""
+        """Looks the path up as :meth:`copy` does, but adds nothing; the end is None if it does not exist."""
         return self._follow(root, steps, lambda parent, step, key, operands: parent.children.get(key))
 
     @staticmethod
@@ -366,11 +319,8 @@ class Trie:
         steps: Sequence[State],
         after: Callable[[State, State, Hashable, tuple[int, ...]], State | None],
     ) -> tuple[State | None, dict[int, int]]:
-        """The end of the path of ``steps`` alone, and the new slots by the old ones.
-
-        Arguments:
-          after: gives the state after another one, for a step with its new key and operands.
-        """
+        """Returns the end of the path of ``steps`` alone, and the new slots by the old ones. ``after``
+        returns the next state, for a step with its new key and operands."""
         state: State = root
         moved: dict[int, int] = {}
         inputs = {step.first: step for step in steps if step.operation is None}
@@ -395,7 +345,7 @@ class Trie:
         return state, moved
 
     def step_like(self, parent: State, step: State, key: Any, operands: tuple[int, ...]) -> State:
-        """The state after ``parent`` for the same step as ``step``."""
+        """Returns the state after ``parent`` for the same step as ``step``."""
         state = parent.children.get(key)
         if state is None:
             operation = key[0] if step.operation is not None else None
@@ -404,15 +354,14 @@ class Trie:
         return state
 
     def prune(self, state: State) -> None:
-        """Removes ``state``, and then each parent that only it needed.
+        """Removes ``state`` and then each parent that only it needed.
 
         A state stays if it is in use, has children or holds an executable.
         """
         ends: Iterable[State] | None = None
         while state.parent is not None and not (state.children or state.executables):
-            ends = (
-                self.pending_ends() if ends is None else ends
-            )  # called once, and only if a state may be removed
+            if ends is None:  # called once, and only if a state may be removed
+                ends = self.pending_ends()
             if state in ends or state in self.divided or state in self.kept:
                 return
             parent = state.parent
@@ -424,7 +373,7 @@ class Trie:
             state = parent
 
     def keep_path(self, end: State) -> None:
-        """Keeps the path to ``end``, in the place of the oldest one, so that its code records quickly."""
+        """Keeps the path to ``end`` instead of the oldest kept path, so that its code is recorded quickly."""
         self.kept.pop(end, None)
         self.kept[end] = None
         if len(self.kept) > MAX_DIVIDED:
@@ -432,7 +381,7 @@ class Trie:
             self.prune(oldest)
 
     def keep_divided(self, end: State, plan: Any) -> None:
-        """Keeps the path of a trace that was divided by ``plan``, in the place of the oldest one."""
+        """Keeps the path of a trace divided by ``plan`` instead of the oldest one."""
         self.divided.pop(end, None)
         self.divided[end] = plan
         if len(self.divided) > MAX_DIVIDED:
@@ -440,7 +389,7 @@ class Trie:
             self.prune(oldest)
 
     def clear(self) -> None:
-        """Forgets all traces; a pending trace keeps its path."""
+        """Drops all traces. A pending trace keeps its path."""
         self.roots.clear()
         self.divided.clear()
         self.kept.clear()

@@ -1,4 +1,4 @@
-"""The placement of pending values: a move to the device where a value will be anyway runs nothing."""
+"""Placement of pending values: devices, shardings, meshes, and the moves that are recorded instead of run."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.runtime_interface import runtime
 
-# ---- A ``shard_map`` outside of a jitted function: recorded as a call of the jitted one -------------------
-# Eager JAX runs its operations one by one, each over all devices of the mesh. A function that JAX cannot
-# trace (it branches on a value), or that eager JAX alone refuses, still runs so.
+# ---- ``shard_map`` outside of a jitted function ------------------------------------------------------------
+# It is recorded as a call of the jitted function. Eager JAX runs its operations one by one over all devices
+# of the mesh. A function that JAX cannot trace (it branches on a value) or that eager JAX rejects runs so.
 
 
 class EagerOnlyError(Exception):
-    """Eager JAX refuses the call; a jitted function may make it."""
+    """Eager JAX rejects the call, although a jitted function may make it."""
 
 
 def record_shard_map(
     trace: Any, primitive: Any, fun: Any, args: Sequence[Any], params: dict[str, Any]
 ) -> Any:
-    """The results of a ``shard_map``, in the form in which JAX's traces give them.
+    """Returns the results of a ``shard_map`` in the form that JAX's traces return.
 
     Arguments:
-      trace: that which records the call.
-      fun: what JAX gives its traces for the user's function.
+      trace: the trace that records the call.
+      fun: JAX's wrapper of the user's function.
       params: the parameters of the call.
 
-    Raises NotAsJitted, and whatever tracing the function raises.
+    Raises:
+      EagerOnlyError: eager JAX rejects the call. Errors of tracing the function pass through.
     """
     form: list[Any] = []
 
@@ -55,10 +56,8 @@ def _tells_its_sharding(arg: Any) -> bool:
 
 
 class _ShardMapTrace(jc.Trace):
-    """Hands a call of a jitted ``shard_map`` on, with the ``out_shardings`` that eager JAX gives it.
-
-    They are known when the function is traced, and it is traced once, as eager JAX runs it once.
-    """
+    """Forwards the call of a jitted ``shard_map``, with the ``out_shardings`` of eager JAX. They are known
+    when the function is traced. It is traced once, as eager JAX runs it once."""
 
     def __init__(self, trace: Any, mesh: Any):
         super().__init__()
@@ -75,10 +74,7 @@ class _ShardMapTrace(jc.Trace):
 
 
 def single_device(target: Any) -> Any:
-    """The single device of ``target``, a device or a sharding in the usual memory.
-
-    Returns None for any other target.
-    """
+    """Returns the single device of ``target``, a device or a sharding in the default memory, else None."""
     if isinstance(target, jax.Device):
         return target
     if isinstance(target, jax.sharding.SingleDeviceSharding):
@@ -89,7 +85,7 @@ def single_device(target: Any) -> Any:
 
 
 def stays_on_device(value: Any, target: Any, trace: Any) -> bool:
-    """Whether ``value`` is pending in ``trace`` and will be at ``target``, a device or sharding."""
+    """Whether ``value`` is pending in ``trace`` and will be on ``target``, a device or sharding."""
     if not isinstance(value, LazyTensor) or value._pending is None:
         return False
     if value._trace is not trace or jc.is_key(value.aval):
@@ -101,14 +97,13 @@ def stays_on_device(value: Any, target: Any, trace: Any) -> bool:
 def committed_to(
     primitive: Any, params: dict[str, Any], devices: set[tuple[Any, ...]]
 ) -> set[tuple[Any, ...]]:
-    """The sets of devices to which an operation commits its results. More than one set is an error.
+    """Returns the sets of devices to which an operation commits its results. More than one set is an error.
 
-    It is JAX's rule (``pxla.lower_sharding_computation``): a program runs on the devices of its arguments, of
-    the shardings that it names, and of the mesh in force (``jax.set_mesh``), and any of them commits what it
-    gives.
+    This is JAX's rule (``pxla.lower_sharding_computation``): a program runs on the devices of its arguments,
+    of the shardings in it and of the current mesh (``jax.set_mesh``), and each of these commits the results.
 
     Arguments:
-      devices: the sets to which its operands are committed.
+      devices: the sets to which the operands are committed.
     """
     if primitive is jc.numpy_array_p:
         return set()
@@ -126,10 +121,10 @@ def committed_to(
 
 
 def matches_in_shardings(args: Sequence[Any], shardings: Sequence[Any]) -> bool:
-    """Whether the committed arguments of a jitted function are where its ``in_shardings`` say.
+    """Whether the committed arguments of a jitted function have the shardings of its ``in_shardings``.
 
-    JAX's rule (``pjit._resolve_in_shardings``): one that is elsewhere is an error, and is not moved. One of
-    which only a run can tell where it is runs.
+    By JAX's rule (``pjit._resolve_in_shardings``) another sharding is an error; the argument is not moved. An
+    argument whose sharding is unknown before a run is computed.
     """
     if shardings.count(jc.UNSPECIFIED) == len(shardings):
         return True
@@ -154,11 +149,11 @@ def _is_committed(arg: Any) -> bool:
 def fits_mesh(
     operation: Any, results: Sequence[Any], devices: tuple[Any, ...] | None, program: tuple[Any, ...]
 ) -> bool:
-    """Whether the meshes that an operation and the types of its results name are of its devices.
+    """Whether the meshes of an operation and of the avals of its results consist of its devices.
 
     Arguments:
-      devices: those to which it commits its results; None if JAX may move them.
-      program: those on which it runs.
+      devices: the devices to which it commits its results; None if JAX may move them.
+      program: the devices on which it runs.
     """
     meshes = [aval.sharding.mesh for aval in results if jc.is_on_mesh(aval) and not jc.is_auto(aval)]
     if devices is None and meshes:
@@ -168,7 +163,7 @@ def fits_mesh(
 
 
 def has_sharding(value: Any, sharding: Any) -> bool:
-    """Whether a lazy tensor is known to have ``sharding``; None fits each tensor. Runs nothing."""
+    """Whether a lazy tensor is known to have ``sharding``, without a run. None fits each tensor."""
     if sharding is None:
         return True
     if isinstance(value._value, jax.Array):
@@ -178,17 +173,19 @@ def has_sharding(value: Any, sharding: Any) -> bool:
     return known is not None and bool(known == sharding)
 
 
-# ---- Moves of pending values to another sharding: recorded as calls of an identity with ``out_shardings``
-# Eager JAX does so itself for a sharding constraint (``pjit._sharding_constraint_impl``). In a program XLA
-# may remove what it does not need; a result of the program has the sharding that was asked for.
+# ---- Recorded moves to another sharding --------------------------------------------------------------------
+# A move is a call of an identity with ``out_shardings``, as eager JAX does for a sharding constraint
+# (``pjit._sharding_constraint_impl``). XLA may drop a constraint inside of a program, but a result has the
+# sharding that was requested.
 
 
 def can_move_in_program(value: Any, target: Any, trace: Any) -> bool:
-    """Whether ``value`` is pending in ``trace`` and a program can put it at ``target``.
+    """Whether ``value`` is pending in ``trace`` and a program can move it to ``target``.
 
-    A program runs on one set of devices, so a committed value stays on its own; ``target`` says how it lies
-    there. On a mesh of one device it is computed first: JAX names what comes of it by the mesh in its type,
-    which a pending value's does not have on Auto axes, and XLA's answer for one device does not tell.
+    A program runs on one set of devices, so a committed value stays on its devices and ``target`` gives its
+    layout there. On a mesh of one device the value is computed first: JAX names shardings of derived values
+    by the mesh in the aval, which a pending value on Auto axes does not have, and XLA's choice for one device
+    does not show it.
     """
     if not isinstance(value, LazyTensor) or value._pending is None or value._trace is not trace:
         return False
@@ -199,10 +196,10 @@ def can_move_in_program(value: Any, target: Any, trace: Any) -> bool:
 
 
 def move_to_sharding(value: LazyTensor, target: Any, name: str) -> Any:
-    """``value`` at the sharding ``target``; ``value`` itself if it is known to be there.
+    """Returns ``value`` with the sharding ``target``; ``value`` itself if it is known to have it.
 
     Arguments:
-      name: that of the function which moves it, for the graph.
+      name: the name of the function that moves it, for the graph.
 
     Raises JAX's error if the sharding does not fit.
     """
@@ -212,13 +209,15 @@ def move_to_sharding(value: LazyTensor, target: Any, name: str) -> Any:
 
 
 def replicate_on_mesh(value: LazyTensor, mesh: Any) -> Any:
-    """``value``, whose type is on no mesh, whole on each device of the Explicit ``mesh`` in force."""
+    """Returns ``value``, whose aval has no mesh, replicated on the current Explicit ``mesh``."""
     return _typed("on_mesh", NamedSharding(mesh, PartitionSpec()))(value)
 
 
 def with_sharding_type(value: LazyTensor, target: Any) -> Any:
-    """``value`` with a type that lies as ``target``, on Explicit axes, and with a sharding that is spelled as
-    that: a type has all its axes, and ``P('data')`` and ``P('data', None)`` are two shardings to JAX."""
+    """Returns ``value`` with an aval and a sharding that are spelled as ``target``, on Explicit axes.
+
+    An aval names all its axes, and to JAX ``P('data')`` and ``P('data', None)`` are two shardings.
+    """
     return _typed("out_shardings", target)(value)
 
 
@@ -240,19 +239,20 @@ def _move(name: str, target: Any) -> Callable[[Any], Any]:
     return jax.jit(identity, out_shardings=target)
 
 
-# ---- The sharding of a pending value on Auto axes: told without a run, as eager JAX has it, and kept so
-# A program leaves it to XLA. Code that asks for it (Flax compares that of a variable with that of its next
-# value) gets what eager JAX would give, and a move to it is recorded, so that the program does the same.
+# ---- Shardings of pending values on Auto axes --------------------------------------------------------------
+# A program leaves them to XLA. Code that reads one (Flax compares the sharding of a variable with that of its
+# next value) gets the sharding of eager JAX without a run, and a move to it is recorded, so that the program
+# produces it.
 
 _ORIGIN = ("_slot", "_edge", "_code", "_lasti", "_scope")
 
 
 def query_sharding(tensor: LazyTensor, trace: Any, frame: FrameType) -> Any:
-    """The sharding that the pending ``tensor`` of ``trace`` has from now on; None if only a run can tell it.
+    """Fixes and returns the sharding of the pending ``tensor`` of ``trace``; None if only a run shows it.
 
     Arguments:
-      frame: who asks. Code of JAX's may be recorded as a call, and recalled as a whole: a move in the middle
-        of it is no part of that.
+      frame: the frame that reads it. JAX's code may be recorded as one call and replayed as a whole, without
+        a move in the middle.
     """
     pending = tensor._pending
     if pending is None or pending is not trace.pending or _is_jax(frame):
@@ -273,7 +273,7 @@ def _is_jax(frame: FrameType) -> bool:
 
 
 def _swap_results(pending: PendingTrace, tensor: LazyTensor, moved: LazyTensor) -> None:
-    """Makes ``tensor`` the result that ``moved`` is, and the other way round."""
+    """Exchanges the results that ``tensor`` and ``moved`` stand for."""
     records = pending.records
     at, other = _place(records, tensor), _place(records, moved)
     records[at], records[other] = moved, tensor
@@ -285,3 +285,55 @@ def _swap_results(pending: PendingTrace, tensor: LazyTensor, moved: LazyTensor) 
 
 def _place(records: list[LazyTensor], tensor: LazyTensor) -> int:
     return next(at for at in reversed(range(len(records))) if records[at] is tensor)
+
+
+def committed_devices(arg: Any, trace: Any) -> tuple[Any, ...] | None:
+    """Returns the devices to which an operand is committed; None if JAX may move it. Runs nothing.
+
+    Returns None for a value that is pending in another thread, because that trace is not locked. It is
+    computed before it is recorded here.
+    """
+    if arg.__class__ is LazyTensor:
+        pending = arg._pending
+        if pending is not None:
+            return pending.owner(arg._slot).devices if arg._trace is trace else None
+        arg = arg._value
+    if isinstance(arg, jax.Array) and not isinstance(arg, jc.Tracer) and jc.is_committed(arg):
+        return jc.device_assignment(arg.sharding)
+    return None
+
+
+def is_noop_conversion(arg: Any, params: dict[str, Any]) -> bool:
+    """Whether a conversion is to the type of ``arg``, so that eager JAX returns ``arg`` itself."""
+    return (
+        isinstance(arg, LazyTensor)
+        and arg.dtype == params["new_dtype"]
+        and arg.weak_type == params["weak_type"]
+        and has_sharding(arg, params["sharding"])
+    )
+
+
+def reshard_results(trace: Any, results: list[LazyTensor], shardings: Sequence[Any]) -> list[LazyTensor]:
+    """Returns the results of a call with ``out_shardings``, with the avals of eager JAX.
+
+    JAX puts a requested sharding into the aval of a result when it lowers the outermost call. In a program
+    the result has the aval that it has inside of the function.
+    """
+    asked = [jc.requested_out_sharding(one.aval, of) for one, of in zip(results, shardings, strict=True)]
+    if not any(asked):
+        return results
+    with jc.set_current_trace(trace):
+        return [
+            one if sharding is None else with_sharding_type(one, sharding)
+            for one, sharding in zip(results, asked, strict=True)
+        ]
+
+
+def place_on_mesh(trace: Any, results: list[LazyTensor], mesh: Any) -> list[LazyTensor]:
+    """Returns the results under a mesh with Explicit axes, each with an aval on that mesh.
+
+    The result of constants alone has an aval without a mesh. Eager JAX runs it on the mesh and gets a
+    replicated array with a fitting aval.
+    """
+    with jc.set_current_trace(trace):
+        return [one if jc.is_on_mesh(one.aval) else replicate_on_mesh(one, mesh) for one in results]

@@ -14,9 +14,11 @@ from typing import Any
 import jax
 
 from lazynb import jax_compat as jc
+from lazynb.recording.input_key import HOST, Constant, UnresolvedSharding
 from lazynb.recording.operation import Operation
-from lazynb.recording.pending_trace import PendingTrace, named_result_sharding, predetermined_sharding
-from lazynb.recording.trie import HOST, Constant, Root, State, UnresolvedSharding
+from lazynb.recording.pending_trace import PendingTrace
+from lazynb.recording.result_sharding import named_result_sharding, predetermined_sharding
+from lazynb.recording.trie import Root, State
 from lazynb.running.background_thread import in_background, wait
 from lazynb.running.jaxpr_program import lower, needed_steps
 

@@ -6,7 +6,7 @@ import collections
 from typing import Any, NamedTuple
 
 from lazynb.config import config
-from lazynb.recording.lazy_trace import trie
+from lazynb.recording.trace_registry import trie
 from lazynb.recording.trie import State, Trie
 from lazynb.running.jaxpr_program import Request, key_of
 from lazynb.running.miss_log import miss_log

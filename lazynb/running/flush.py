@@ -20,6 +20,7 @@ from lazynb import jax_compat as jc
 from lazynb.config import config
 from lazynb.errors import TraceBreakError
 from lazynb.recording.break_reasons import ASKED_FOR, REASONS
+from lazynb.recording.input_protection import restore_lost_donation
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import LazyTrace, thread_trace
 from lazynb.recording.pending_trace import PendingTrace, pending_dependencies
@@ -103,7 +104,7 @@ class Execution:
         trace = pending.trace
         began, told = time.perf_counter(), trace.observer_seconds
         with trace.lock:
-            trace.restore_lost_donation()
+            restore_lost_donation(trace)
             alone = not (pending.sources or pending.calls_back or trace.sealed) and trace.pending is pending
             traces = (pending,) if alone else needed_by(pending)
             if trace.forbids_runs or (trace.strict and not REASONS[kind].explicit):

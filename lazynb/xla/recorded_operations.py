@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import jax
 
 from lazynb import jax_compat as jc
+from lazynb.recording.input_key import HOST
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.snapshot.nested_nodes import OperationNodes
 from lazynb.recording.snapshot.trace_description import SnapshotBuilder
-from lazynb.recording.trie import HOST, Root, State
+from lazynb.recording.trie import Root, State
 
 Value = tuple[int, int]
 """A node of the graph, and the number of its result."""

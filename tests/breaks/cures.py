@@ -197,7 +197,7 @@ CURES: dict[str, dict[str, Cure]] = {
     "device_put": {"move the inputs before computing with them": EXAMPLE},
     "devices": {"move the inputs to one device first": EXAMPLE},
     "compiled": {"call the jax.jit-ed function itself": EXAMPLE},
-    "sharding": {"spread the value with jax.device_put before the call": EXAMPLE},
+    "sharding": {"give the value its sharding with jax.device_put before the call": EXAMPLE},
     "numpy_function": {
         "use jax.numpy": EXAMPLE,
         "call it once, before or after the loop": Cure(
@@ -223,12 +223,12 @@ CURES: dict[str, dict[str, Cure]] = {
         ),
     },
     "numpy_values": {
-        "use the function of jax.numpy's, which has a fixed shape (size=, where)": Cure(
+        "use the jax.numpy function, which has a fixed shape (size=, where)": Cure(
             "x = jnp.arange(4.0)\nout = jnp.nonzero(x > 1, size=2)[0]",
             0,
             "x = jnp.arange(4.0)\nout = np.flatnonzero(np.greater(x, 1))",
         ),
-        "gives nan in place of an error": Cure(
+        "gives nan for an error": Cure(
             "x = jnp.arange(4.0)\nout = jnp.take(x, jnp.arange(2) * 2)",
             0,
             "x = jnp.arange(4.0)\nout = np.take(x, jnp.arange(2) * 2)",
@@ -244,7 +244,7 @@ CURES: dict[str, dict[str, Cure]] = {
             "    np.multiply(x + 0, step, out=out[step])",
         ),
     },
-    "callback": {"give it what it reads as an operand": EXAMPLE},
+    "callback": {"pass what it reads as an operand": EXAMPLE},
     "delete": {"delete inputs after lazynb.sync()": EXAMPLE},
     "hosts_differ": {
         "let every host run the same lines": EXAMPLE,

@@ -13,13 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from lazynb import jax_compat as jc
-from lazynb.recording import lazy_mode
+from lazynb.recording import input_protection, lazy_mode
 from lazynb.recording.external_arrays import SharedMemory
 from lazynb.recording.lazy_blocks import Blocks
 from lazynb.recording.lazy_tensor import LazyTensor
-from lazynb.recording.lazy_trace import LazyTrace
-from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.runtime_interface import runtime
+from lazynb.recording.trace_inputs import TraceInputs
 from lazynb.running import run_delivery, trace_launch
 from lazynb.running.flush import Execution
 from lazynb.running.run_delivery import InFlightRun
@@ -59,9 +58,9 @@ def _memory_of_others() -> None:
 
 def _deleted_elsewhere() -> None:
     """A pending trace holds an array that others hold too as if it were its own."""
-    PendingTrace._protected = lambda self, value: value  # type: ignore[method-assign]
-    PendingTrace.protect_input = lambda self, value: None  # type: ignore[method-assign]
-    LazyTrace.protect_inputs = lambda *_arguments: None  # type: ignore[method-assign]
+    TraceInputs._protected = lambda self, value: value  # type: ignore[method-assign]
+    TraceInputs.protect_input = lambda self, value: None  # type: ignore[method-assign]
+    input_protection.protect_inputs = lambda *_arguments: None
 
 
 def _operators() -> None:

@@ -16,7 +16,7 @@ from interrupts import everywhere
 
 import lazynb
 from lazynb.jax_compat import jax_config, xla_executables
-from lazynb.recording.lazy_trace import trie
+from lazynb.recording.trace_registry import trie
 from lazynb.running.executable_cache import executables
 
 LARGE = 1 << 18  # 1 MB of float32: what is donated
@@ -42,7 +42,7 @@ def state():
         ("running/flush.py", 1),
         ("running/trace_launch.py", 1),
         ("running/trace_executable.py", 1),
-        ("recording/pending_trace.py", 2),
+        ("recording/trace_inputs.py", 2),
     ],
 )
 def test_no_interrupt_of_a_flush_loses_a_donated_value(lazily, within, step):

@@ -10,7 +10,8 @@ import numpy as np
 
 import lazynb
 from lazynb.config import config
-from lazynb.recording.lazy_trace import thread_trace, trie
+from lazynb.recording.lazy_trace import thread_trace
+from lazynb.recording.trace_registry import trie
 from lazynb.running.executable_cache import executables
 from lazynb.running.read_cost import read_cost
 

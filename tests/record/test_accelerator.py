@@ -19,9 +19,10 @@ from random_calls import AROUND, FAST, ONE, PURE, TWO, WORDS, Run, told
 
 import lazynb
 from lazynb.recording.lazy_tensor import LazyTensor
-from lazynb.recording.lazy_trace import thread_trace, trie
+from lazynb.recording.lazy_trace import thread_trace
 from lazynb.recording.replay import native_replay, python_replay as pure
-from lazynb.recording.replay.call_replay import ReplayEdge
+from lazynb.recording.replay.replay_edge import ReplayEdge
+from lazynb.recording.trace_registry import trie
 
 fast = native_replay._fast
 built = pytest.mark.skipif(fast is None, reason=native_replay.describe())

@@ -22,7 +22,8 @@ from oracle import Make, assert_same
 
 import lazynb
 from lazynb import jax_compat as jc
-from lazynb.recording.lazy_trace import operations, thread_trace
+from lazynb.recording.lazy_trace import thread_trace
+from lazynb.recording.operation_step import operations
 from lazynb.recording.replay import jit_call_cache
 
 State = collections.namedtuple("State", "count mean")

@@ -16,11 +16,18 @@ import pytest
 
 import lazynb
 from lazynb.config import config
-from lazynb.recording import lazy_trace as trace_module, pending_trace as pending_module
-from lazynb.recording.lazy_trace import LazyTrace, thread_trace, trie
+from lazynb.recording import (
+    lazy_trace as trace_module,
+    open_traces,
+    operation_step,
+    pending_trace as pending_module,
+    trace_inputs,
+)
+from lazynb.recording.lazy_trace import LazyTrace, thread_trace
 from lazynb.recording.loops import division_plan, trace_division, trace_growth
 from lazynb.recording.pending_trace import PendingTrace
-from lazynb.recording.replay import call_replay
+from lazynb.recording.replay import call_replay, replay_edge
+from lazynb.recording.trace_registry import trie
 
 X = np.linspace(0.1, 0.9, 16, dtype=np.float32)
 
@@ -287,7 +294,18 @@ def test_an_interrupt_anywhere_in_the_recorder_loses_nothing(short):
     code, x = program("operators"), jnp.asarray(X)
     files = {
         module.__file__
-        for module in (trace_division, trace_growth, division_plan, call_replay, pending_module, trace_module)
+        for module in (
+            trace_division,
+            trace_growth,
+            division_plan,
+            call_replay,
+            replay_edge,
+            pending_module,
+            trace_inputs,
+            operation_step,
+            open_traces,
+            trace_module,
+        )
     }
 
     def turns(at):

@@ -14,8 +14,8 @@ import pytest
 from oracle import assert_same
 
 import lazynb
-from lazynb.recording.lazy_trace import trie
-from lazynb.recording.replay import call_replay as recall_module
+from lazynb.recording.replay import call_replay as recall_module, replay_edge
+from lazynb.recording.trace_registry import trie
 from lazynb.recording.trie import MAX_EDGES
 
 
@@ -338,7 +338,7 @@ def test_another_thread_may_run_the_trace_that_is_being_recorded():
 
 LEARNING = [
     function.__code__
-    for function in (recall_module._record_edge, recall_module._edge, recall_module._are_inputs)
+    for function in (recall_module._record_edge, replay_edge.edge_between, replay_edge._are_inputs)
 ]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from lazynb.compare.misses.compilation_causes import causes_of, cures_of, reason_of, times_made
-from lazynb.recording.lazy_trace import every_trace, operations
+from lazynb.recording.operation_step import operations
+from lazynb.recording.trace_registry import every_trace
 from lazynb.running.break_log import break_log
 from lazynb.running.executable_cache import executables
 from lazynb.running.jaxpr_program import needed_steps

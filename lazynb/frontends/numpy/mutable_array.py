@@ -35,8 +35,8 @@ from lazynb.frontends.numpy.view_memory import (
     writeable,
 )
 from lazynb.recording.array_ufunc import callee_of, reset_lookups
-from lazynb.recording.lazy_tensor import tool_access
 from lazynb.recording.runtime_interface import runtime
+from lazynb.recording.tool_access import tool_access
 from lazynb.user_code.code_ownership import is_user_code
 
 _ASKED_BY_NUMPY = 0x11C

@@ -14,7 +14,7 @@ import torch
 from lazynb.frontends.torch import tensor_values
 from lazynb.frontends.torch.dispatch.tensor_layout import raise_not_dense
 from lazynb.frontends.torch.torch_tensor import DEVICE, Tensor, to_cpu
-from lazynb.recording.lazy_tensor import tool_access
+from lazynb.recording.tool_access import tool_access
 
 aten = torch.ops.aten
 _COO = torch.sparse_coo

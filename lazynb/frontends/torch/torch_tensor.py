@@ -22,8 +22,9 @@ from lazynb.frontends.torch.dispatch.tensor_layout import Layout, check_dense
 from lazynb.frontends.torch.dispatch.view_steps import Storage, StorageHandle
 from lazynb.frontends.torch.torch_requirements import import_torchax
 from lazynb.recording.external_arrays import held_outside, new_array
-from lazynb.recording.lazy_tensor import LazyTensor, tool_access
-from lazynb.recording.lazy_trace import every_trace
+from lazynb.recording.input_protection import protect_everywhere
+from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.tool_access import tool_access
 
 torchax = import_torchax()
 _Base: Any = torchax.tensor.Tensor
@@ -348,8 +349,7 @@ def mark_held_outside(value: Any) -> Any:
     """
     if value.__class__ is jc.ArrayImpl and id(value) not in held_outside.ids:
         held_outside.add(value)
-        for trace in every_trace():
-            trace.protect_inputs(value)
+        protect_everywhere(value)
     return value
 
 

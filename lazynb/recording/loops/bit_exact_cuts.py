@@ -1,10 +1,10 @@
-"""Cuts that change no bits: where a trace may become two programs and give the same results to the last bit.
+"""Bit-exact cuts: places at which a trace may become two programs without changing any bit of the results.
 
-A program of its own rounds each value that crosses the cut. Within one program the compiler may not: it makes
-one fused multiply-add of a product and the sum that reads it (LLVM's contraction), keeps bfloat16 values in
-float32, and XLA's ``algebraic_simplifier`` rewrites some pairs of operations (``(a / b) / c``, a sum of sums,
-``exp(a) * exp(b)``). So a value may cross if no such pair has one side before the cut and one after it. What
-is not known here may not cross.
+Each value that crosses a cut is rounded. Within one program the compiler need not round it: LLVM contracts a
+product and a sum to a fused multiply-add, bfloat16 values stay in float32, and XLA's ``algebraic_simplifier``
+rewrites some pairs of operations (``(a / b) / c``, a sum of sums, ``exp(a) * exp(b)``). So a value may cross
+if no such pair has one side before the cut and one after it. A value with an operation unknown to this module
+may not cross.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lazynb.jax_compat.jax_names import (
 from lazynb.recording.operation import Operation
 from lazynb.recording.trie import State
 
-# ---- The operations of a trace and of the jaxprs in it in one form: a value can be followed through both
+# ---- One form for operations of traces and of jaxprs -------------------------------------------------------
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -41,12 +41,12 @@ class Equation:
     """One operation.
 
     Attributes:
-      name: of its primitive.
-      operands: the values that it takes; None for a constant.
-      results: the values that it gives.
-      constant: whether it takes a constant.
-      same_dtype: whether its first result has the type of its first operand.
-      body: what it calls with its operands; None if it is no call.
+      name: the name of its primitive.
+      operands: the values that it reads; None for a constant.
+      results: the values that it computes.
+      constant: whether it reads a constant.
+      same_dtype: whether its first result has the dtype of its first operand.
+      body: the body that it calls with its operands; None if it is no call.
     """
 
     name: str
@@ -62,10 +62,10 @@ class Body:
 
     Attributes:
       equations: the operations.
-      given: the values that come from outside, in order.
-      results: the values that it returns; None for a constant.
-      avals: the types of all values.
-      made: by value, the number of the operation that gives it.
+      given: the values from outside, in order.
+      results: the returned values; None for a constant.
+      avals: the avals of all values.
+      made: the number of the operation that computes a value, by value.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Body:
 
     @cached_property
     def read(self) -> dict[Hashable, list[int]]:
-        """By value, the numbers of the operations that take it."""
+        """The numbers of the operations that read a value, by value."""
         read: dict[Hashable, list[int]] = {}
         for number, equation in enumerate(self.equations):
             for value in equation.operands:
@@ -91,12 +91,12 @@ class Body:
         return read
 
     def crossing(self, cut: int) -> list[Hashable]:
-        """The values that are made before operation ``cut`` and taken by it or by a later one."""
+        """Returns the values computed before operation ``cut`` and read by it or a later one."""
         return [value for value, made in self.made.items() if made < cut <= self.read.get(value, [made])[-1]]
 
 
 def body_of_path(path: Sequence[State]) -> Body:
-    """The operations of a trace; its values are slots."""
+    """Returns the operations of a trace; its values are slots."""
     avals: dict[Hashable, Any] = {}
     bodies: dict[Operation, Body | None] = {}
     equations = []
@@ -114,7 +114,6 @@ def body_of_path(path: Sequence[State]) -> Body:
 
 
 def _body_of_jaxpr(jaxpr: Any) -> Body:
-    """The operations of a jaxpr; its values are variables."""
     equations = []
     avals: dict[Hashable, Any] = {}
     constants = set(jaxpr.constvars)
@@ -138,7 +137,7 @@ def _is_same(operands: Sequence[Any], results: Sequence[Any]) -> bool:
 def _called(
     name: str, params: dict[str, Any], operands: Sequence[Any], results: Sequence[Any]
 ) -> Body | None:
-    """The body that an operation calls with its operands; None if it is no call."""
+    """Returns the body that an operation calls with its operands; None if it is no call."""
     if name not in INLINE_CALL_PRIMITIVES:
         return None
     jaxprs = [getattr(jaxpr, "jaxpr", jaxpr) for jaxpr in jc.jaxprs_in(params)]
@@ -154,16 +153,16 @@ _READ_BY: Sequence[tuple[frozenset[str], frozenset[str]]] = (
     (QUOTIENTS - PRODUCTS, OPAQUE | COMPARING | _CONTRACTING | SUMS | {"reduce_sum"}),
     (REDUCING, OPAQUE | COMPARING | {"mul", "div"}),
 )
-"""Classes of operations, each with those that may read its result after a cut."""
+"""Classes of operations, each with the operations that may read its result after a cut."""
 
 
 class Producer(NamedTuple):
     """An operation that computed a value.
 
     Attributes:
-      name: of its primitive.
-      constant: whether it takes a constant.
-      spread: whether the value was put into a larger one since.
+      name: the name of its primitive.
+      constant: whether it reads a constant.
+      spread: whether the value was broadcast or put into a larger one since.
     """
 
     name: str
@@ -172,13 +171,13 @@ class Producer(NamedTuple):
 
 
 class Rounding:
-    """The operations of a trace, asked where a cut changes no bits."""
+    """Finds bit-exact cuts among the operations of a trace."""
 
     def __init__(self, path: Sequence[State]):
         self._body = body_of_path(path)
 
     def bytes_crossing(self) -> list[int]:
-        """By number of an operation, the bytes of the results that would cross a cut before it."""
+        """Returns, for each operation, the bytes of results that would cross a cut before it."""
         changes = [0] * (len(self._body.equations) + 1)
         for value, made in self._body.made.items():
             last = self._body.read.get(value, [made])[-1]
@@ -187,21 +186,21 @@ class Rounding:
         return list(accumulate(changes))[:-1]
 
     def is_settled(self, start: int, end: int) -> bool:
-        """Whether each product among the operations from ``start`` to ``end`` is rounded in one way.
+        """Whether each product among the operations ``start`` to ``end`` has only one possible rounding.
 
-        If a sum and something else read a product, the compiler computes it once or twice, and that depends
-        on what else is in the program; one that it computes for the sum alone becomes a part of it. Of two
-        products in one sum, either may become a part of it.
+        If a sum and another operation read a product, the compiler computes the product once or twice,
+        depending on the rest of the program. A product computed only for the sum is contracted with it. Of
+        two products in one sum, either may be contracted.
         """
         return _is_settled(self._body, range(start, end))
 
     def keeps_bits(self, cut: int) -> bool:
-        """Whether a cut before operation ``cut`` leaves every result as it is, to the last bit."""
+        """Whether a cut before operation ``cut`` keeps every bit of every result."""
         return all(self._can_cross(value, cut) for value in self._body.crossing(cut))
 
     def _can_cross(self, value: Hashable, cut: int) -> bool:
         if _moves(self._body.equations[self._body.made[value]]):
-            return False  # the compiler moves it where it is read, and reads it in another order
+            return False  # the compiler moves it to its reader, and reads it in another order
         aval = self._body.avals[value]
         if jc.is_key(aval) or aval.dtype.kind in "biu":
             return True  # exact
@@ -213,7 +212,7 @@ class Rounding:
 
 _NEVER = 1 << 10
 _IN_FULL = {"f": 4, "c": 8}
-"""Bytes from which a type is computed in its own precision; a smaller one may be kept in float32."""
+"""Bytes from which a dtype is computed in its own precision; a smaller one may stay in float32."""
 
 
 def _size(aval: Any) -> int:
@@ -221,7 +220,7 @@ def _size(aval: Any) -> int:
 
 
 def _is_kept(maker: Producer, readers: Sequence[Equation]) -> bool:
-    """Whether its readers see the rounded result of ``maker`` within one program too."""
+    """Whether ``readers`` read the rounded result of ``maker`` within one program too."""
     names = {reader.name for reader in readers}
     if (maker.spread or maker.name == "iota") and names & (REDUCING | _CONTRACTING):
         return False
@@ -233,12 +232,12 @@ def _is_kept(maker: Producer, readers: Sequence[Equation]) -> bool:
 
 
 class _Call(NamedTuple):
-    """Where a body is called.
+    """A call of a body.
 
     Attributes:
       equation: the call.
-      body: in which it stands.
-      call: where that is called; None for a trace.
+      body: the body that contains it.
+      call: the call of that body; None for a trace.
     """
 
     equation: Equation
@@ -247,7 +246,7 @@ class _Call(NamedTuple):
 
 
 def _is_settled(body: Body, numbers: Sequence[int], call: _Call | None = None) -> bool:
-    """As :meth:`Rounding.is_settled`, for some operations of ``body``, which is called at ``call``."""
+    """As :meth:`Rounding.is_settled`, for some operations of ``body``, called at ``call``."""
     for number in numbers:
         equation = body.equations[number]
         inner = equation.body
@@ -266,7 +265,7 @@ def _is_settled(body: Body, numbers: Sequence[int], call: _Call | None = None) -
 
 
 def _products_in(body: Body, equation: Equation, call: _Call | None) -> int:
-    """How many of the operands of ``equation`` are products, of whatever body."""
+    """Returns the number of operands of ``equation`` that are products, computed in any body."""
     return sum(_is_product(body, value, call) for value in set(equation.operands))
 
 
@@ -286,7 +285,7 @@ _ADDING = SUMS | frozenset(("reduce_sum", "cumsum", "reduce_window_sum"))
 
 
 def _makers_in(body: Body, equation: Equation, value: Hashable) -> Iterator[Producer]:
-    """The operation of ``equation`` in which its result ``value`` was computed; none if it was moved."""
+    """Yields the inner operation of ``equation`` that computed its result ``value``; none for a move."""
     if equation.body is not None:
         yield from _producers(equation.body, equation.body.results[equation.results.index(value)])
     elif not _moves(equation):
@@ -301,15 +300,14 @@ def _moves(equation: Equation) -> bool:
 
 
 def _producers(body: Body, value: Hashable) -> Iterator[Producer]:
-    """The operations in which ``value`` was computed."""
     for maker, _ in _sources(body, value):
         if maker is not None:
             yield maker
 
 
 def _sources(body: Body, value: Hashable) -> Iterator[tuple[Producer | None, tuple[Hashable, bool]]]:
-    """What ``value`` was made of by moving alone: computed values, each with its maker, and given ones
-    (None), each with whether it was spread since."""
+    """Yields the sources from which ``value`` was made only by moving data. Each is a computed value with its
+    producer, or a given value with None, and whether it was spread since."""
     left, seen = [(value, False)], set()
     while left:
         value, spread = left.pop()
@@ -338,12 +336,12 @@ def _sources(body: Body, value: Hashable) -> Iterator[tuple[Producer | None, tup
 
 
 def _readers(body: Body, value: Hashable, start: int) -> list[Equation]:
-    """The operations from number ``start`` on that compute with ``value``."""
+    """Returns the operations from number ``start`` on that compute with ``value``."""
     return _uses(body, value, start)[0]
 
 
 def _uses(body: Body, value: Hashable, start: int = 0) -> tuple[list[Equation], set[Hashable]]:
-    """As :func:`_readers`; and the values that ``value`` became by moving alone."""
+    """As :func:`_readers`, with the values that ``value`` became only by moving data."""
     readers: list[Equation] = []
     reached = {value}
     left = [number for number in body.read.get(value, ()) if number >= start]

@@ -1,8 +1,7 @@
-"""Plans: where each tensor of a long trace goes when it is divided.
+"""Division plans: the piece and slot of each tensor of a long trace that is divided.
 
-That is a function of the path and of the calls that recorded it. So a plan is made once, in time in
-proportion to the operations, and kept with the path: another trace that comes the same way is divided by a
-few operations on lists.
+A plan depends only on the path and on the calls that recorded it. So it is made once, in time proportional to
+the operations, and kept with the path. Another trace with this path is divided by a few list operations.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from lazynb.recording.trie import LoopStart, State
 
 
 class MovedEdge:
-    """The end of a recalled call in a piece, in place of its
-    :class:`~lazynb.recording.replay.call_replay.ReplayEdge`."""
+    """The end of a replayed call in a piece, instead of its
+    :class:`~lazynb.recording.replay.replay_edge.ReplayEdge`."""
 
     __slots__ = ("callee", "end")
 
@@ -35,7 +34,7 @@ class PieceInput(NamedTuple):
     Attributes:
       state: its step in the piece.
       slot: its slot in the whole trace.
-      number: its number among the inputs of that, or among the tensors.
+      number: its number among the inputs of the whole trace, or among the tensors.
       piece: the number of the piece that computes it; None for an input of the whole trace.
     """
 
@@ -52,8 +51,8 @@ class Piece(NamedTuple):
       start: the start of its path; None for the first piece, which begins at the root.
       end: the end of its path.
       given: its inputs, in order.
-      slots: of its tensors.
-      edges: of its tensors: the ends of the calls that they are the first results of, or None.
+      slots: the slots of its tensors.
+      edges: for each tensor, the end of the call of which it is the first result, or None.
     """
 
     start: LoopStart | None
@@ -64,17 +63,17 @@ class Piece(NamedTuple):
 
     @property
     def is_kept(self) -> bool:
-        """Whether its path is in the trie still."""
+        """Whether its path is still in the trie."""
         end, start = self.end, self.start
         parent = end.parent
         return parent is not None and parent.children.get(end.key) is end and (start is None or start.is_kept)
 
 
 class SplitCall(NamedTuple):
-    """A recalled call that a cut divides: it gets a tensor for each result of its operations.
+    """A replayed call that a cut divides. It gets one tensor for each result of its operations.
 
     Attributes:
-      first, last: the numbers of its tensors in the trace, from and to.
+      first, last: the range of its tensors in the trace.
       steps: its operations.
     """
 
@@ -84,14 +83,14 @@ class SplitCall(NamedTuple):
 
 
 class DivisionPlan(NamedTuple):
-    """How a trace is divided.
+    """The division of a trace.
 
     Attributes:
-      edges: those of its tensors; a trace with others needs a plan of its own.
-      places: where it is cut.
-      pieces: what it becomes.
-      split_calls: the calls that are cut, the last first.
-      cut_at: the number of the tensor that the first operation after the first cut belongs to.
+      edges: the edges of its tensors; a trace with others needs another plan.
+      places: the cuts.
+      pieces: the pieces.
+      split_calls: the divided calls, the last first.
+      cut_at: the number of the tensor of the first operation after the first cut.
     """
 
     edges: Sequence[Any]
@@ -101,12 +100,11 @@ class DivisionPlan(NamedTuple):
     cut_at: int
 
     def fits(self, whole: PendingTrace) -> bool:
-        """Whether ``whole``, which comes the same way, can be divided so."""
+        """Whether this plan fits ``whole``, a trace with the same path."""
         return self.edges == edges_of(whole) and all([piece.is_kept for piece in self.pieces])
 
 
 def edges_of(whole: PendingTrace) -> list[Any]:
-    """The edges of the tensors of ``whole``."""
     return list(map(_edge, whole.records))
 
 
@@ -114,12 +112,12 @@ _edge = attrgetter("_edge")
 
 
 class _Entry(NamedTuple):
-    """A tensor of the trace, when calls that are cut have one for each result.
+    """A tensor of the trace, where divided calls have one tensor for each result.
 
     Attributes:
       slot: its slot.
-      end: the last operation of the call of which it is the first result; None if it is another result.
-      edge: of the call, if that was recalled as a whole; otherwise None.
+      end: the last operation of the call of which it is the first result; None for other results.
+      edge: the edge of a replayed call; otherwise None.
     """
 
     slot: int
@@ -128,7 +126,7 @@ class _Entry(NamedTuple):
 
 
 def plan_of(whole: PendingTrace, places: Sequence[int]) -> DivisionPlan:
-    """The plan to divide ``whole`` at ``places``. Adds the paths of the pieces to the trie."""
+    """Returns the plan to divide ``whole`` at ``places``. Adds the paths of the pieces to the trie."""
     edges = edges_of(whole)
     path = whole.state.path()
     operations = [step for step in path if step.operation is not None]
@@ -139,7 +137,9 @@ def plan_of(whole: PendingTrace, places: Sequence[int]) -> DivisionPlan:
     content = content_of(parts[1], paths.held)
     start = whole.root.loop(content, len(parts[1]))
     pieces = [paths.piece(part, start if at else None) for at, part in enumerate(parts)]
-    numbers = [paths.owners[entry.slot].operations - 1 for entry in entries]  # of their operations; they rise
+    numbers = [
+        paths.owners[entry.slot].operations - 1 for entry in entries
+    ]  # of their operations, increasing
     filled = [
         paths.filled(at, piece, entries[_before(numbers, bounds[at]) : _before(numbers, bounds[at + 1])])
         for at, piece in enumerate(pieces)
@@ -148,12 +148,12 @@ def plan_of(whole: PendingTrace, places: Sequence[int]) -> DivisionPlan:
 
 
 def _before(numbers: Sequence[int], place: int) -> int:
-    """How many of the calls' tensors ``numbers`` come before the operation ``place``."""
+    """Returns how many of the tensors ``numbers`` come before the operation ``place``."""
     return bisect.bisect_left(numbers, place)
 
 
 def _first_after(entries: Sequence[_Entry], place: int) -> int:
-    """The number of the first result of the call that the operation ``place`` belongs to."""
+    """Returns the number of the first result of the call that contains the operation ``place``."""
     ends = ((number, entry.end) for number, entry in enumerate(entries) if entry.end is not None)
     return next(number for number, end in ends if end.operations > place)
 
@@ -161,7 +161,7 @@ def _first_after(entries: Sequence[_Entry], place: int) -> int:
 def _entries(
     records: Sequence[LazyTensor], operations: Sequence[State], places: Sequence[int]
 ) -> tuple[list[_Entry], list[SplitCall]]:
-    """The tensors of a trace, and the calls that are cut at ``places``."""
+    """Returns the tensors of a trace, and the calls that are cut at ``places``."""
     entries: list[_Entry] = []
     torn: list[SplitCall] = []
     before = 0
@@ -180,8 +180,7 @@ def _entries(
 
 
 def _calls(records: Sequence[LazyTensor]) -> Iterator[tuple[int, int, State, Any]]:
-    """The calls that recorded a trace: the numbers of their tensors, their end, and their edge if they were
-    recalled."""
+    """Yields the recorded calls: the range of their tensors, their end, and their edge if replayed."""
     firsts = [number for number, tensor in enumerate(records) if tensor._edge is not None]
     for first, last in zip(firsts, [*firsts[1:], len(records)], strict=True):
         edge = records[first]._edge
@@ -190,11 +189,8 @@ def _calls(records: Sequence[LazyTensor]) -> Iterator[tuple[int, int, State, Any
 
 
 def content_of(operations: Sequence[State], held: Any) -> tuple[Hashable, ...]:
-    """What a piece of ``operations`` does, so that equal pieces have equal contents.
-
-    Arguments:
-      held: gives the key of an input by its slot.
-    """
+    """Returns a key of ``operations`` that is equal for pieces with equal content; ``held`` gives an input's
+    key."""
     numbers: dict[int, int] = {}
     content: list[Hashable] = []
     for step in operations:
@@ -209,7 +205,7 @@ def content_of(operations: Sequence[State], held: Any) -> tuple[Hashable, ...]:
 
 
 class _PiecePaths:
-    """Makes the paths of the pieces of a trace.
+    """Creates the paths of the pieces of a trace.
 
     Attributes:
       owners: the step of each slot of the trace.
@@ -219,11 +215,11 @@ class _PiecePaths:
         self.owners = [step for step in path for _ in step.avals]
         self._trie, self._root = whole.trie, whole.root
         self._numbers = {slot: number for number, slot in enumerate(slots)}
-        self._moved: list[dict[int, int]] = []  # by piece: its slots by those of the trace
-        self._states: list[dict[State, State]] = []  # by piece: its operations by those of the trace
+        self._moved: list[dict[int, int]] = []  # for each piece, its slots by those of the trace
+        self._states: list[dict[State, State]] = []  # for each piece, its operations by those of the trace
 
     def held(self, slot: int) -> Hashable:
-        """The key of ``slot`` as an input of a piece."""
+        """Returns the key of ``slot`` as an input of a piece."""
         owner = self.owners[slot]
         if owner.operation is None:
             return owner.key
@@ -231,7 +227,7 @@ class _PiecePaths:
         return owner.avals[slot - owner.first], placed
 
     def piece(self, part: Sequence[State], start: LoopStart | None) -> Piece:
-        """The piece of the operations ``part``, without tensors."""
+        """Returns the piece of the operations ``part``, without tensors."""
         state: State = start or self._root
         moved: dict[int, int] = {}
         states: dict[State, State] = {}
@@ -264,7 +260,7 @@ class _PiecePaths:
         return PieceInput(state, slot, self._numbers[slot], piece)
 
     def filled(self, at: int, piece: Piece, entries: Sequence[_Entry]) -> Piece:
-        """``piece``, which is number ``at``, with the tensors ``entries``."""
+        """Returns ``piece``, which has the number ``at``, with the tensors ``entries``."""
         moved, states = self._moved[at], self._states[at]
         slots = [moved[entry.slot] for entry in entries]
         edges: list[Any] = []

@@ -1,9 +1,8 @@
-"""Division: a long trace that repeats becomes pieces, so that one program is compiled and run for each.
+"""Division of a long repeating trace into pieces, for each of which one program is compiled and run.
 
-The pieces are traces of their own, each the continuation of the one before, as if the user had placed a
-barrier after every so many turns. Nothing runs sooner for it. What the user holds moves to the pieces one
-tensor at a time, and until the last has moved the whole trace stays as well, so that an interrupt loses
-nothing.
+Finds the repetition, chooses the cuts and moves the tensors. Each piece is a trace that continues the one
+before, as after a barrier every few turns, but nothing runs earlier. The tensors move to the pieces one at a
+time, and the whole trace is kept until the last has moved, so an interrupt loses nothing.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.trie import LoopStart, State
 from lazynb.user_code.source_lines import CodePosition, Origin
 
-# ---- Repetition: the part of a long trace that comes again and again, because a loop recorded it ----------
-# Two operations are alike here if they do the same, and last touched each of their operands equally long ago.
-# So it makes no difference how often the loop has turned, and a value from before the loop (last used one
-# turn ago) counts as the same at each turn.
+# ---- Repetition in a trace ---------------------------------------------------------------------------------
+# Two operations are alike if they do the same and each operand was last touched equally many operations ago.
+# So the number of turns makes no difference, and a value from before the loop (last used one turn ago) looks
+# the same at each turn.
 
 TURNS = 3
-"""Turns from which a part is repeated."""
+"""Minimal number of turns of a repetition."""
 
 
 class Repetition(NamedTuple):
-    """A part of a trace that repeats; operations are counted without the inputs.
+    """A repeating part of a trace. Operations are counted without inputs.
 
     Attributes:
       start: number of the first operation of the part.
@@ -45,19 +44,18 @@ class Repetition(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Number of operations in the part."""
         return self.end - self.start
 
     @property
     def turns(self) -> int:
-        """How often the whole period is there."""
+        """Number of complete periods."""
         return self.length // self.period
 
 
 def repetition(path: Sequence[State]) -> Repetition | None:
-    """The longest part of ``path`` that repeats, among those that reach to its end, its half or its quarter.
+    """Returns the longest repeating part of ``path`` that reaches its end, its half or its quarter, or None.
 
-    Returns None if there is none. Time in proportion to the length of ``path``.
+    Takes time proportional to the length of ``path``.
     """
     marks = _marks(path)
     found = [_ending_at(marks, len(marks) // share) for share in (1, 2, 4)]
@@ -66,9 +64,9 @@ def repetition(path: Sequence[State]) -> Repetition | None:
 
 
 def _marks(path: Sequence[State]) -> list[int]:
-    """By operation, a number that alike operations share."""
+    """Returns for each operation a number that alike operations share."""
     numbers: dict[Hashable, int] = {}
-    touched: dict[int, tuple[Hashable, int]] = {}  # by slot: which operation touched it last, and as what
+    touched: dict[int, tuple[Hashable, int]] = {}  # by slot: its last operation, and its role there
     marks: list[int] = []
     for step in path:
         if step.operation is None:
@@ -86,7 +84,7 @@ def _marks(path: Sequence[State]) -> list[int]:
 
 
 def _ending_at(marks: Sequence[int], end: int) -> Repetition | None:
-    """The longest repeated part that covers the operations before ``end``, and what follows in its rhythm."""
+    """Returns the longest repeating part with the operations before ``end``, and the turns after it."""
     backwards = marks[:end][::-1]
     best: Repetition | None = None
     for count, border in enumerate(_borders(backwards), 1):
@@ -102,8 +100,7 @@ def _ending_at(marks: Sequence[int], end: int) -> Repetition | None:
 
 
 def _borders(marks: Sequence[int]) -> list[int]:
-    """By length, the length of the longest proper border of that beginning of ``marks`` (the prefix function
-    of Knuth, Morris and Pratt, 1977)."""
+    """The prefix function of Knuth, Morris and Pratt (1977): the longest proper border of each prefix."""
     borders = [0] * len(marks)
     border = 0
     for number in range(1, len(marks)):
@@ -115,32 +112,32 @@ def _borders(marks: Sequence[int]) -> list[int]:
 
 
 MAX_PIECE_WEIGHT = 256
-"""Weight of the operations in a piece, at most, unless one turn has more."""
+"""Maximal weight of the operations in a piece, unless one turn has more."""
 
 _TURNS_PER_PIECE = (100, 50, 20, 10, 5, 2, 1)
-"""Turns in a piece: what comes every ten turns (a value that is kept) is at the same place in each piece."""
+"""Turns in a piece: a value kept every ten turns is then at the same place in each piece."""
 
 _TRIED = 64
 """Places in a turn that are tried for the cut."""
 
 
 def turns_together(weight: int) -> int:
-    """How many repetitions of operations of this weight make a piece."""
+    """Returns how many repetitions of operations of this weight form a piece."""
     return next((turns for turns in _TURNS_PER_PIECE if turns * weight <= MAX_PIECE_WEIGHT), 1)
 
 
 def weight_of_turn(path: Sequence[State], part: Repetition) -> int:
-    """The weight of the operations of one repetition."""
+    """Returns the weight of the operations of one repetition."""
     weights = [0, *(step.weight for step in path if step.operation is not None)]
     return weights[part.start + part.period] - weights[part.start]
 
 
 class Cuts(NamedTuple):
-    """Where to cut a trace.
+    """The cuts of a trace.
 
     Attributes:
       places: the numbers of the operations before which to cut.
-      keeps_bits: whether no result changes, to the last bit.
+      keeps_bits: whether every bit of every result is kept.
     """
 
     places: Sequence[int]
@@ -148,19 +145,19 @@ class Cuts(NamedTuple):
 
 
 def cuts_of(path: Sequence[State], part: Repetition) -> Cuts | None:
-    """Where to cut the part of ``path`` that repeats; None if it is too short for that.
+    """Returns the cuts of the repeating part of ``path``; None if it is too short.
 
-    Of the places that change no bits that where fewest bytes cross is taken, one between two calls of the
-    user's if there is any: a call that is cut in its middle is made through JAX's code each time. If no place
-    changes no bits, it is the one where fewest bytes cross: a trace as long as that is cut in any case, and
-    pieces that repeat are compiled once.
+    Among bit-exact places it takes the one where the fewest bytes cross, if possible between two calls of the
+    user's: a call cut in its middle goes through JAX's code each time. Without a bit-exact place it takes the
+    one where the fewest bytes cross: a trace of this length is cut in any case, and repeating pieces compile
+    once.
     """
     length = turns_together(weight_of_turn(path, part)) * part.period
     if part.length < 2 * length + part.period or not all(map(_is_on_one_device, path)):
         return None
     rounding = Rounding(path)
     crossing = rounding.bytes_crossing()
-    middle = part.start + part.period  # the first turn may take what comes from before the loop
+    middle = part.start + part.period  # the first turn may read values from before the loop
     places = sorted(range(middle, middle + part.period), key=lambda number: crossing[number])
     inside = _inside_calls(path)
     between = [number for number in places if number not in inside]
@@ -174,7 +171,7 @@ def cuts_of(path: Sequence[State], part: Repetition) -> Cuts | None:
 
 
 def _inside_calls(path: Sequence[State]) -> set[int]:
-    """The numbers of the operations before which a cut would divide a call that is recalled as a whole."""
+    """Returns the operations before which a cut would divide a replayed call."""
     ours = set(path)
     return {
         number
@@ -193,7 +190,7 @@ class Division:
     """The pieces of a pending trace.
 
     Attributes:
-      pieces: in order; the last may be recorded on.
+      pieces: in order; recording may continue in the last.
       cut_at: the user's line at the first cut.
     """
 
@@ -211,7 +208,7 @@ class Division:
         self._fill()
 
     def _own_tensors(self) -> list[LazyTensor]:
-        """The tensors of the trace, with others for those that the user has deleted."""
+        """Returns the tensors of the trace, with new ones for those that the user has deleted."""
         whole = self._whole
         tensors = whole.records[:]
         if operator.countOf(map(_pending, tensors), whole) < len(tensors):
@@ -222,7 +219,7 @@ class Division:
         return tensors
 
     def _materialize_split_call(self, torn: SplitCall) -> None:
-        """Puts a tensor for each result of a call that is cut in the place of those that the call gave."""
+        """Replaces the tensors of a divided call by one tensor for each result of its operations."""
         whole = self._whole
         given = self._tensors[torn.first : torn.last]
         known = {tensor._slot: tensor for tensor in given}
@@ -237,7 +234,7 @@ class Division:
         self._codes[torn.first : torn.last] = codes
 
     def _piece(self, planned: Piece) -> PendingTrace:
-        """A pending trace with the path and the inputs of ``planned``."""
+        """Returns a pending trace with the path and the inputs of ``planned``."""
         whole = self._whole
         piece = PendingTrace(whole.trace, whole.trie, whole.root, whole.context, planned.start)
         piece.began, piece.cut_by = whole.began, whole.cut_by
@@ -261,7 +258,6 @@ class Division:
         return piece
 
     def _position(self, number: int) -> CodePosition:
-        """The user's line that recorded the tensor ``number``."""
         code = self._codes[number]
         if isinstance(code, Origin):
             return CodePosition(code.code, code.lasti, None, None)
@@ -278,13 +274,13 @@ class Division:
             piece.seal()
 
     def move_tensors(self) -> None:
-        """Moves the tensors to the pieces. An interrupt between two of them leaves each with its value."""
+        """Moves the tensors to the pieces. After an interrupt each tensor still has its value."""
         before = 0
         for piece, planned in zip(self.pieces, self._planned, strict=True):
             after = before + len(planned.slots)
             tensors, codes = self._tensors[before:after], self._codes[before:after]
             for tensor, slot, edge, code in zip(tensors, planned.slots, planned.edges, codes, strict=True):
-                # No call and no jump back in between, so that no signal is handled.
+                # No call and no backward jump in between, so no signal is handled.
                 tensor._pending = piece
                 tensor._slot = slot
                 tensor._edge = edge
@@ -294,7 +290,7 @@ class Division:
 
 
 def _with_distinct_call_id(origin: Origin) -> Origin:
-    """``origin`` with a number of its call that no recalled call of a piece has: those count from -1 down."""
+    """Returns ``origin`` with an unused call number: those of replayed calls count down from -1."""
     if origin.call_id >= 0:
         return origin
     return dataclasses.replace(origin, call_id=origin.call_id - (1 << 40))
@@ -304,7 +300,7 @@ _code, _pending = attrgetter("_code"), attrgetter("_pending")
 
 
 def ends_like(state: State, start: LoopStart) -> bool:
-    """Whether the path to ``state`` does what a piece of ``start`` does."""
+    """Whether the path to ``state`` has the content of a piece of ``start``."""
     if state in start.ends:
         return True
     path = state.path()

@@ -1,8 +1,8 @@
-"""Growing traces: what is done when one has grown long and nothing has read it.
+"""Growth of traces: the search for a loop, its warning, and the division of full traces.
 
-A trace is examined when it has a quarter of ``config.max_program`` operations, half, and all of them. If a
-loop has recorded it, the user is told early, once for each loop. When it is full it is divided where the loop
-repeats: if possible where that changes no bits.
+A trace is examined at a quarter, a half and all of ``config.max_program`` operations. If a loop records it,
+the user is warned early, once for each loop. A full trace is divided where the loop repeats, at a bit-exact
+place if possible.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
     from lazynb.recording.trie import State
 
 CUT = "loop"
-"""In place of the kind of a trace break where lazynb itself has cut a trace."""
+"""Stands for the kind of a trace break where lazynb itself cut a trace."""
 
 _MIN_TURNS = 8
-"""Repetitions from which a loop is told of."""
+"""Repetitions after which the user is warned of a loop."""
 
 _WATCHED = 2
-"""Repetitions in which the loop is looked for."""
+"""Repetitions during which the loop is searched."""
 
 
 class _LoopDetector:
-    """A loop that is being looked for.
+    """The search for a loop.
 
     Attributes:
       pending: the trace.
-      part: what repeats in it.
+      part: the repeating part of it.
       end: number of operations at which the search ends.
-      watch: the loops that ran since it began.
+      watch: the loops that ran since the search began.
     """
 
     def __init__(self, pending: PendingTrace, part: Repetition):
@@ -62,24 +62,20 @@ class _LoopDetector:
 
 
 def is_full(pending: PendingTrace) -> bool:
-    """Whether ``pending`` is to be cut: a piece as long as those of its loop, or a trace that is too long."""
+    """Whether ``pending`` must be cut: it has the length of its loop's pieces, or is over the limit."""
     state, loop = pending.state, pending.loop
     return state.weight >= config.max_program or (loop is not None and state.operations == loop.length)
 
 
 def has_room(pending: PendingTrace) -> bool:
-    """Whether the call that filled ``pending`` may go on in it: one that is cut is made anew each time."""
+    """Whether the call that filled ``pending`` may continue in it; a cut call is recorded anew each time."""
     state, loop = pending.state, pending.loop
     is_piece = loop is not None and state.operations == loop.length
     return not is_piece and state.weight < config.max_program + MAX_PIECE_WEIGHT
 
 
 def examine(trace: LazyTrace, pending: PendingTrace, frame: FrameType) -> None:
-    """Looks at ``pending``, which has reached ``pending.limit``. The lock of ``trace`` is held.
-
-    Arguments:
-      frame: of the recorder.
-    """
+    """Examines ``pending``, which has reached ``pending.limit``, with the lock of ``trace`` held."""
     operations, loop = pending.state.operations, pending.loop
     if loop is not None and operations == loop.length and ends_like(pending.state, loop):
         trace.next_piece(pending)
@@ -93,7 +89,7 @@ def examine(trace: LazyTrace, pending: PendingTrace, frame: FrameType) -> None:
 
 
 def _look_for_loop(trace: LazyTrace, pending: PendingTrace, frame: FrameType) -> None:
-    """Goes on to find the loop that records ``pending``, and tells of it when it is found."""
+    """Continues the search for the loop that records ``pending``, and warns once it is found."""
     operations, telling = pending.state.operations, trace.loop_detector
     if telling is None or telling.pending is not pending:
         part = repetition(pending.state.path())
@@ -113,7 +109,6 @@ def _look_for_loop(trace: LazyTrace, pending: PendingTrace, frame: FrameType) ->
 
 
 def _warn_of_loop(pending: PendingTrace, part: Repetition, loop: Loop, spot: CodePosition) -> None:
-    """Warns of a loop, once."""
     if spot.identity in _warned_loops:
         return
     if len(_warned_loops) >= _MANY:
@@ -122,7 +117,7 @@ def _warn_of_loop(pending: PendingTrace, part: Repetition, loop: Loop, spot: Cod
     path = pending.state.path()
     now = repetition(path)
     if now is None or now.period != part.period or now.end < pending.state.operations:
-        return  # it was only just left
+        return  # it was just left
     place = spot.place
     what = "loop" if loop.is_statement else "comprehension"
     several = part.period > 1
@@ -154,7 +149,7 @@ _MANY = 1_000
 
 
 def _divide(trace: LazyTrace, pending: PendingTrace) -> bool:
-    """Divides ``pending`` into pieces where it repeats; returns whether that could be done."""
+    """Divides ``pending`` into pieces where it repeats; returns whether it was divided."""
     if (
         pending.delete_after_run
         or pending.calls_back
@@ -176,7 +171,7 @@ def _divide(trace: LazyTrace, pending: PendingTrace) -> bool:
 
 
 def _plan(pending: PendingTrace) -> DivisionPlan | None:
-    """How to divide ``pending``, as it was done the last time; None if that cannot be done."""
+    """Returns the kept or a new plan to divide ``pending``; None if it cannot be divided."""
     state, divided = pending.state, pending.trie.divided
     if state not in divided:
         places = _places(state)
@@ -188,7 +183,7 @@ def _plan(pending: PendingTrace) -> DivisionPlan | None:
 
 
 def _places(end: State) -> Sequence[int] | None:
-    """Where to cut the path to ``end``."""
+    """Returns the cuts of the path to ``end``, or None."""
     path = end.path()
     part = repetition(path)
     cuts = cuts_of(path, part) if part is not None else None

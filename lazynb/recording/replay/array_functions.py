@@ -1,6 +1,6 @@
-"""The functions of ``jax.numpy`` and similar modules, with a memory of their calls.
+"""Functions of ``jax.numpy`` and similar modules, and methods of arrays, with replay.
 
-The memory is that of :mod:`lazynb.recording.replay.call_replay`.
+See :mod:`lazynb.recording.replay.call_replay`.
 """
 
 from __future__ import annotations
@@ -29,18 +29,16 @@ from lazynb.recording.replay.native_replay import replaying_function, replaying_
 MODULES = (jax.numpy, jax.numpy.linalg, jax.nn, jax.lax, jax.random)
 """The modules whose functions users call. JAX's own code does not call them under these names."""
 
-# Functions that libraries compare with ``is`` keep their identity. JAX does so with the reducer of
-# ``reduce_window(x, -inf, lax.max, ...)``, and Optax with a loss's default ``reduce_fn=jnp.mean``.
-# ``lazynb.numpy`` and the methods of arrays have remembered forms of them.
-# :mod:`lazynb.recording.function_substitutes` has the substitutes for those that are placed.
+# Functions that libraries compare with ``is`` keep their identity. JAX compares the reducer of
+# ``reduce_window(x, -inf, lax.max, ...)``, and Optax a loss's default ``reduce_fn=jnp.mean``.
+# ``lazynb.numpy`` and the methods of arrays have them with replay.
+# :mod:`lazynb.recording.function_substitutes` has substitutes for those with a sharding.
 _KEPT_IN_LAX = MONOIDS | DEVICE_FILL_FUNCTIONS
 
 
 def _asarray(call: Callable[..., Any]) -> Callable[..., Any]:
-    """``jnp.asarray``, which returns an array of the right type unchanged under ``grad`` and ``vmap``.
-
-    Libraries convert each operand, and JAX would differentiate each of these conversions.
-    """
+    """Wraps ``jnp.asarray``, which returns an array of the right dtype unchanged under ``grad`` and ``vmap``.
+    Libraries convert each operand, and JAX would differentiate each conversion."""
 
     def asarray(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         alone = not args and not kwargs
@@ -52,7 +50,7 @@ def _asarray(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _has_dtype(tracer: Any, dtype: Any) -> bool:
-    """Whether ``tracer`` stands for an array of ``dtype`` (None fits each), and not for a Python number."""
+    """Whether ``tracer`` stands for an array of ``dtype`` (None fits each), not for a Python number."""
     aval = tracer.aval
     if not isinstance(aval, jc.ShapedArray):
         return False
@@ -61,12 +59,13 @@ def _has_dtype(tracer: Any, dtype: Any) -> bool:
     return isinstance(jc.innermost_primal(tracer), jax.Array)
 
 
-# ``asarray`` saves nothing on an array (0.7 times JAX's own). It has a substitute for ``grad``.
+# Replay of ``asarray`` of an array saves nothing (0.7 times JAX's speed): it is substituted only for
+# ``grad``.
 _SPECIAL_WRAPPERS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {"asarray": _asarray}
 
 
 def substitute(module: types.ModuleType, name: str, plain: Any) -> Any:
-    """The substitute for ``plain``, the function ``name`` of ``module``; returns None if it has none."""
+    """Returns the substitute for ``plain``, the function ``name`` of ``module``, or None."""
     if (
         name in NOT_REPLAYED
         or name.startswith("_")
@@ -85,7 +84,7 @@ def substitute(module: types.ModuleType, name: str, plain: Any) -> Any:
 
 @functools.cache
 def replayed_functions() -> dict[str, dict[str, Any]]:
-    """The functions with a memory, by module and name."""
+    """Returns the functions with replay, by module and name."""
     functions: dict[str, dict[str, Any]] = {}
     known: dict[int, Any] = {}  # a function with two names has one substitute
     for module in MODULES:
@@ -99,7 +98,7 @@ def replayed_functions() -> dict[str, dict[str, Any]]:
 
 
 def _ufunc_call_substitute() -> Callable[..., Any]:
-    """The substitute for the ``__call__`` of ``jax.numpy``'s ufuncs, which themselves stay as they are."""
+    """Returns the substitute for ``__call__`` of ``jax.numpy``'s ufuncs; the ufunc objects stay the same."""
     own = patches.rest.count_calls(jax.numpy.ufunc.__call__)
     calls = {
         id(ufunc): replaying_function(
@@ -119,7 +118,7 @@ def _ufunc_call_substitute() -> Callable[..., Any]:
 
 
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """The names that change while a thread is lazy, in each of :data:`MODULES` and in the class of ufuncs."""
+    """Returns the names substituted while a thread is lazy, by module of :data:`MODULES` and ufunc class."""
     pairs: list[tuple[Any, dict[str, Any]]] = [(jax.numpy.ufunc, {"__call__": _ufunc_call_substitute()})]
     for module in MODULES:
         kept = _KEPT_IN_LAX if module is jax.lax else COMPARED_BY_IDENTITY
@@ -128,11 +127,9 @@ def substitutes() -> list[tuple[Any, dict[str, Any]]]:
     return pairs
 
 
-# ---- The operators and methods of LazyTensor, with a memory of their calls --------------------------------
-# The memory is that of :mod:`lazynb.recording.replay.call_replay`.
+# ---- Operators and methods of arrays -----------------------------------------------------------------------
 
-# JAX records these in the same way for all numbers of one type. For the others (powers, indices) the value
-# may change the program.
+# JAX records these alike for all numbers of a type. For others (powers, indices) the value may matter.
 _VALUE_INDEPENDENT = frozenset(
     """add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod and rand or ror xor rxor
                       lshift rlshift rshift rrshift eq ne lt le gt ge""".split()
@@ -154,10 +151,8 @@ def _named(function: Callable[..., Any], name: str, plain: Callable[..., Any]) -
 
 
 def _table() -> dict[str, tuple[Callable[..., Any], bool]]:
-    """JAX's operators and methods that get a memory, by name.
-
-    Each is given with whether it records all numbers of one type in the same way.
-    """
+    """Returns JAX's operators and methods with replay by name, and whether all numbers of a type are
+    alike."""
     table: dict[str, tuple[Callable[..., Any], bool]] = {}
     for name, plain in jc.array_operators.items():
         if name in _VALUE_INDEPENDENT or name in _OTHER:
@@ -179,13 +174,13 @@ Counted = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def linearize_tracer_methods(counted: Counted) -> dict[str, Callable[..., Any]]:
-    """The operators and methods that values under ``jax.grad`` have while a thread is lazy.
+    """Returns the operators and methods of values under ``jax.grad`` while a thread is lazy.
 
-    A call that is not remembered uses the method of JAX's tracer, which depends on its type: a reference
+    A call without replay uses the method of JAX's tracer, which depends on its type: a reference
     (``jax.new_ref``) is no array, and ``ref[...]`` reads it.
 
     Arguments:
-      counted: gives JAX's method as it is to be called.
+      counted: returns the form of JAX's method that must be called.
     """
     return {
         name: _named(replaying_function(name, counted(getattr(jc.Tracer, name)), alike), name, plain)
@@ -194,12 +189,12 @@ def linearize_tracer_methods(counted: Counted) -> dict[str, Callable[..., Any]]:
 
 
 def array_methods(counted: Counted) -> dict[str, Callable[..., Any]]:
-    """The operators and methods that concrete arrays have while a thread is lazy.
+    """Returns the operators and methods of concrete arrays while a thread is lazy.
 
-    An operator with a concrete array on the left must be recorded too. Only lazy threads use the memory.
+    An operator with a concrete array on the left must be recorded too. Only lazy threads use replay.
 
     Arguments:
-      counted: gives JAX's method as it is to be called.
+      counted: returns the form of JAX's method that must be called.
     """
     methods, functions = vars(jc.ArrayImpl), {}
     for name, (_, alike) in _table().items():

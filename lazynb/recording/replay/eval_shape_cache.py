@@ -1,12 +1,11 @@
-"""``jax.eval_shape`` with a memory, of functions whose result can depend on nothing that changes.
+"""Cached ``jax.eval_shape``, for functions whose result depends only on immutable values.
 
-Flax checks the shape of each parameter each time that a module is applied: it traces the initialiser again,
-as a new function. That was a quarter of an unmodified training step.
+Flax checks the shape of each parameter at each call of a module, by tracing the initialiser again as a new
+function. That was a quarter of an unmodified training step.
 
-Two functions are the same if their code, their closures, their defaults and the globals that they name are.
-JAX's own functions change nothing and read nothing but their arguments and JAX's configuration. Another one
-is looked at by its code: it may use modules and functions of JAX's, and constants, and write to nothing. Any
-other function is traced each time.
+Two functions are equal if their code, closures, defaults and named globals are. JAX's own functions depend
+only on their arguments and JAX's configuration. The code of another function is checked: it may use JAX's
+modules and functions and constants, and write to nothing. Any other function is traced each time.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ import numpy as np
 
 from lazynb import jax_compat as jc
 from lazynb.jax_compat.substitutes import substitute_for
-from lazynb.recording.replay.call_replay import NotReplayable
+from lazynb.recording.replay.replay_edge import NotReplayable
 
 MAX_SHAPES = 4096
 
@@ -34,9 +33,10 @@ _CONSTANTS = (bool, int, str, bytes, type(None), type(Ellipsis))
 
 
 def function_key(value: Any) -> Hashable:
-    """What two values have in common that are the same to a function.
+    """Returns a key that is equal for values with the same effect in a function.
 
-    Raises NotRecalled for one that may change, or that is not known.
+    Raises:
+      NotReplayable: the value may change, or its type is unknown.
     """
     cls = value.__class__
     if cls in _CONSTANTS:
@@ -59,7 +59,7 @@ def function_key(value: Any) -> Hashable:
 
 
 def _reject_64_bit(value: Any, name: str) -> Any:
-    """``value``, unless it may be a type of 64 bits: without 64-bit mode JAX warns of that, each time."""
+    """Returns ``value`` unless it may be a 64-bit type, of which JAX warns each time without 64-bit mode."""
     if name.endswith("64"):
         raise NotReplayable
     return value
@@ -82,7 +82,7 @@ def _of_function(function: FunctionType) -> Hashable:
 
 
 class CodeKey:
-    """A code object as part of a key, by identity: its own hash walks through it."""
+    """A code object in a key, by identity: its own hash walks through it."""
 
     __slots__ = ("code",)
 
@@ -97,8 +97,8 @@ class CodeKey:
 
 
 def _of_names(code: CodeType, variables: dict[str, Any]) -> tuple[Any, ...]:
-    """The globals that ``code`` names. Its other names must be attributes of modules of JAX's among them:
-    then it calls nothing else."""
+    """Returns the globals that ``code`` names. Its other names must be attributes of JAX's modules among
+    them, so that it calls nothing else."""
     if not _only_computes(CodeKey(code)):
         raise NotReplayable
     named = {name: variables[name] for name in code.co_names if name in variables}
@@ -111,7 +111,7 @@ def _of_names(code: CodeType, variables: dict[str, Any]) -> tuple[Any, ...]:
 
 @functools.lru_cache(4096)
 def _only_computes(key: CodeKey) -> bool:
-    """Whether code makes no function, imports nothing, and writes to its own variables alone."""
+    """Whether code makes no function, imports nothing, and only writes to its own variables."""
     code = key.code
     if code.co_flags & _GENERATORS or any(isinstance(constant, CodeType) for constant in code.co_consts):
         return False
@@ -149,6 +149,6 @@ def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """The substitute while some thread is lazy."""
+    """Returns the substitute while a thread is lazy."""
     plain = jax.eval_shape
     return [(jax, {"eval_shape": substitute_for(_remembering(plain), plain, jax, "eval_shape")})]

@@ -1,14 +1,13 @@
-"""Calls of the user's own jitted functions, with a memory.
+"""Cached calls of the user's jitted functions.
 
-``jax.jit`` takes a call on its own arrays in C++. It knows no lazy tensor, so a call with one goes through
-its Python: it looks at the type of each argument three times, and looks for the program by all of them. Here
-the program is found by one look-up, and recorded again if it was recorded at this state before. JAX's own
-code makes each first call, and every call that is not simple.
+``jax.jit`` handles a call on its own arrays in C++. A call with a lazy tensor goes through its Python code,
+which reads the type of each argument three times and looks the program up by all of them. Here one look-up
+finds the program, and the call is recorded again if it was recorded at this state before. JAX's code makes
+each first call, and every call with unusual arguments.
 
-Two calls want the same program if JAX says so: if the function, the structure and the static arguments, the
-types of the arrays and JAX's configuration agree. JAX forgets what it has traced when it is told to
-(``jax.clear_caches()``), and traces the function again. So the memory lies in JAX's own cache, and goes with
-it.
+Two calls have the same program by JAX's rule: equal function, argument structure, static arguments, array
+avals and configuration. ``jax.clear_caches()`` makes JAX trace the function again. So this cache is stored in
+JAX's own cache and is cleared with it.
 """
 
 from __future__ import annotations
@@ -22,12 +21,14 @@ from typing import Any
 import numpy as np
 
 from lazynb import jax_compat as jc
-from lazynb.recording.argument_donation import donates_alias, lift_constants
+from lazynb.recording.argument_donation import delete_donated, donates_alias, lift_constants, note_donation
 from lazynb.recording.closure_constants import resolve_params, unwrap_closure_tracer
 from lazynb.recording.lazy_tensor import LazyTensor
-from lazynb.recording.lazy_trace import LazyTrace, operations, thread_trace
+from lazynb.recording.lazy_trace import LazyTrace, thread_trace
 from lazynb.recording.operation import Operation
-from lazynb.recording.replay.call_replay import NUMBER_KINDS, open_trace_for
+from lazynb.recording.operation_step import operations
+from lazynb.recording.replay.call_replay import open_trace_for
+from lazynb.recording.replay.replay_edge import NUMBER_KINDS
 
 MAX_FUNCTIONS = 4096
 MAX_PROGRAMS = 256
@@ -35,13 +36,13 @@ MAX_PROGRAMS = 256
 
 
 class CachedJitCall:
-    """A program of a jitted function, and how a call of it is recorded.
+    """A program of a jitted function, and the operation of its call.
 
     Attributes:
-      consts: the arrays that the function closes over. They are the first operands.
+      consts: the arrays that the function closes over, which are the first operands.
       params: the parameters of the operation.
-      operation: the operation; None if only JAX's own code may make the call.
-      cleared: ``operations.cleared`` when it was found: other calls have another object for it since.
+      operation: the operation; None if JAX's code must make the call.
+      cleared: ``operations.cleared`` when the operation was found; a change makes it stale.
     """
 
     __slots__ = ("_program", "cleared", "consts", "operation", "params")
@@ -54,7 +55,7 @@ class CachedJitCall:
         self.params: dict[str, Any] = {}
 
     def prepare(self, token: Any) -> None:
-        """Finds the operation, under the configuration ``token``. To be called when it was recorded once."""
+        """Finds the operation under the configuration ``token``, after the call was recorded once."""
         consts, params = lift_constants(
             list(map(unwrap_closure_tracer, self._program.consts)), self._program.params
         )
@@ -64,7 +65,7 @@ class CachedJitCall:
         self.operation = None if operation.calls_back else operation
 
     def record(self, trace: LazyTrace, leaves: Sequence[Any], frame: FrameType) -> Any:
-        """The results of the call, as the function returns them; None if JAX's own code is to make it."""
+        """Returns the results of the call as the function does; None if JAX's code must make it."""
         if self.operation is None:
             return None
         avals = self._program.in_avals
@@ -75,37 +76,38 @@ class CachedJitCall:
         results = trace.record_known(self.operation, operands, frame, self.params)
         if results is None:
             return None
-        trace.note_donation(operands, offered, results)
+        note_donation(trace, operands, offered, results)
         return ReplayedProgram(self._program, self._program.out_tree.unflatten(results))
 
 
 class ReplayedProgram:
-    """What a recorded call gave. It takes the place of a program between the two functions of JAX's."""
+    """The result of a recorded call. It takes the place of a program between two functions of JAX."""
 
     __slots__ = ("outcome",)
 
     def __init__(self, program: Any, result: Any):
-        # Nothing of it is an executable, from which JAX would make calls in C++.
+        # It contains no executable, from which JAX would make calls in C++.
         self.outcome = (result, (), program.out_tree, (), program.params["jaxpr"], None, None, ())
 
 
 def _operand(leaf: Any, aval: Any) -> Any:
-    """What JAX binds in place of an argument, whose type in the program is ``aval``."""
+    """Returns the value that JAX binds for an argument whose aval in the program is ``aval``."""
     cls = leaf.__class__
     if cls is LazyTensor or (cls is np.ndarray and leaf.dtype == aval.dtype):
         return leaf
     return jc.canonical_value(leaf)
 
 
-# ---- the memory --------------------------------------------------------------------------------------------
+# ---- The cache ---------------------------------------------------------------------------------------------
 
 
 class _Function:
-    """What is known of one result of ``jax.jit``.
+    """The known programs of one result of ``jax.jit``.
 
     Attributes:
-      info: JAX's description of it, which only this result has.
-      programs: by the structure and types of the arguments, a :class:`Called`; None if it is not simple.
+      info: JAX's description of it, which no other result has.
+      programs: a :class:`CachedJitCall` by structure and avals of the arguments; None if JAX must make the
+        call.
     """
 
     __slots__ = ("_gone", "info", "programs")
@@ -138,8 +140,8 @@ class _JitCallCache:
 
 
 class _CacheSentinel:
-    """Lies in JAX's cache, and nowhere else: when it is gone, JAX has forgotten what it traced. The memory
-    itself may be held by a frame, as that of a traceback."""
+    """An object that only JAX's cache holds: when it is freed, JAX has cleared its caches. A frame, such as
+    that of a traceback, may hold the cache itself."""
 
     __slots__ = ("__weakref__",)
 
@@ -150,11 +152,10 @@ def _nothing() -> _CacheSentinel | None:
 
 _memory = _JitCallCache()
 _mark: Callable[[], _CacheSentinel | None] = _nothing
-"""A weak reference."""
 
 
 def _current_memory() -> _JitCallCache:
-    """The memory, begun anew if JAX has forgotten what it was made of."""
+    """Returns the cache, a new one if JAX has cleared its own."""
     global _memory, _mark
     if _mark() is None:
         mark, memory = _CacheSentinel(), _JitCallCache()
@@ -164,11 +165,10 @@ def _current_memory() -> _JitCallCache:
 
 
 def _key(trace: LazyTrace, info: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any]]:
-    """What identifies the arguments of a call, and the arrays in them; the key is None if the call has a kind
-    of argument that only JAX knows."""
+    """Returns the key and the arrays of a call's arguments; no key for types that only JAX handles."""
     try:
         signature, leaves = jc.call_signature(info, args, kwargs)
-    except Exception:  # which JAX raises with its own words
+    except Exception:  # JAX raises it again with its own text
         return None, []
     kinds: list[Any] = []
     for leaf in leaves:
@@ -190,7 +190,7 @@ def _key(trace: LazyTrace, info: Any, args: tuple[Any, ...], kwargs: dict[str, A
     return (signature, trace.context_token(), tuple(kinds)), leaves
 
 
-# ---- in place of JAX's functions ---------------------------------------------------------------------------
+# ---- Substitutes for JAX's functions -----------------------------------------------------------------------
 
 
 def _infer_substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -200,7 +200,7 @@ def _infer_substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
             return plain(function, info, args, kwargs)
         frame = sys._getframe(1)
         if trace.donation is not None and trace.donation.call == id(frame):
-            trace.donation = None  # an earlier call's, in a frame that is gone
+            trace.donation = None  # of an earlier call, whose frame is gone
         if frame.f_code is not jc.cache_miss_code or trace.default_devices is not None:
             return plain(function, info, args, kwargs)
         return _infer(trace, plain, function, info, args, kwargs, frame)
@@ -248,16 +248,15 @@ def _run_substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
 def _rebuild_substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
     def finish(profiler: Any) -> Any:
         answer = plain(profiler)
-        thread_trace().delete_donated(
-            sys._getframe(1)
-        )  # whose operation it was, inside of a transformation too
+        # By thread, because inside of a transformation the current trace is another.
+        delete_donated(thread_trace(), sys._getframe(1))
         return answer
 
     return finish
 
 
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """The substitutes while some thread is lazy."""
+    """Returns the substitutes while a thread is lazy."""
     if jc.cache_miss_code is None:
         return []
     names = vars(jc.pjit_module)

@@ -1,11 +1,11 @@
-"""Linearisation with a memory: ``jax.grad`` differentiates a call once for the types of its operands.
+"""Cached linearisation: ``jax.grad`` differentiates a call once for each combination of operand avals.
 
 Eager JAX differentiates each primitive again, which takes 0.1 to 0.2 ms for each operation, and most of the
-time of an unmodified training step. The result depends only on the function, its parameters and the types of
-its operands. It has a *known* part (results and residuals from the operands), which is recorded like any
-call, and a *linear* part (from tangents to tangents), which JAX continues with. The memory holds two kinds of
-calls under ``jax.grad``: operators, methods and functions of ``jax.numpy`` and similar modules; and single
-primitives without a linearisation rule of their own, whose JVP rule JAX would run under partial evaluation.
+time of an unmodified training step. The result depends only on the function, its parameters and the operand
+avals. Its *known* part (from operands to results and residuals) is recorded like any call. Its *linear* part
+(from tangents to tangents) is returned to JAX. Two kinds of calls under ``jax.grad`` are cached: operators,
+methods and functions of ``jax.numpy`` and similar modules; and primitives without a linearisation rule of
+their own, whose JVP rule JAX would run under partial evaluation.
 """
 
 from __future__ import annotations
@@ -19,20 +19,23 @@ import numpy as np
 from lazynb import jax_compat as jc
 from lazynb.recording.jaxpr_structure import derivative_rules
 from lazynb.recording.lazy_tensor import LazyTensor
-from lazynb.recording.lazy_trace import LazyTrace, committed_devices, operations
+from lazynb.recording.lazy_trace import LazyTrace
 from lazynb.recording.operation_checks import size_of
-from lazynb.recording.replay.call_replay import NUMBER_KINDS, NotReplayable, replay, value_key
+from lazynb.recording.operation_step import operations
+from lazynb.recording.replay.call_replay import replay, value_key
+from lazynb.recording.replay.replay_edge import NUMBER_KINDS, NotReplayable
+from lazynb.recording.value_placement import committed_devices
 
-# ---- How many programs eager JAX runs for a call, and whether it is one jitted function -------------------
-# Its results are then all on the devices of its operands, those too that depend on constants alone: the 0.5
-# in the gradient of ``x * 0.5`` is where ``x`` is.
+# ---- Number of programs that eager JAX runs for a call -----------------------------------------------------
+# If it is one jitted function, all its results are on the devices of its operands, also those that depend
+# only on constants: the 0.5 in the gradient of ``x * 0.5`` is where ``x`` is.
 
 
 class PrimitiveCounter(jc.Trace):
     """Notes the primitives that are bound, and binds them on the trace that was current.
 
     Attributes:
-      names: the names of the primitives, in order. A call with rules of its own is noted by its name.
+      names: the names of the primitives, in order. A call with its own rules is noted by its name.
     """
 
     def __init__(self) -> None:
@@ -62,14 +65,14 @@ class PrimitiveCounter(jc.Trace):
 
 MAX_RULES = 4096
 MAX_FAMILY = 32
-"""Rules of one function for one set of types. A number that enters by its value has a rule for each value."""
+"""Rules of one function for one set of avals. A number compared by value has a rule for each value."""
 
 
 class Known:
-    """The known part: a program that is recorded. Values that it returns unchanged are not computed by it.
+    """The known part: a program that is recorded. Values that it returns unchanged are not computed.
 
     Attributes:
-      eqns: its equations, in the order in which they are recorded.
+      eqns: its equations, in the order of recording.
       is_one_jit: whether it is one jitted function, which eager JAX runs on the devices of its operands.
     """
 
@@ -78,13 +81,13 @@ class Known:
     def __init__(self, function: Callable[..., Sequence[Any]], avals: Sequence[Any]):
         jaxpr = jc.trace_to_jaxpr(function, avals)
         if jaxpr.effects:
-            raise NotReplayable  # a recalled call gives results and has no other effect
+            raise NotReplayable  # a replayed call has results and no other effect
         self._sources, self._fresh = jc.forwarded_outputs(jaxpr)
         self._jaxpr = jaxpr
         self.eqns: Sequence[Any] = getattr(jaxpr, "jaxpr", jaxpr).eqns
 
     def values(self, trace: LazyTrace, primals: Sequence[Any]) -> list[Any]:
-        """The results of the function for ``primals``, recorded on ``trace``."""
+        """Returns the results of the function for ``primals``, recorded on ``trace``."""
         computed: Any = ()
         if self._fresh is not None:
             computed = replay(trace, self, self._recorded, tuple(primals), {}, True)
@@ -94,7 +97,7 @@ class Known:
         return values
 
     def _recorded(self, *primals: Any) -> list[Any]:
-        """The results that the program computes, recorded operation by operation."""
+        """Returns the computed results, recorded operation by operation."""
         trace = jc.trace_state.value
         assert self._fresh is not None
         if not jc.has_several_devices():
@@ -103,12 +106,10 @@ class Known:
             return self._fresh(*primals)
 
     def _devices(self, trace: LazyTrace, primals: Sequence[Any]) -> tuple[Any, ...] | None:
-        """The devices to which eager JAX commits all results, by an operand; None if there are none.
-
-        What the program computes from constants and from arrays that JAX may move is recorded on them too.
-        Eager JAX has it on the default device and moves it: here that would be a trace of its own, and the
-        program could not be recalled. No more is moved than eagerly.
-        """
+        """Returns the devices to which eager JAX commits all results, by an operand; None without any.
+        Uncommitted operations of the program are recorded there too. Eager JAX computes them on the default
+        device and moves the results; here that would need another trace, and the program could not be
+        replayed. Not more bytes are moved than eagerly."""
         places = [committed_devices(primal, trace) for primal in primals]
         sets = {place for place in places if place is not None}
         if len(sets) != 1:
@@ -117,8 +118,8 @@ class Known:
         return next(iter(sets)) if self.is_one_jit or self._is_moved_less(committed) else None
 
     def _is_moved_less(self, committed: Sequence[Any]) -> bool:
-        """Whether each result depends on one of the inputs ``committed``, and nothing that does not becomes
-        smaller before it is moved to their devices."""
+        """Whether each result depends on an input of ``committed``, and no other value shrinks before its
+        move."""
         computed = zip(self._sources, jc.outputs_depending_on(self._jaxpr, committed))
         return all(is_operand or depends for (is_operand, _), depends in computed) and all(
             size_of(var.aval for var in eqn.invars) <= size_of(var.aval for var in eqn.outvars)
@@ -134,10 +135,10 @@ class _PrimitiveLinearization:
     """The linearisation of one primitive.
 
     Attributes:
-      known: the known part, which gives the results and the residuals.
-      results: the number of its values that are results; the rest are residuals.
+      known: the known part, with results and residuals.
+      results: the number of its values that are results; the others are residuals.
       nonzero: for each result, whether JAX's rule gives it a tangent.
-      rest: the values that JAX's rule returns after the residuals; the last one is the linear function.
+      rest: the values that JAX's rule returns after the residuals; the last is the linear function.
       single: whether the primitive has one result.
     """
 
@@ -167,12 +168,12 @@ class _CallLinearization:
     """The linearisation of one call.
 
     Attributes:
-      known: the known part, which gives the results and the residuals.
+      known: the known part, with results and residuals.
       results: the number of its values that are results.
       container: type of the tuple or list of results; None for a single result.
-      linear: gives the tangents of the results from the residuals and the tangents of the operands that vary.
-      nonzero: for each result, whether it has a tangent. As in eager JAX, a result that does not depend on a
-        tangent is no tracer.
+      linear: computes the tangents of the results from the residuals and the tangents of the varying
+        operands.
+      nonzero: for each result, whether it has a tangent. As in eager JAX, a result without one is no tracer.
     """
 
     def __init__(self, call: Callable[..., Any], nonzeros: Sequence[bool], avals: Sequence[Any]):
@@ -214,10 +215,10 @@ _families: dict[Any, int] = {}
 
 
 def cached_rule(key: Any, family: Any, make: Callable[[], Any]) -> Any:
-    """The rule for ``key``, made if it is new; returns None if JAX must do the work each time.
+    """Returns the rule for ``key``, made if new; None if JAX must differentiate each time.
 
     Arguments:
-      family: the same for all keys that differ in no type; only :data:`MAX_FAMILY` of them get a rule.
+      family: equal for keys that differ only in numbers; at most :data:`MAX_FAMILY` of them get a rule.
     """
     if key not in _rules:
         if len(_rules) >= MAX_RULES:
@@ -228,13 +229,13 @@ def cached_rule(key: Any, family: Any, make: Callable[[], Any]) -> Any:
             return None
         try:
             _rules[key] = make()
-        except Exception:  # JAX raises the error with a better text, at the operation itself
+        except Exception:  # JAX raises the error at the operation, with a better text
             _rules[key] = None
     return _rules[key]
 
 
 def known_avals(primals: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The types of the operands; returns None if one says how its array lies on axes that are Explicit."""
+    """Returns the operand avals; None if one has a sharding on Explicit axes."""
     avals = tuple([jc.typeof(primal) for primal in primals])
     for aval in avals:
         if not isinstance(aval, jc.ShapedArray) or not (aval.sharding.mesh.empty or jc.is_auto(aval)):
@@ -242,7 +243,7 @@ def known_avals(primals: Sequence[Any]) -> tuple[Any, ...] | None:
     return avals
 
 
-# ---- calls -------------------------------------------------------------------------------------------------
+# ---- Calls -------------------------------------------------------------------------------------------------
 
 
 def linearized_call(
@@ -253,7 +254,7 @@ def linearized_call(
     kwargs: dict[str, Any],
     scalars_alike: bool,
 ) -> Any:
-    """``plain(*args, **kwargs)`` under ``jax.grad``, whose trace is ``trace``, over a lazy trace."""
+    """Makes the call ``plain(*args, **kwargs)`` under ``jax.grad`` (``trace``) over a lazy trace."""
     lazy = trace.parent_trace
     primals: list[Any] = []
     tangents: list[Any] = []
@@ -315,15 +316,14 @@ def _new_call(
 
 
 def _static(arg: Any) -> Hashable:
-    """The part of a key for an argument that is no array."""
     return value_key(arg, _static)
 
 
-# ---- primitives --------------------------------------------------------------------------------------------
+# ---- Primitives --------------------------------------------------------------------------------------------
 
 
 def _linearize_substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """The substitute for ``plain``, JAX's ``fallback_linearize_rule``, while a thread is lazy."""
+    """Returns the substitute for ``plain``, JAX's ``fallback_linearize_rule``, while a thread is lazy."""
 
     def linearize(
         primitive: Any, is_vjp: bool, nonzeros: Sequence[bool], *primals: Any, **params: Any
@@ -350,6 +350,6 @@ def _linearize_substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """The substitutes while some thread is lazy, by module."""
+    """Returns the substitutes while a thread is lazy, by module."""
     module, name = jc.LINEARIZE_RULE
     return [(module, {name: _linearize_substitute(vars(module)[name])})]

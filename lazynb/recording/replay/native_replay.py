@@ -1,7 +1,7 @@
-"""The accelerator: recorded calls are remembered in C (lazynb/recording/_fast.c), where that was built.
+"""The accelerator: loads the C modules, and replays recorded calls in C (lazynb/recording/_fast.c).
 
-Without it :mod:`lazynb.recording.replay.python_replay` does the same in Python. The environment variable
-``LAZYNB_PURE=1`` asks for that.
+Without the C module, or with the environment variable ``LAZYNB_PURE=1``,
+:mod:`lazynb.recording.replay.python_replay` does the same in Python.
 """
 
 from __future__ import annotations
@@ -25,14 +25,9 @@ from lazynb.recording.lazy_trace import LazyTrace
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.python_numbers import LiteralConverter
 from lazynb.recording.replay import python_replay as pure
-from lazynb.recording.replay.call_replay import (
-    NUMBER_KINDS,
-    ReplayEdge,
-    open_trace_for,
-    replay,
-    slot_if_pending_elsewhere,
-)
+from lazynb.recording.replay.call_replay import open_trace_for, replay, slot_if_pending_elsewhere
 from lazynb.recording.replay.linearize_cache import linearized_call
+from lazynb.recording.replay.replay_edge import NUMBER_KINDS, ReplayEdge
 from lazynb.recording.trie import State
 from lazynb.user_code.call_stack import (
     CachedCallStack,
@@ -44,24 +39,24 @@ from lazynb.user_code.call_stack import (
 from lazynb.user_code.code_ownership import code_kind
 from lazynb.user_code.source_lines import CodePosition, Origin
 
-# ---- What is built from C at the install, where a compiler was there: loaded if it is and fits ------------
-# The environment variable ``LAZYNB_PURE=1`` asks for the Python that does the same.
+# ---- Loading of the C modules ------------------------------------------------------------------------------
+# An install from source builds them if there is a C compiler. ``LAZYNB_PURE=1`` selects the Python versions.
 
 SHARED_HEADER = Path(__file__).parents[2] / "_native.h"
-"""What all modules include."""
+"""The header that all C modules include."""
 
 
 def source_digest(*sources: bytes) -> str:
-    """What a module that was built from ``sources`` has as its ``source_digest``; a name in C."""
+    """Returns the ``source_digest``, a C identifier, of a module built from ``sources``."""
     return "d" + hashlib.sha256(b"".join(sources).replace(b"\r\n", b"\n")).hexdigest()[:16]
 
 
 def load_extension(name: str, source: Path, parts: dict[str, Any]) -> tuple[Any, str | None]:
-    """The module and None, or None and why there is none.
+    """Returns the module and None, or None and the reason why it is missing.
 
     Arguments:
-      source: its source, where lazynb is used from a checkout; an installed package has none.
-      parts: what it works with, by the names that it asks for.
+      source: its C source in a checkout; an installed package has none.
+      parts: the objects that the module uses, by name.
     """
     if os.environ.get("LAZYNB_PURE", "0") not in ("", "0"):
         return None, "LAZYNB_PURE is set"
@@ -93,12 +88,11 @@ SOURCE = Path(__file__).parents[1] / "_fast.c"
 
 
 def _loaded() -> tuple[Any, str | None]:
-    """The accelerator and None, or None and why there is none."""
     return load_extension("lazynb.recording._fast", SOURCE, _configuration())
 
 
 def _configuration() -> dict[str, Any]:
-    """What the accelerator works with, by the names that it asks for."""
+    """The objects that the accelerator uses, by name."""
     return {
         "LazyTensor": LazyTensor,
         "Pending": PendingTrace,
@@ -132,7 +126,7 @@ def _configuration() -> dict[str, Any]:
 
 
 _fast, unavailable_reason = _loaded()
-"""The accelerator, or None and the reason in words."""
+"""The accelerator, or None and the reason as text."""
 
 
 def replaying_function(
@@ -157,11 +151,8 @@ here: Callable[[int], CodePosition] = current_position if _fast is None else _fa
 
 
 def configure_program_run(parts: dict[str, Any]) -> Callable[..., Any] | None:
-    """The function that runs a trace that ran before; None if that is Python's alone.
-
-    Arguments:
-      parts: what it works with.
-    """
+    """Returns the C function that repeats the run of a trace with these ``parts``; None without the
+    accelerator."""
     if _fast is None:
         return None
     _fast.configure_hand_over(parts)
@@ -172,7 +163,7 @@ def configure_program_run(parts: dict[str, Any]) -> Callable[..., Any] | None:
 repeat_call: Callable[[PendingTrace, Any, Sequence[Any], bool, FrameType | None], Any] | None = (
     None if _fast is None else _fast.again
 )
-"""Repeats a recorded call; None if that is Python's alone, see
+"""Repeats a recorded call; None without the accelerator, see
 :mod:`lazynb.frontends.torch.dispatch.replay_context`."""
 
 LazyTrace.take_slots = staticmethod(pure.take_slots if _fast is None else _fast.take_slots)
@@ -180,5 +171,5 @@ LazyTrace.new_tensors = staticmethod(pure.new_tensors if _fast is None else _fas
 
 
 def describe() -> str:
-    """``accelerated``, or that it is not and why."""
+    """Returns ``accelerated``, or ``not accelerated`` with the reason."""
     return "accelerated" if _fast is not None else f"not accelerated: {unavailable_reason}"

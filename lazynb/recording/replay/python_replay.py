@@ -1,7 +1,7 @@
-"""Calls with a memory, in Python: the specification of the accelerator (lazynb/recording/_fast.c), and what
-runs where that was not built.
+"""Replay of recorded calls in Python: the specification of the accelerator (lazynb/recording/_fast.c), and
+its replacement where it was not built.
 
-The memory is that of :mod:`lazynb.recording.replay.call_replay`.
+Both use the edges of :mod:`lazynb.recording.replay.call_replay`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,22 @@ from lazynb import jax_compat as jc
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import LazyTrace
 from lazynb.recording.pending_trace import PendingTrace
-from lazynb.recording.replay.call_replay import NUMBER_KINDS, append_replayed, replay
+from lazynb.recording.replay.call_replay import append_replayed, replay
 from lazynb.recording.replay.linearize_cache import linearized_call
+from lazynb.recording.replay.replay_edge import NUMBER_KINDS
 from lazynb.user_code.code_ownership import is_user_code
 
 LinearizeTrace = jc.LinearizeTrace
 
 
 def replaying_operator(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..., Any]:
-    """``plain`` for a tensor and another operand, with a memory; the user's frame is ``depth`` above."""
-    # Written flat, because a loop of small operations spends its time here. ``Pending`` explains the order of
-    # the last three statements.
+    """Returns ``plain``, a function of a tensor and another operand, with replay.
+
+    Arguments:
+      depth: number of frames between the user's frame and the returned function.
+    """
+    # One flat function, because loops of small operations spend their time here. ``PendingTrace`` explains
+    # the order of the last three statements.
     ambient, changes, scopes = jc.trace_state, jc.config_changes, jc.source_context
     new, getframe, kinds, array = LazyTensor.__new__, sys._getframe, NUMBER_KINDS, jc.ArrayImpl
 
@@ -38,7 +43,7 @@ def replaying_operator(name: str, plain: Callable[..., Any], depth: int = 1) -> 
                 part = pending.slots_of.get(id(other))
                 if part is None or other.is_deleted():
                     part = pending.array(other, True)
-                    tip = pending.open_state or tip  # the array may have become an input just now
+                    tip = pending.open_state or tip  # the array may have become an input
             elif cls is LazyTensor:
                 part = pending.array(other._value, other._trace is not pending.trace)
                 tip = pending.open_state or tip
@@ -58,7 +63,7 @@ def replaying_operator(name: str, plain: Callable[..., Any], depth: int = 1) -> 
                     else:
                         try:
                             inputs = (edge.convert(other),)
-                        except OverflowError:  # for JAX's own error, or another edge
+                        except OverflowError:  # JAX raises its own error, or another edge fits
                             return replay(pending.trace, name, plain, (self, other), {}, True, depth + 1)
                         edge.converted, edge.scalar = inputs, other
                 tensor = new(LazyTensor)
@@ -69,7 +74,7 @@ def replaying_operator(name: str, plain: Callable[..., Any], depth: int = 1) -> 
                 tensor._value = None
                 try:
                     frame = getframe(depth)
-                except ValueError:  # as in ``recall``
+                except ValueError:  # as in ``replay``
                     return plain(self, other)
                 tensor._code = code = frame.f_code
                 if code is trace.user_code or is_user_code(code):
@@ -102,11 +107,11 @@ def replaying_operator(name: str, plain: Callable[..., Any], depth: int = 1) -> 
 def replaying_function(
     name: str, plain: Callable[..., Any], scalars_alike: bool, between: int = 0
 ) -> Callable[..., Any]:
-    """``plain`` with a memory, for use while a thread is lazy; in other threads ``plain`` itself runs.
+    """Returns ``plain`` with replay while a thread is lazy; in other threads ``plain`` runs.
 
     Arguments:
       scalars_alike: whether all numbers of one type are recorded in the same way.
-      between: number of frames between the user's and that of the call.
+      between: number of frames between the user's frame and the returned function.
     """
     ambient, changes, getframe = jc.trace_state, jc.config_changes, sys._getframe
     array, kinds = jc.ArrayImpl, NUMBER_KINDS
@@ -129,7 +134,7 @@ def replaying_function(
             and pending.open_state is not None
             and (pending.config_epoch == changes.count or pending.is_config_unchanged())
         ):
-            # The most common types of arguments, without a call of ``recall``, which knows all types.
+            # Fast path for the most common argument types. ``replay`` handles all types.
             parts: list[Any] = [name]
             scalars = []
             for arg in args:
@@ -159,7 +164,7 @@ def replaying_function(
                 ):
                     try:
                         frame = getframe(1 + between)
-                    except ValueError:  # as in ``recall``
+                    except ValueError:  # as in ``replay``
                         return plain(*args)
                     result = append_replayed(pending, tip, edge, scalars, frame)
                     if result is not None:
@@ -170,8 +175,11 @@ def replaying_function(
 
 
 def take_slots(pending: PendingTrace, operands: list[Any], slots: list[int]) -> None:
-    """Appends to ``slots`` those of the next of ``operands``, as far as they are results of ``pending``, or
-    uncommitted arrays of types that were inputs at this state before."""
+    """Appends the slots of the next ``operands`` to ``slots``, up to the first that needs the slow path.
+
+    An operand has a slot if it is a result of ``pending``, or an uncommitted array whose aval was an input at
+    this state before.
+    """
     array, trace = jc.ArrayImpl, pending.trace
     for operand in operands[len(slots) :]:
         slot: int | None = None
@@ -189,12 +197,12 @@ def take_slots(pending: PendingTrace, operands: list[Any], slots: list[int]) -> 
 
 
 def new_tensors(pending: PendingTrace, avals: tuple[Any, ...], first: int) -> list[LazyTensor]:
-    """Tensors of the types ``avals`` for the results of ``pending`` from the slot ``first`` on."""
+    """Returns tensors with ``avals`` for the results of ``pending`` from the slot ``first`` on."""
     trace = pending.trace
     return [LazyTensor(trace, aval, pending, slot) for slot, aval in enumerate(avals, first)]
 
 
 def make_current() -> None:
-    """To be called if no trace is current: in an operation of JAX, or after an interrupt of one."""
+    """Sets JAX's current trace if none is current, in a JAX operation or after an interrupt of one."""
     if not jc.jax_is_on_stack():
         LazyTrace.make_current()

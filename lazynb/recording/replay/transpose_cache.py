@@ -1,8 +1,8 @@
-"""The backward pass with a memory: a linear program is transposed once for its content.
+"""Cached transposition: a linear program of a backward pass is transposed once for its content.
 
-``jax.grad`` transposes the linear program of each step again, operation by operation, though that of the next
-step has the same content. The operations of the transposed program depend on that content and on the types of
-residuals and cotangents. They are recorded like any call.
+``jax.grad`` transposes the linear program of each step again, operation by operation, though the content is
+the same. The transposed operations depend only on that content and on the avals of residuals and cotangents.
+They are recorded like any call.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazynb import jax_compat as jc
+from lazynb.recording.forward_tracebacks import ForwardTracebacks
 from lazynb.recording.jaxpr_structure import jaxpr_content
 from lazynb.recording.lazy_trace import LazyTrace
-from lazynb.recording.pending_trace import ForwardTracebacks
-from lazynb.recording.replay.call_replay import NotReplayable
 from lazynb.recording.replay.linearize_cache import Known, cached_rule, known_avals
+from lazynb.recording.replay.replay_edge import NotReplayable
 
 MIN_EQUATIONS = 8
 """A shorter program is transposed in less time than its content is compared."""
@@ -25,9 +25,9 @@ class _TransposedProgram:
     """The transposition of one linear program.
 
     Attributes:
-      known: the program that gives the cotangents that are not zero.
-      nonzero: for each accumulator, whether its cotangent is not zero.
-      returned: the value that JAX's function returns.
+      known: the program that computes the nonzero cotangents.
+      nonzero: for each accumulator, whether its cotangent is nonzero.
+      returned: the return value of JAX's function.
     """
 
     def __init__(
@@ -62,8 +62,7 @@ class _TransposedProgram:
         self._made_of = [linear.get(id(jc.traceback_of(eqn))) for eqn in self.known.eqns]
 
     def values(self, trace: LazyTrace, jaxpr: Any, operands: Sequence[Any]) -> list[Any]:
-        """The cotangents that are not zero, recorded on ``trace`` as those of ``jaxpr``, which has the
-        content of the linear program."""
+        """Records the program on ``trace`` for the equal ``jaxpr``, and returns its nonzero cotangents."""
         tracebacks = [jc.traceback_of(eqn) for eqn in jaxpr.eqns]
         trace.forward_tracebacks = ForwardTracebacks(
             [tracebacks[number] if number is not None else None for number in self._made_of]
@@ -75,7 +74,7 @@ class _TransposedProgram:
 
 
 def _substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """The substitute for ``plain``, JAX's ``backward_pass3``, while a thread is lazy."""
+    """Returns the substitute for ``plain``, JAX's ``backward_pass3``, while a thread is lazy."""
 
     def backward(
         jaxpr: Any,
@@ -103,7 +102,7 @@ def _substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _accumulate(primals: Sequence[Any], rule: _TransposedProgram, cotangents: Sequence[Any]) -> None:
-    """Adds the ``cotangents`` that are not zero to the accumulators among ``primals``."""
+    """Adds the nonzero ``cotangents`` to the accumulators among ``primals``."""
     values = iter(cotangents)
     accums = [primal for primal in primals if type(primal) is jc.ValAccum]
     for accum, nonzero in zip(accums, rule.nonzero):
@@ -120,7 +119,7 @@ def _rule(
     primals_in: Sequence[Any],
     cotangents_in: Sequence[Any],
 ) -> tuple[_TransposedProgram | None, list[Any]]:
-    """The rule, and the arrays that it takes; the rule is None if JAX must transpose the program itself."""
+    """Returns the rule and its operands; the rule is None if JAX must transpose the program."""
     arrays = [primal for primal in primals_in if not isinstance(primal, jc.GradAccum)]
     zeros = [cotangent if type(cotangent) is jc.Zero else None for cotangent in cotangents_in]
     operands = [*consts, *arrays, *[ct for ct, zero in zip(cotangents_in, zeros) if zero is None]]
@@ -141,19 +140,17 @@ def _rule(
 
 
 def _kinds(primals: Sequence[Any]) -> tuple[Any, ...]:
-    """The type and aval of each accumulator; None for each array."""
+    """Returns the type and aval of each accumulator; None for each array."""
     return tuple(
         [(type(primal), primal.aval) if isinstance(primal, jc.GradAccum) else None for primal in primals]
     )
 
 
 def _drop_weak_cotangent_type(cotangent: Any, var: Any, jaxpr: Any) -> Any:
-    """``cotangent`` for the result ``var``, with the weak type that it has in eager JAX.
-
-    A weakly typed cotangent loses the weak type in the first jitted function that is transposed. All of JAX's
-    operators are jitted functions, but the linear programs here contain none. The backward rule of a user's
-    function gets the cotangent itself.
-    """
+    """Returns ``cotangent`` for the result ``var``, with the weak type of eager JAX. Eager JAX drops the weak
+    type of a cotangent in the first jitted function that it transposes. All of JAX's operators are jitted
+    functions, but the linear programs here contain none. The backward rule of a user's function gets the
+    cotangent unchanged."""
     if type(cotangent) is jc.Zero or not getattr(jc.typeof(cotangent), "weak_type", False):
         return cotangent
     if var.aval.weak_type:
@@ -165,7 +162,7 @@ def _drop_weak_cotangent_type(cotangent: Any, var: Any, jaxpr: Any) -> Any:
 
 
 def _are_empty(primals: Sequence[Any]) -> bool:
-    """Whether no accumulator has a cotangent yet, and all accumulators are plain ones."""
+    """Whether all accumulators are plain and have no cotangent yet."""
     for primal in primals:
         if type(primal) is jc.ValAccum:
             if type(primal.val) is not jc.Zero:
@@ -176,6 +173,6 @@ def _are_empty(primals: Sequence[Any]) -> bool:
 
 
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """The substitutes while some thread is lazy, by module."""
+    """Returns the substitutes while a thread is lazy, by module."""
     module, name = jc.BACKWARD_PASS
     return [(module, {name: _substitute(vars(module)[name])})]

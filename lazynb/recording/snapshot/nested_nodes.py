@@ -1,4 +1,4 @@
-"""What is inside of a recorded operation, as nodes of a graph: the equations of the user's functions."""
+"""Graph nodes for the equations of the user's functions inside of a recorded operation."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Value(NamedTuple):
     """A value inside of an operation.
 
     Attributes:
-      result: what gives it; None for a constant.
-      loops: the loops that give it anew each turn.
+      result: the node and result that define it; None for a constant.
+      loops: the loops that compute it anew in each turn.
     """
 
     result: Result | None
@@ -31,7 +31,7 @@ class Value(NamedTuple):
 
 
 class EquationContext(NamedTuple):
-    """What stands around an equation.
+    """The context of an equation.
 
     Attributes:
       place: the user's line that made the call.
@@ -49,9 +49,9 @@ class Step(NamedTuple):
     """An operation or an equation.
 
     Attributes:
-      path: its position in the operation that was recorded.
-      params: those of the program.
-      written: the same parameters, as traced on the lines that are to be shown.
+      path: its position in the recorded operation.
+      params: its parameters in the program.
+      written: the same parameters, traced on the lines to be displayed.
     """
 
     path: Path
@@ -61,24 +61,24 @@ class Step(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name for the user."""
+        """The name for the user."""
         return operation_name(self.primitive, self.written)
 
     def bodies(self) -> Iterator[tuple[int, Any, Any]]:
-        """The jaxprs that it calls: number, jaxpr and the jaxpr with the lines."""
+        """Yields the jaxprs that it calls: number, jaxpr, and the jaxpr with the lines to be displayed."""
         pairs = zip(jc.jaxprs_in(self.params), jc.jaxprs_in(self.written), strict=True)
         return ((number, *pair) for number, pair in enumerate(pairs))
 
 
 @dataclasses.dataclass
 class OperationNodes:
-    """The nodes that were made of one recorded operation.
+    """The nodes of one recorded operation.
 
     Attributes:
-      nodes: by position inside of it; it has the empty one.
+      nodes: the nodes by position inside of it; the empty position is the operation.
       loops: positions of the loops and branches.
-      carried: by position, the loops that give the operation its values.
-      constants: positions of calls whose own node gives constants alone.
+      carried: by position, the loops whose carried values the operation reads.
+      constants: positions of calls that return only constants.
     """
 
     nodes: dict[Path, int] = dataclasses.field(default_factory=dict)
@@ -88,15 +88,15 @@ class OperationNodes:
 
 
 AddNode = Callable[[Step, Sequence[Any], Sequence[Result], EquationContext], int]
-"""Adds a node for a step with results of these types, which reads these results. Returns its number."""
+"""Adds a node for a step with results of these avals, which reads these results. Returns its number."""
 
 
 class NestedNodeBuilder:
     """Adds the nodes inside of one recorded operation.
 
     Arguments:
-      add: takes each.
-      call_ids: gives a number for each call.
+      add: adds one node.
+      call_ids: returns a number for each call.
     """
 
     def __init__(self, add: AddNode, call_ids: Iterator[int], places: Places):
@@ -108,17 +108,14 @@ class NestedNodeBuilder:
     def open(
         self, step: Step, given: Sequence[Value], avals: Sequence[Any], around: EquationContext
     ) -> list[Value]:
-        """Adds the nodes inside of ``step``, which takes ``given``. Returns its results.
-
-        Arguments:
-          avals: the types of its results.
-        """
+        """Adds the nodes inside of ``step``, which reads ``given``. Returns its results, which have
+        ``avals``."""
         call = Call(next(self._call_ids), display_name(step.name), around.place)
         inside = around._replace(calls=(*around.calls, call))
         if step.primitive.name in jc.SINGLE_BODY_PRIMITIVES:
             return self._call(step, given, avals, inside)
         results = self._bodies(step, given, inside)
-        if step.primitive.name == jc.SHARD_MAP:  # what is in it are parts, its own node has the whole
+        if step.primitive.name == jc.SHARD_MAP:  # its inner values are parts; its own node has the whole
             return self._node(step, results, avals, inside)
         self.made.loops.add(step.path)
         return self._node(step, [*given, *results], avals, inside)
@@ -126,8 +123,7 @@ class NestedNodeBuilder:
     def _call(
         self, step: Step, given: Sequence[Value], avals: Sequence[Any], inside: EquationContext
     ) -> list[Value]:
-        """A function that is called once: its results are those of what is in it; a constant is the call's
-        own."""
+        """Opens a function that is called once: its equations' results are its results."""
         number, jaxpr, written = next(step.bodies())
         results = self._body(step.path, number, (jaxpr, written), given, inside)
         if all(value.result is not None for value in results):
@@ -137,7 +133,7 @@ class NestedNodeBuilder:
         return [value if value.result is not None else mine for value, mine in zip(results, own)]
 
     def _bodies(self, step: Step, given: Sequence[Value], inside: EquationContext) -> list[Value]:
-        """What the bodies of a loop, or all branches, give."""
+        """Returns the results of the body of a loop, or of all branches."""
         results = []
         for number, jaxpr, written in step.bodies():
             taken = _BODY_INPUTS[step.primitive.name](step, number, given)
@@ -152,7 +148,7 @@ class NestedNodeBuilder:
         given: Sequence[Value],
         inside: EquationContext,
     ) -> list[Value]:
-        """Adds the equations of a jaxpr. Returns what it gives."""
+        """Adds the equations of a jaxpr. Returns its results."""
         jaxpr, written = (getattr(one, "jaxpr", one) for one in jaxprs)
         values: dict[Any, Value] = dict(zip(jaxpr.invars, given, strict=True))
 
@@ -168,7 +164,7 @@ class NestedNodeBuilder:
         return [known(atom) for atom in jaxpr.outvars]
 
     def _here(self, eqn: Any, inside: EquationContext) -> EquationContext:
-        """Where an equation stands: on the innermost line of the user's, or on that of the call."""
+        """Returns the context of an equation: the innermost line of the user's, or that of the call."""
         scope = "/".join(filter(None, (inside.scope, jc.name_stack(eqn))))
         instructions = list(jc.eqn_frames(eqn))
         place = next((self._place(*one) for one in instructions if is_user_code(one[0])), inside.place)
@@ -190,20 +186,20 @@ class NestedNodeBuilder:
 
 
 def _of_scan(step: Step, _: int, given: Sequence[Value]) -> list[Value]:
-    """What the body of a scan takes: constants, what it gave the turn before, parts of arrays."""
+    """Returns the operands of a scan's body: constants, carried values, slices of arrays."""
     constants = jc.scan_constants(step.params)
     return [*given[:constants], *_each_turn(step, given[constants:])]
 
 
 def _of_while(step: Step, number: int, given: Sequence[Value]) -> list[Value]:
-    """What the condition (the first jaxpr) and the body of a while loop take."""
+    """Returns the operands of the condition (the first jaxpr) or the body of a while loop."""
     first, second = step.params["cond_nconsts"], step.params["body_nconsts"]
     constants = given[first : first + second] if number else given[:first]
     return [*constants, *_each_turn(step, given[first + second :])]
 
 
 def _of_branch(_step: Step, _number: int, given: Sequence[Value]) -> list[Value]:
-    """What a branch takes: all but the number of the branch."""
+    """Returns the operands of a branch: all but the branch index."""
     return list(given[1:])
 
 
@@ -212,7 +208,7 @@ def _each_turn(step: Step, given: Sequence[Value]) -> list[Value]:
 
 
 def _of_mapped(_step: Step, _number: int, given: Sequence[Value]) -> list[Value]:
-    """What the function of a ``shard_map`` takes: a part of each operand."""
+    """Returns the operands of the function of a ``shard_map``: a shard of each operand."""
     return list(given)
 
 

@@ -1,4 +1,4 @@
-"""Snapshots: recorded traces as plain data, for drawings and explanations."""
+"""Snapshots: recorded traces as plain data for drawings and explanations, with calls and gradients."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from lazynb.user_code.source_lines import Origin, Place as Place, Places
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a function that was traced as a whole: jitted, or the body of a loop or branch.
+    """A call of a function that was traced as a whole: a jitted function, or the body of a loop or branch.
 
     Attributes:
-      id: the same for all operations of the call.
-      name: the function's, or the loop's.
+      id: equal for all operations of the call.
+      name: the name of the function or loop.
       place: the line of the call.
     """
 
@@ -35,13 +35,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """What an operation is to a gradient.
+    """The role of an operation in a gradient.
 
     Attributes:
-      again: whether it computes its line once more for the gradient (``jax.checkpoint``); else it was made by
-        differentiating that line.
-      line: the line of the forward pass; None if it is not known.
-      asked: the line that asked for the gradient; None if it is not known.
+      again: whether it recomputes its line for the gradient (``jax.checkpoint``); otherwise it differentiates
+        the line.
+      line: the line of the forward pass; None if unknown.
+      asked: the line that requested the gradient; None if unknown.
     """
 
     again: bool
@@ -54,11 +54,11 @@ class Node:
     """An input or an operation. Its operands have smaller ids.
 
     Attributes:
-      names: the user's names for its results, all together.
-      result_names: those of each result; empty for an input.
-      calls: the traced calls that it is inside of, the outermost first.
-      gradient: what it is to a gradient; None if it belongs to none.
-      constant: whether an input is a number that is written in the code, and so a constant of its program.
+      names: the user's names of its results, all together.
+      result_names: the names of each result; empty for an input.
+      calls: the traced calls around it, the outermost first.
+      gradient: its role in a gradient, or None.
+      constant: whether an input is a literal, and so a constant of its program.
     """
 
     id: int
@@ -82,8 +82,7 @@ class Node:
 
     @property
     def lines(self) -> tuple[Place, ...]:
-        """The lines that it stands on, each once: its own, those of the calls that it is inside of, and of a
-        gradient the line of the forward pass and the one that asked for it."""
+        """Its lines without duplicates: its own, those of the calls around it, and those of its gradient."""
         places = [self.place, *(call.place for call in self.calls)]
         if self.gradient is not None:
             places += [self.gradient.line, self.gradient.asked]
@@ -101,16 +100,16 @@ class Snapshot:
         return sum(node.kind == "op" for node in self.nodes)
 
 
-# ---- What users call operations ---------------------------------------------------------------------------
+# ---- Names of operations -----------------------------------------------------------------------------------
 
 
 def display_name(name: str) -> str:
-    """The name of an operation as users know it, such as ``where`` for ``_where``."""
+    """Returns the name of an operation for the user, such as ``where`` for ``_where``."""
     name = JITTED_NAMES.get(name, name)
     return name.strip("_").replace("<lambda>", "lambda") or name
 
 
-# ---- The gradients that equations inside of a call belong to: which lines they differentiate, and who asked
+# ---- Gradients of equations inside of a call ---------------------------------------------------------------
 
 Instructions = Sequence[tuple[CodeType, int]]
 
@@ -118,14 +117,14 @@ Instructions = Sequence[tuple[CodeType, int]]
 def gradient(
     scope: str, line: Place | None, instructions: Instructions, places: Places, around: Gradient | None
 ) -> Gradient | None:
-    """What an equation is to a gradient; None if it belongs to none.
+    """Returns the role of an equation in a gradient, or None.
 
     Arguments:
-      scope: its name stack, which says what JAX made it by.
-      line: the line of the user's on which it was traced. JAX traces the backward pass of an operation under
-        the line of the operation itself.
-      instructions: that were running then, the innermost first.
-      around: the same of the call that it is inside of.
+      scope: its name stack, which shows the transformations of JAX.
+      line: the user's line on which it was traced. JAX traces the backward pass of an operation under the
+        line of the operation.
+      instructions: the instructions that were running, the innermost first.
+      around: the role of the call around it.
     """
     again = REMAT_SCOPE in scope.split("/")
     if not again and f"{BACKWARD_SCOPE}(" not in scope:
@@ -135,8 +134,7 @@ def gradient(
 
 
 def _requesting_line(instructions: Instructions, places: Places) -> Place | None:
-    """The line that called ``jax.grad`` or one like it; None if none did, or several: of nested gradients
-    nobody says to which an equation belongs."""
+    """Returns the line that called ``jax.grad`` or the like; None for several, as in nested gradients."""
     found: set[Place] = set()
     inside = False
     for code, offset in instructions:
@@ -149,8 +147,7 @@ def _requesting_line(instructions: Instructions, places: Places) -> Place | None
 
 
 def forward_gradient(origin: Origin, places: Places) -> Gradient | None:
-    """What an operation of a backward pass is to the gradient that the line of ``origin`` asked for; None for
-    any other."""
+    """Returns the role of a backward operation in the gradient requested by ``origin``, or None."""
     if origin.forward is None:
         return None
     user = next((one for one in traceback_frames(origin.forward) if is_user_code(one[0])), None)

@@ -1,4 +1,4 @@
-"""Descriptions: several pending traces as one Snapshot of plain data. Runs nothing."""
+"""Descriptions and summaries of pending traces as plain data. Nothing runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from lazynb.recording.snapshot.snapshot_nodes import (
 from lazynb.recording.trie import Root, State
 from lazynb.user_code.source_lines import Origin, Places
 
-# ---- Summaries of pending traces: steps and names without values, to explain a trace after its run --------
+# ---- Summaries: steps and names without values -------------------------------------------------------------
 
 Names = Mapping[int, tuple[str, ...]]
 
@@ -56,15 +56,15 @@ class Input:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class TraceSummary:
-    """A summary of one pending trace.
+    """A summary of one pending trace, to explain the trace after its run.
 
     Attributes:
-      key: the number of the trace among those that are summarised together.
+      key: the number of the trace among those summarised together.
       root: the start of the path; ``root.config`` is JAX's configuration at that time.
-      end: the end of the path; ``end.path()`` gives the steps.
+      end: the end of the path; ``end.path()`` returns the steps.
       origins: the user's line of each step; None for an input.
       inputs: the inputs in the order of the path.
-      live: the user's names by slot, for the results that could still be reached.
+      live: the user's names by slot, for the live results.
     """
 
     key: int
@@ -76,11 +76,8 @@ class TraceSummary:
 
 
 def summarise(pending: PendingTrace, names: Names) -> TraceSummary:
-    """A summary of ``pending`` in its present state. It holds no value.
-
-    Arguments:
-      names: the names of the user's variables, see :func:`lazynb.recording.snapshot.variable_names.names_of`.
-    """
+    """Returns a summary of ``pending`` in its present state, without values; ``names`` are those of
+    ``names_of``."""
     return TraceSummary(
         id(pending),
         pending.root,
@@ -107,7 +104,7 @@ def _scalar_text(value: Any) -> str:
     return str(value)
 
 
-_CALLS = 1 << 32  # above the numbers of the calls that the recorder counts
+_CALLS = 1 << 32  # above the numbers of the recorder's calls
 
 
 class SnapshotBuilder:
@@ -115,9 +112,9 @@ class SnapshotBuilder:
 
     Arguments:
       traces: the traces in order of dependence, see
-      :func:`lazynb.recording.pending_trace.pending_dependencies`. names: the names of the user's variables,
-      see :func:`lazynb.recording.snapshot.variable_names.names_of`. opens: put what is inside of an operation
-      (a jitted function, a loop) in its place.
+        :func:`lazynb.recording.pending_trace.pending_dependencies`.
+      names: the names of the user's variables, see :func:`lazynb.recording.snapshot.variable_names.names_of`.
+      opens: whether the equations inside of an operation (a jitted function, a loop) replace it.
     """
 
     def __init__(self, traces: Sequence[PendingTrace], names: Names, *, opens: bool = False):
@@ -133,11 +130,11 @@ class SnapshotBuilder:
             self.add(summarise(pending, names))
 
     def snapshot(self, tensors: Sequence[LazyTensor] | None = None) -> Snapshot:
-        """The nodes of the traces.
+        """Returns the nodes of the traces.
 
         Arguments:
-          tensors: give only the nodes that these tensors need, with new numbers. By default all nodes are
-            given, and those that no live tensor needs are marked dead.
+          tensors: return only the nodes that these tensors need, renumbered. By default all nodes are
+            returned, and those that no live tensor needs are marked dead.
         """
         if tensors is None:
             return self._whole()
@@ -157,16 +154,15 @@ class SnapshotBuilder:
         return Snapshot(tuple([_renumbered(node, number, node.id in wanted) for node in kept]))
 
     def result(self, pending: PendingTrace, slot: int) -> tuple[int, int]:
-        """The node that gives ``slot`` of ``pending``, and the number of its result."""
+        """Returns the node that defines ``slot`` of ``pending``, and the number of its result."""
         return self._where[id(pending), slot]
 
     def made(self, pending: PendingTrace, slot: int) -> OperationNodes:
-        """The nodes that were made of the operation of ``pending`` whose first result is ``slot``; none of an
-        input."""
+        """Returns the nodes of the operation with the first result ``slot``; none for an input."""
         return self._made.get((id(pending), slot), OperationNodes())
 
     def add(self, summary: TraceSummary) -> None:
-        """Appends the nodes of a trace. The traces that compute its inputs must have been added before."""
+        """Appends the nodes of a trace, after those of the traces that compute its inputs."""
         path = summary.end.path()
         own, inputs = set(constant_candidates(path)), enumerate(summary.inputs)
         for state, origin in zip(path, summary.origins, strict=True):
@@ -235,11 +231,8 @@ class SnapshotBuilder:
         operands: Sequence[Result],
         around: EquationContext,
     ) -> None:
-        """Adds what is inside of ``operation``.
-
-        Arguments:
-          written: its parameters, as traced on the lines that are to be shown.
-        """
+        """Adds the equations of ``operation``; ``written`` are its parameters, traced on the displayed
+        lines."""
         opening = NestedNodeBuilder(self._add_inner, self._call_ids, self._places)
         step = Step((), operation.primitive, operation.canonical.params, written)
         values = opening.open(step, [Value(operand) for operand in operands], state.avals, around)
@@ -249,7 +242,6 @@ class SnapshotBuilder:
     def _add_inner(
         self, step: Step, avals: Sequence[Any], read: Sequence[Result], around: EquationContext
     ) -> int:
-        """Adds a node for an equation. Returns its number."""
         node = self._operation(display_name(step.name), step.primitive.name, read, self._types_of(avals))
         call = around.calls[-1]
         self._append(
@@ -286,14 +278,14 @@ class SnapshotBuilder:
         )
 
     def _bind_results(self, summary: TraceSummary, state: State, results: Sequence[Result]) -> None:
-        """Notes that ``results`` are those of the step ``state``, with the user's names of them."""
+        """Stores ``results`` as those of the step ``state``, with the user's names."""
         for slot, (node, number) in enumerate(results, state.first):
             self._where[summary.key, slot] = node, number
             if slot in summary.live:
                 self._nodes[node] = _named(self._nodes[node], number, tuple(summary.live[slot]))
 
     def _types_of(self, avals: Sequence[Any]) -> tuple[str, ...]:
-        """The types of the results as text. Each text is kept, because JAX takes long to write it."""
+        """Returns the avals of the results as text. Texts are cached, because JAX formats them slowly."""
         texts = []
         for aval in avals:
             text = self._types.get(aval)
@@ -313,7 +305,7 @@ class SnapshotBuilder:
 
 
 def _named(node: Node, result: int, names: tuple[str, ...]) -> Node:
-    """``node`` as an output whose result number ``result`` has these names too."""
+    """Returns ``node`` as an output with additional names of its result number ``result``."""
     if node.kind == "input":
         return replace(node, output=True, names=tuple(dict.fromkeys([*node.names, *names])))
     given = list(node.result_names)
@@ -328,7 +320,7 @@ def _input_name(value: Input) -> str:
 
 
 def _dependencies(nodes: Sequence[Node], wanted: set[int]) -> set[int]:
-    """The ids of the nodes that ``wanted`` depend on, with those of ``wanted``."""
+    """Returns the ids of ``wanted`` and of the nodes that they depend on."""
     needed = set(wanted)
     for node in reversed(nodes):
         if node.id in needed:
@@ -337,9 +329,9 @@ def _dependencies(nodes: Sequence[Node], wanted: set[int]) -> set[int]:
 
 
 def _renumbered(node: Node, number: Mapping[int, int], wanted: bool) -> Node:
-    """``node`` with its new number; an output if it is ``wanted``."""
+    """Returns ``node`` with its new number; an output if it is ``wanted``."""
     output = wanted or node.output
-    if number[node.id] == node.id and output == node.output:  # no node before it was left out either
+    if number[node.id] == node.id and output == node.output:  # no node before it was dropped
         return node
     operands = tuple([(number[source], result) for source, result in node.operands])
     return replace(node, id=number[node.id], output=output, operands=operands)
@@ -364,7 +356,7 @@ _WRAPPERS = {
 
 
 def call_name(origin: Origin, scope: str) -> str | None:
-    """The name of the function that the user called under the name stack ``scope``.
+    """Returns the name of the function that the user called under the name stack ``scope``.
 
     Returns None for an operator, and for a jitted function, whose operation has its name.
     """

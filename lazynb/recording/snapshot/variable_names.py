@@ -1,4 +1,4 @@
-"""Names of the user's variables for values. They are searched for a display or a miss, never to record."""
+"""The user's variable names of values, searched only for a display or a cache miss."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ _HIDDEN_IN_NOTEBOOKS = {"In", "exit", "quit", "get_ipython", "open"}
 
 
 namespaces: list[Callable[[], Mapping[str, Any]]] = []
-"""More namespaces with the user's variables: that of a notebook, because IPython displays a result outside of
-any frame of the user's."""
+"""More namespaces of the user: a notebook's, as IPython displays results outside of any user frame."""
 
 
 def user_namespace() -> dict[str, Any]:
-    """The variables that the user's running line can see: a notebook's, globals, then locals."""
+    """Returns the variables visible to the user's running line: the notebook's, globals, then locals."""
     frame, _, _ = user_frame(sys._getframe(1))
     seen: dict[str, Any] = {}
     for namespace in namespaces:
@@ -38,7 +37,8 @@ def user_namespace() -> dict[str, Any]:
 
 
 def names_of(namespace: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
-    """The names of each array and tensor in ``namespace``, the simplest first, by the ``id`` of the value.
+    """Returns the names of each array and tensor in ``namespace``, the simplest first, by ``id`` of the
+    value.
 
     Containers are searched too: ``params['Dense_0']['kernel']``.
     """
@@ -50,7 +50,7 @@ def names_of(namespace: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
 
 
 class _Searching(threading.local):
-    """Whether this thread looks for names: a container whose arrays have still to be made has none then."""
+    """Whether this thread searches names. A container that creates its arrays lazily then has none."""
 
     active = False
 
@@ -74,7 +74,7 @@ def _names_of(namespace: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
 
 
 def _best(names: list[str]) -> tuple[str, ...]:
-    """The names that the user gave, the simplest first; if there is none, a notebook's such as ``Out[3]``."""
+    """Returns the user's names, the simplest first; without any, a notebook's such as ``Out[3]``."""
     own = [name for name in names if not name.startswith("Out[")]
     return tuple(sorted(own or names, key=lambda name: (name.count("["), len(name))))
 
@@ -102,12 +102,10 @@ def _is_container(value: Any) -> bool:
 
 
 def _walk(tree: Any) -> Iterator[tuple[str, Any]]:
-    """The arrays in a container, with the path of each.
-
-    A node that cannot be flattened (a dict whose keys have no order) is left out, and so is a container
-    inside of itself. JAX flattens one level at a time, because jaxlib does not count a level of recursion
-    down after an error further in (0.10, 0.12). After some hundred such errors nothing runs in the thread.
-    """
+    """Yields the arrays in a container, with their paths. A node that cannot be flattened (a dict with
+    unordered keys) is skipped, as is a container inside of itself. JAX flattens one level at a time, because
+    jaxlib does not decrement its recursion count after an error at a deeper level (0.10, 0.12). After some
+    hundred such errors nothing runs in the thread."""
     stack: list[tuple[str, Any, tuple[int, ...]]] = [("", tree, ())]
     visited = 0
     while stack and visited < _MAX_LEAVES:

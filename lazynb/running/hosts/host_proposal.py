@@ -18,8 +18,9 @@ import numpy as np
 
 from lazynb import jax_compat as jc
 from lazynb.errors import HostsDifferError
+from lazynb.recording.input_key import HOST
 from lazynb.recording.pending_trace import PendingTrace
-from lazynb.recording.trie import HOST, State, Trie, detached_step
+from lazynb.recording.trie import State, Trie, detached_step
 from lazynb.running.hosts.coordination_store import Store
 from lazynb.user_code.code_ownership import is_user_file
 from lazynb.user_code.source_lines import CodePosition

@@ -16,8 +16,9 @@ import jax
 from lazynb import jax_compat as jc
 from lazynb.recording.lazy_trace import LazyTrace
 from lazynb.recording.pending_trace import PendingTrace
-from lazynb.recording.replay.call_replay import NotReplayable, append_replayed, find_edge, replay
+from lazynb.recording.replay.call_replay import append_replayed, find_edge, replay
 from lazynb.recording.replay.native_replay import repeat_call as in_c
+from lazynb.recording.replay.replay_edge import NotReplayable
 
 
 class _CallContext(threading.local):
