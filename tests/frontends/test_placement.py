@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb.frontends.numpy import function_recording, function_rules
+from lazynb.frontends.numpy import function_names, function_rules
 from lazynb.recording.lazy_tensor import LazyTensor
 
 LEFT_OUT = (
@@ -46,8 +46,8 @@ def _results(function, number, x):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "function",
-    [f for f, (name, _, _) in function_recording.NAMES.items() if name not in LEFT_OUT],
-    ids=lambda function: function_recording.NAMES[function][0],
+    [f for f, (name, _, _) in function_names.NAMES.items() if name not in LEFT_OUT],
+    ids=lambda function: function_names.NAMES[function][0],
 )
 def test_function_results_are_committed_as_in_eager_jax(function):
     x = jax.device_put(jnp.arange(6.0).reshape(2, 3) + 1, jax.devices()[0])

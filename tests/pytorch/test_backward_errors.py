@@ -7,7 +7,7 @@ import torch
 
 import lazynb
 from lazynb.errors import TraceBreakError
-from lazynb.frontends.torch.dispatch import dispatcher as d
+from lazynb.frontends.torch.dispatch import dispatcher
 
 aten = torch.ops.aten
 
@@ -25,7 +25,7 @@ def failing(monkeypatch):
         def handler(func, args, kwargs):
             raise error
 
-        monkeypatch.setitem(d._handlers, aten.cos.default, handler)
+        monkeypatch.setitem(dispatcher._handlers, aten.cos.default, handler)
 
     return install
 

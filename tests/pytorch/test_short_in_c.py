@@ -17,6 +17,7 @@ from lazynb.frontends.torch.dispatch import replay_context
 from lazynb.frontends.torch.torch_tensor import Tensor
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import thread_trace
+from lazynb.recording.replay import native_replay
 
 F = torch.nn.functional
 built = pytest.mark.skipif(native_dispatch._fast_dispatch is None, reason=native_dispatch.why_not or "")
@@ -406,4 +407,4 @@ def test_lazynb_pure_turns_the_c_path_off(environment):
 def test_a_pytorch_without_the_mode_functions_disables_the_c_path(monkeypatch):
     monkeypatch.setattr(native_dispatch, "_INTERCEPTORS", ("_len_torch_dispatch_stack", "_no_such_name"))
     found, why = native_dispatch._loaded()
-    assert found is None and ("_no_such_name" in why or why == native_dispatch.accelerator.why_not)
+    assert found is None and ("_no_such_name" in why or why == native_replay.unavailable_reason)

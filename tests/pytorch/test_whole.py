@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import lazynb
-from lazynb.frontends.torch.dispatch import dispatcher
+from lazynb.frontends.torch.dispatch import dispatcher, result_layouts
 
 ATTENTION = [
     {},
@@ -235,10 +235,13 @@ def test_dropout_draws_anew_each_time():
 def test_calls_that_draw_have_no_name():
     there = torch.ones(4).to("jax")
     aten = torch.ops.aten
-    assert dispatcher.expected_results(aten.bernoulli.default, (there,), {}).name is None
-    assert dispatcher.expected_results(aten.native_dropout.default, (there, 0.5, True), {}).name is None
-    named = dispatcher.expected_results(aten.exp.default, (there,), {}).name
-    assert named is not None and dispatcher.expected_results(aten.exp.default, (there + 1,), {}).name is named
+    assert result_layouts.expected_results(aten.bernoulli.default, (there,), {}).name is None
+    assert result_layouts.expected_results(aten.native_dropout.default, (there, 0.5, True), {}).name is None
+    named = result_layouts.expected_results(aten.exp.default, (there,), {}).name
+    assert (
+        named is not None
+        and result_layouts.expected_results(aten.exp.default, (there + 1,), {}).name is named
+    )
 
 
 @pytest.mark.parametrize(

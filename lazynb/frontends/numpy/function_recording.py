@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,14 +11,13 @@ import numpy as np
 
 from lazynb import jax_compat as jc
 from lazynb.frontends.numpy import function_lowerings as forms, linalg_checks, numpy_arguments
+from lazynb.frontends.numpy.function_names import NAMES, Function, name_of
 from lazynb.frontends.numpy.function_rules import (
     BREAKS,
     CAST_FIRST_FUNCTIONS,
     CHECKED_LINALG,
     IN_PLACE_FUNCTIONS,
     INDEX_ARGUMENT_FUNCTIONS,
-    METADATA_FUNCTIONS,
-    OUTPUT_FUNCTIONS,
     TEXT_FUNCTIONS,
     Condition,
 )
@@ -32,35 +29,16 @@ from lazynb.frontends.numpy.numpy_arguments import (
     is_x64,
     leaves,
     map_leaves,
-    small_shapes,
     uncommitted,
     without_weak_type,
 )
+from lazynb.frontends.numpy.trial_calls import (
+    MAX_INDEX_VALUES,
+    ArrayStandIn,
+    ValueStandIn,
+    numpy_answer,
+)
 from lazynb.recording.lazy_tensor import LazyTensor
-
-Function = Any  # NumPy functions, which have their Python implementation as ``_implementation``
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ArrayStandIn:
-    """A stand-in for an array in the key and in the answer of a plan.
-
-    Attributes:
-      is_scalar: whether NumPy returns a scalar.
-    """
-
-    shape: tuple[int, ...]
-    dtype: Any
-    is_scalar: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ValueStandIn:
-    """A stand-in for a small NumPy array with its values: indices, counts, widths."""
-
-    shape: tuple[int, ...]
-    dtype: Any
-    values: bytes
 
 
 class CallPlan(NamedTuple):
@@ -84,61 +62,9 @@ class CallPlan(NamedTuple):
     needs_x64: bool = False
 
 
-def _named() -> dict[Function, tuple[str, Any, str]]:
-    """Maps each NumPy function to its public name, and to the module and name of the JAX function."""
-    names: dict[Any, tuple[str, Any, str]] = {}
-    own: Any
-    for prefix, own, other in (
-        ("np.", np, jnp),
-        ("np.linalg.", np.linalg, jnp.linalg),
-        ("np.fft.", np.fft, jnp.fft),
-        ("np.lib.stride_tricks.", np.lib.stride_tricks, None),
-        ("np.emath.", np.emath, None),
-    ):
-        for name, function in sorted(vars(own).items()):  # ``dir`` would list lazy submodules too
-            if name.startswith("_") or not hasattr(function, "_implementation"):
-                continue
-            plain = str(function.__name__)
-            if getattr(own, plain, None) is not function:
-                plain = name  # this module exports the function under another name
-            if function not in names:
-                names[function] = prefix + plain, other, plain
-    return names
-
-
-NAMES = _named()
-METADATA_IMPLEMENTATIONS = frozenset(
-    function for function, (name, _, _) in NAMES.items() if name in METADATA_FUNCTIONS
-)
-OUTPUT_IMPLEMENTATIONS = frozenset(
-    function for function, (name, _, _) in NAMES.items() if name in OUTPUT_FUNCTIONS
-)
 _WRITES = {function: name for function, (name, _, _) in NAMES.items() if name in IN_PLACE_FUNCTIONS}
-
 _plans: dict[Any, CallPlan | NumpyFallback] = {}
 _MAX_PLANS = 10_000  # plans kept
-_MAX_INDEX_VALUES = 64  # elements: largest integer array that is passed by value
-_MAX_STAND_IN_ELEMENTS = 4096  # elements: larger stand-ins get smaller shapes
-
-
-def name_of(function: Function) -> str:
-    """The public name of ``function``."""
-    if function in NAMES:
-        return NAMES[function][0]
-    name = getattr(function, "__qualname__", str(function))
-    module = str(getattr(function, "__module__", None) or "")
-    return f"{module}.{name}".replace("numpy.", "np.", 1) if module.startswith("numpy") else name
-
-
-def answer_metadata(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Calls ``function`` with stand-ins, because it only reads dtypes and shapes. Nothing is recorded."""
-
-    def ones(leaf: Any) -> Any:
-        if isinstance(leaf, jax.Array) or hasattr(leaf, "_layout"):
-            return np.broadcast_to(np.ones((), leaf.dtype), leaf.shape)
-        return leaf
-
-    return function(*map_leaves(ones, args), **map_leaves(ones, kwargs))
 
 
 def run_output_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -280,7 +206,7 @@ def _concrete_indices(name: str) -> Function:
 
     def known(leaf: Any) -> Any:
         value = leaf._value if leaf.__class__ is LazyTensor else leaf
-        if isinstance(value, jax.Array) and value.dtype.kind in "iub" and value.size <= _MAX_INDEX_VALUES:
+        if isinstance(value, jax.Array) and value.dtype.kind in "iub" and value.size <= MAX_INDEX_VALUES:
             return np.asarray(value)
         return leaf
 
@@ -297,7 +223,7 @@ def _key(name: str, tree: Any) -> Any:
     if isinstance(tree, jax.Array):
         return ArrayStandIn(tree.shape, tree.dtype)
     if isinstance(tree, np.ndarray):
-        if tree.dtype.kind in "iu" and tree.size <= _MAX_INDEX_VALUES and name in INDEX_ARGUMENT_FUNCTIONS:
+        if tree.dtype.kind in "iu" and tree.size <= MAX_INDEX_VALUES and name in INDEX_ARGUMENT_FUNCTIONS:
             return ValueStandIn(tree.shape, tree.dtype, tree.tobytes())
         return ArrayStandIn(tree.shape, tree.dtype), True
     if kind is float and tree != tree:
@@ -430,53 +356,3 @@ def _is_like(result: Any, wanted: Any) -> bool:
 def _restructured(answer: Any, results: Any, finish: Finish) -> Any:
     strengthened = iter([without_weak_type(leaf) for leaf in leaves(results)])
     return map_leaves(lambda wanted: finish(next(strengthened), wanted.is_scalar), answer)
-
-
-# ---- Trial calls of NumPy with stand-ins -------------------------------------------------------------------
-
-
-def numpy_answer(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """NumPy's result for arrays of these dtypes and ranks, with an :class:`ArrayStandIn` for each array.
-
-    Large shapes are replaced by small ones; equal sizes stay equal. If NumPy refuses the small shapes, the
-    call is repeated with the true shapes.
-
-    Raises: NumPy's error for the true shapes.
-    """
-    shapes = [leaf.shape for leaf in leaves((args, kwargs)) if isinstance(leaf, jax.Array | np.ndarray)]
-
-    def answer(small: dict[tuple[int, ...], tuple[int, ...]] | None) -> Any:
-        return _ask_numpy(function, *map_leaves(lambda leaf: _stand_in(leaf, small), (args, kwargs)))
-
-    if sum(int(np.prod(shape)) for shape in shapes) > _MAX_STAND_IN_ELEMENTS:
-        try:
-            return answer(small_shapes(shapes))
-        except Exception:
-            pass  # the small sizes are inconsistent, or the true sizes raise too
-    return answer(None)
-
-
-def _stand_in(leaf: Any, small: dict[tuple[int, ...], tuple[int, ...]] | None) -> Any:
-    """The stand-in for ``leaf`` in a trial call of NumPy.
-
-    Arguments:
-      small: small shapes by true shape, or None to use the true shapes.
-    """
-    if not isinstance(leaf, jax.Array | np.ndarray):
-        return leaf
-    if isinstance(leaf, np.ndarray) and (small is None or leaf.size <= _MAX_INDEX_VALUES):
-        return leaf
-    return np.ones(leaf.shape if small is None else small[leaf.shape], leaf.dtype)
-
-
-def _ask_numpy(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        answer = function(*args, **kwargs)
-
-    def standing(leaf: Any) -> Any:
-        if isinstance(leaf, np.ndarray | np.generic):
-            return ArrayStandIn(leaf.shape, leaf.dtype, isinstance(leaf, np.generic))
-        return leaf
-
-    return map_leaves(standing, answer)

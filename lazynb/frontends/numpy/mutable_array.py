@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -19,6 +19,9 @@ import numpy as np
 
 from lazynb import jax_compat as jc
 from lazynb.frontends.numpy import array_indexing, numpy_arguments
+from lazynb.frontends.numpy.array_conversions import ConvertibleArray
+from lazynb.frontends.numpy.array_flags import Flags
+from lazynb.frontends.numpy.array_operators import add_operators
 from lazynb.frontends.numpy.numpy_arguments import is_jax_dtype, without_weak_type
 from lazynb.frontends.numpy.view_memory import (
     ComplexPart,
@@ -30,54 +33,16 @@ from lazynb.frontends.numpy.view_memory import (
     Transposed,
     axis_order,
     layout,
-    numpy_view,
     reshape_layout,
-    writeable,
 )
-from lazynb.recording.array_ufunc import callee_of, reset_lookups
+from lazynb.recording.array_ufunc import reset_lookups
 from lazynb.recording.runtime_interface import runtime
-from lazynb.recording.tool_access import tool_access
 from lazynb.user_code.code_ownership import is_user_code
-
-_ASKED_BY_NUMPY = 0x11C
-"""The flags ``PyBUF_FULL_RO``, with which NumPy requests a buffer."""
 
 numpy: Any = np  # hides NumPy's signatures, which reject these arrays, from type checkers
 
 
-class Flags:
-    """``x.flags``: layout flags, ``owndata`` and ``writeable``."""
-
-    def __init__(self, array: MutableArray):
-        self.__dict__["_array"] = array
-        self.__dict__["owndata"] = array.base is None
-        if array._scalar:
-            self.__dict__["writeable"] = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._array._layout.flags, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        array = self._array
-        may_be_set = not array._scalar and (array.base is None or array.base.flags.writeable)
-        if name == "writeable" and value and may_be_set:
-            array._layout = writeable(array._layout)
-        else:
-            setattr(array._layout.flags, name, value)
-
-    def __getitem__(self, name: str) -> Any:
-        short = {"C": "C_CONTIGUOUS", "F": "F_CONTIGUOUS", "O": "OWNDATA", "W": "WRITEABLE", "A": "ALIGNED"}
-        return getattr(self, short.get(name, name).lower())
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        setattr(self, {"W": "writeable"}.get(name, name).lower(), value)
-
-    def __repr__(self) -> str:
-        names = "C_CONTIGUOUS F_CONTIGUOUS OWNDATA WRITEABLE ALIGNED WRITEBACKIFCOPY".split()
-        return "\n".join(f"  {name} : {self[name]}" for name in names)
-
-
-class MutableArray(array_indexing.WritableArray):
+class MutableArray(ConvertibleArray):
     """A lazy array with the interface of ``numpy.ndarray``: NumPy's dtypes, promotion, views, in-place
     writes.
 
@@ -165,7 +130,7 @@ class MutableArray(array_indexing.WritableArray):
         """The values as a JAX array, possibly pending. Later writes do not change it."""
         return self._memory.read(self._path)
 
-    # ---- Writing -------------------------------------------------------------------------------------------
+    # ---- Items and writes ----------------------------------------------------------------------------------
 
     def _write(self, value: Any) -> None:
         """Replaces all values by ``value``, which must have this array's shape and dtype."""
@@ -184,6 +149,21 @@ class MutableArray(array_indexing.WritableArray):
 
     def __getitem__(self, place: Any) -> Any:
         return array_indexing.get_item(self, place)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            if self._scalar:
+                raise TypeError(f"object of type 'numpy.{self.dtype.name}' has no len()")
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array")
+        return (self[number] for number in range(self.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
 
     def _new_array(self, value: Any, laid: np.ndarray | None = None, scalar: bool = False) -> MutableArray:
         return wrap(value, laid, scalar)
@@ -352,139 +332,6 @@ class MutableArray(array_indexing.WritableArray):
         laid = layout(self.shape, wanted, axis_order(self._layout))
         return wrap(array_indexing.cast_like_numpy(self.value, wanted), laid)
 
-    # ---- Reading the value ---------------------------------------------------------------------------------
-
-    def own(self, kind: str, detail: str = "") -> Any:
-        """Returns the values as a ``numpy.ndarray`` or NumPy scalar; a trace break if they are pending.
-
-        The result shares its memory with this array.
-        """
-        array = numpy_view(self._memory.own(kind, detail), self._path)
-        if self._scalar:
-            return array[()]
-        array = array.view()  # hides the owned ndarray, because its references are counted
-        if not self._layout.flags.writeable:
-            array.flags.writeable = False
-        return array
-
-    def seen(self, kind: str, detail: str = "") -> Any:
-        """The values as a read-only ``numpy.ndarray`` or NumPy scalar; a trace break if they are pending."""
-        array = numpy_view(self._memory.seen(kind, detail), self._path)
-        return array[()] if self._scalar else array
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = np.asarray(self.own("asarray"))
-        if dtype is not None and array.dtype != dtype:
-            if copy is False:
-                raise ValueError("Unable to avoid copy while creating an array as requested.")
-            return array.astype(dtype)
-        return array.copy() if copy else array
-
-    def __getattr__(self, name: str) -> Any:
-        """Other attributes of ``numpy.ndarray``. For a method, only its call forces the values."""
-        kind = self.dtype.type if self._scalar else np.ndarray
-        if name.startswith("_") or not hasattr(kind, name):
-            raise AttributeError(f"'{kind.__module__}.{kind.__name__}' object has no attribute '{name}'")
-        detail = f"ndarray.{name}"
-        if not callable(getattr(kind, name)):
-            return getattr(self.own("numpy_function", detail), name)
-        return lambda *args, **kwargs: getattr(self.own("numpy_function", detail), name)(*args, **kwargs)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.own("pickle").__reduce_ex__(protocol)
-
-    def __jax_array__(self) -> Any:
-        return numpy_arguments.to_32_bit(self.value)
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return np.asarray(self.own("dlpack")).__dlpack__(**options)
-
-    def __bytes__(self) -> bytes:
-        return self.own("asarray").tobytes()
-
-    def __buffer__(self, flags: int) -> memoryview:
-        """Exports the memory to buffer consumers: ``hashlib``, ``file.write``, Cython (Python 3.12 or newer).
-        Raises ``BufferError`` if NumPy requests the buffer; NumPy then uses ``__array__``. ``memoryview``
-        requests with the same flags, so the calling code is inspected to tell the two apart."""
-        if flags == _ASKED_BY_NUMPY and callee_of(sys._getframe(1)) is not memoryview:
-            raise BufferError("no buffer for NumPy; memoryview(np.asarray(x)) is one")
-        return memoryview(self.own("asarray"))
-
-    def __dlpack_device__(self) -> Any:
-        return np.empty(0).__dlpack_device__()
-
-    def __hash__(self) -> int:
-        if self._scalar:
-            return hash(self.item())  # like NumPy scalars
-        raise TypeError("unhashable type: 'numpy.ndarray'")
-
-    def __bool__(self) -> bool:
-        return bool(self.seen("bool"))
-
-    def __int__(self) -> int:
-        return int(self.seen("int"))
-
-    def __float__(self) -> float:
-        return float(self.seen("float"))
-
-    def __complex__(self) -> complex:
-        return complex(self.seen("complex"))
-
-    def __round__(self, ndigits: int | None = None) -> Any:
-        if not self._scalar:
-            raise TypeError(f"type {type(self).__name__} doesn't define __round__ method")
-        return round(self.item()) if ndigits is None else np.round(self, ndigits)
-
-    def __index__(self) -> int:
-        return operator.index(self.seen("index"))
-
-    def item(self, *place: int) -> Any:
-        return self.seen("item").item(*place)
-
-    def tolist(self) -> Any:
-        return self.seen("tolist").tolist()
-
-    def tobytes(self, order: Any = "C") -> bytes:
-        return self.seen("bytes").tobytes(order)
-
-    def __len__(self) -> int:
-        if not self.ndim:
-            if self._scalar:
-                raise TypeError(f"object of type 'numpy.{self.dtype.name}' has no len()")
-            raise TypeError("len() of unsized object")
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[Any]:
-        if not self.ndim:
-            raise TypeError("iteration over a 0-d array")
-        return (self[number] for number in range(self.shape[0]))
-
-    def __contains__(self, value: Any) -> bool:
-        return bool((self == value).any())
-
-    def __repr__(self) -> str:
-        memory = self._memory
-        if not memory.is_pending:
-            return repr(self.seen("print"))
-        if not self._path:
-            return f"MutableArray({memory.current!r})"
-        shape = ",".join(map(str, self.shape))
-        return f"MutableArray({self.dtype.name}[{shape}], a view of {memory.current!r})"
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(repr(self))
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        if not self._memory.is_pending:
-            return {"text/plain": repr(self)}
-        return runtime().execution.display(self.value)
-
-    def __str__(self) -> str:
-        return repr(self) if tool_access.active else str(self.seen("print"))
-
-    def __format__(self, spec: str) -> str:
-        return repr(self) if tool_access.active else format(self.seen("format"), spec)
-
     # ---- Array API standard --------------------------------------------------------------------------------
 
     device = "cpu"
@@ -545,90 +392,5 @@ def mutable(x: Any) -> MutableArray:
         return wrap(jnp.asarray(array.copy()), layout(array.shape, array.dtype, axis_order(array)))
 
 
-# ---- Operators and methods that call NumPy functions -------------------------------------------------------
-
-_BINARY = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "truediv": np.true_divide,
-    "floordiv": np.floor_divide,
-    "mod": np.remainder,
-    "divmod": np.divmod,
-    "pow": np.power,
-    "matmul": np.matmul,
-    "lshift": np.left_shift,
-    "rshift": np.right_shift,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
-_COMPARISONS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
-_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
-_METHODS = """all any argmax argmin argsort clip cumprod cumsum dot max mean min nonzero prod repeat round
-    searchsorted std sum take trace var compress choose argpartition""".split()
-
-
-def _left_operator(ufunc: Any, name: str) -> Callable[[Any, Any], Any]:
-    """The operator ``name``. With a JAX array on the right, JAX's operator runs, as for any
-    ``numpy.ndarray``."""
-
-    def answer(self: MutableArray, other: Any) -> Any:
-        if isinstance(other, jax.Array):
-            return getattr(self.__jax_array__(), name)(other)
-        return ufunc(self, other)
-
-    return answer
-
-
-def _equality(ufunc: Any, name: str, compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """``==`` or ``!=``, which NumPy also defines for operands without a numeric loop (text)."""
-    numbers = _left_operator(ufunc, name)
-
-    def answer(self: MutableArray, other: Any) -> Any:
-        try:
-            return numbers(self, other)
-        except TypeError:
-            stand_in = np.broadcast_to(np.zeros((), self.dtype), self.shape)
-            return mutable(compare(stand_in, other))  # or raises NumPy's error
-
-    return answer
-
-
-def _right_operator(ufunc: Any) -> Callable[[Any, Any], Any]:
-    return lambda self, other: ufunc(other, self)
-
-
-def _in_place_operator(ufunc: Any) -> Callable[[Any, Any], Any]:
-    def write(self: MutableArray, other: Any) -> Any:
-        if isinstance(other, jax.Array):
-            return NotImplemented  # then Python calls the operator that is not in place
-        if self._scalar:
-            return ufunc(self, other)
-        return ufunc(self, other, out=(self,))
-
-    return write
-
-
-def _method(name: str) -> Callable[..., Any]:
-    function = getattr(np, name)
-    if name == "compress":
-        return lambda self, condition, *args, **kwargs: function(condition, self, *args, **kwargs)
-    return lambda self, *args, **kwargs: function(self, *args, **kwargs)
-
-
-for _name, _ufunc in _BINARY.items():
-    setattr(MutableArray, f"__{_name}__", _left_operator(_ufunc, f"__{_name}__"))
-    setattr(MutableArray, f"__r{_name}__", _right_operator(_ufunc))
-    if _name != "divmod":
-        setattr(MutableArray, f"__i{_name}__", _in_place_operator(_ufunc))
-for _name, _ufunc in _COMPARISONS.items():
-    setattr(MutableArray, f"__{_name}__", _left_operator(_ufunc, f"__{_name}__"))
-MutableArray.__eq__ = _equality(np.equal, "__eq__", operator.eq)  # type: ignore[method-assign]
-MutableArray.__ne__ = _equality(np.not_equal, "__ne__", operator.ne)  # type: ignore[method-assign]
-for _name, _ufunc in _UNARY.items():
-    setattr(MutableArray, f"__{_name}__", lambda self, _ufunc=_ufunc: _ufunc(self))
-for _name in _METHODS:
-    setattr(MutableArray, _name, _method(_name))
-MutableArray.conj = MutableArray.conjugate = lambda self: np.conjugate(self)  # type: ignore[attr-defined]
+add_operators(MutableArray, mutable)
 jc.register_container_type(MutableArray, lambda x: x.__jax_array__())

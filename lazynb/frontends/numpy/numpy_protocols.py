@@ -18,14 +18,18 @@ import jax
 import numpy as np
 
 from lazynb import jax_compat as jc
-from lazynb.frontends.numpy import array_namespace as array_namespace, function_recording, ufunc_recording
+from lazynb.frontends.numpy import (
+    array_namespace as array_namespace,
+    function_names,
+    function_recording,
+    trial_calls,
+    ufunc_recording,
+)
 from lazynb.frontends.numpy.array_namespace import array_from_list as array_from_list
 from lazynb.frontends.numpy.mutable_array import MutableArray, wrap
 from lazynb.frontends.numpy.mutable_functions import (
     IN_PLACE_FORMS,
-    VIEW_FUNCTIONS,
     function_with_out,
-    gives_view,
     has_known_int64,
     jax_values,
     result_wrapper,
@@ -34,6 +38,7 @@ from lazynb.frontends.numpy.mutable_functions import (
     ufunc_with_out,
 )
 from lazynb.frontends.numpy.numpy_arguments import NumpyFallback, arrays_in, leaves, map_leaves
+from lazynb.frontends.numpy.view_functions import VIEW_FUNCTIONS, gives_view
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import LazyTrace
 from lazynb.user_code.code_ownership import is_user_code
@@ -192,11 +197,11 @@ def array_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     at_once = _ATTRIBUTE_FUNCTIONS.get(function)
     if at_once is not None and len(args) == 1 and not kwargs and isinstance(args[0], jax.Array):
         return getattr(args[0], at_once)  # frequent in JAX's own code
-    if function in function_recording.METADATA_IMPLEMENTATIONS:
-        return function_recording.answer_metadata(function, args, kwargs)
-    if function in function_recording.OUTPUT_IMPLEMENTATIONS:
+    if function in function_names.METADATA_IMPLEMENTATIONS:
+        return trial_calls.answer_metadata(function, args, kwargs)
+    if function in function_names.OUTPUT_IMPLEMENTATIONS:
         return function_recording.run_output_function(function, args, kwargs)
-    name = function_recording.name_of(function)
+    name = function_names.name_of(function)
     if runs_by_methods(name, args):  # NumPy calls the method of the JAX array
         return function._implementation(*args, **kwargs)
     function_recording.check_writable(function, args, kwargs)

@@ -2,9 +2,11 @@
 
 ``device_switch``: ``enable()`` and ``disable()``, the entry points.
 ``torch_tensor``: the tensor on device ``jax``.
+``cpu_tensors``: copies between JAX arrays and CPU tensors.
 ``dispatch``: executes or records each operation.
 ``ops``: lowerings and value checks, by kind of operation.
 ``tensor_copies``: creation and copying of tensors.
+``tensor_subclasses``: ``Tensor.as_subclass``.
 ``tensor_values``: the text of a tensor.
 ``sparse_tensor``: sparse tensors.
 ``random_generator``: random keys and generators.

@@ -16,6 +16,7 @@ from lazynb.frontends.torch import (
     native_dispatch,
     random_generator,
     tensor_copies,
+    tensor_subclasses,  # noqa: F401  # defines ``Tensor.as_subclass``
     torch_pytrees,
     torch_tensor,
     training_tools,

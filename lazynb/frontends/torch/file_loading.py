@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 
-from lazynb.frontends.torch.dispatch import dispatcher as d, tensor_layout as layouts
-from lazynb.frontends.torch.dispatch.view_steps import Storage
-from lazynb.frontends.torch.torch_tensor import DEVICE, Tensor, torch_to_array
+from lazynb.frontends.torch.cpu_tensors import torch_to_array
+from lazynb.frontends.torch.dispatch import op_rules, tensor_layout as layouts
+from lazynb.frontends.torch.dispatch.tensor_storage import Storage
+from lazynb.frontends.torch.dispatch.view_operations import set_storage, steps_from_memory
+from lazynb.frontends.torch.torch_tensor import DEVICE, Tensor
 
 aten = torch.ops.aten
 _LOCATION = re.compile(r"jax(:0)?")
@@ -49,14 +51,14 @@ def _set_storage(func: Any, args: Any, kwargs: Any) -> Any:
     offset, size, *rest = place or (0, whole.layout.shape)
     stride = tuple(rest[0]) if rest and rest[0] else layouts.contiguous(tuple(size), target.dtype).stride
     wanted = layouts.layout(tuple(size), stride, offset, target.dtype)
-    steps = d._steps_from_memory(whole, wanted)
+    steps = steps_from_memory(whole, wanted)
     assert steps is not None  # it is contiguous
-    d.set_storage(target, Tensor(whole, wanted, steps))
+    set_storage(target, Tensor(whole, wanted, steps))
     return target
 
 
-d.special[aten.set_.source_Storage] = _set_storage
-d.special[aten.set_.source_Storage_storage_offset] = _set_storage
+op_rules.special[aten.set_.source_Storage] = _set_storage
+op_rules.special[aten.set_.source_Storage_storage_offset] = _set_storage
 
 
 _is_installed = False

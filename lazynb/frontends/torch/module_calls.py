@@ -23,9 +23,8 @@ import torch
 from torch.nn.modules import module as of_all
 
 from lazynb import jax_compat as jc
-from lazynb.frontends.torch.dispatch.dispatcher import recallable
 from lazynb.frontends.torch.dispatch.tensor_layout import results_of
-from lazynb.frontends.torch.dispatch.torch_replay import key_and_operands
+from lazynb.frontends.torch.dispatch.torch_replay import key_and_operands, recallable
 from lazynb.frontends.torch.torch_pytrees import register_container
 from lazynb.frontends.torch.torch_tensor import Tensor
 from lazynb.recording.lazy_trace import LazyTrace

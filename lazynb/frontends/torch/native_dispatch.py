@@ -19,11 +19,12 @@ from lazynb import jax_compat as jc
 from lazynb.frontends.torch import module_calls, torch_tensor
 from lazynb.frontends.torch.dispatch import (
     deferred_integers,
-    dispatcher,
     host_operations,
+    in_place_writes,
     known_integers,
     replay_context,
     tensor_layout,
+    tensor_storage,
     torch_replay,
     value_checks,
     view_steps,
@@ -98,7 +99,7 @@ def _native_arguments() -> dict[str, Any]:
     """The objects that the C module uses, by the names it expects."""
     return {
         "Tensor": torch_tensor.Tensor,
-        "Storage": view_steps.Storage,
+        "Storage": tensor_storage.Storage,
         "Layout": tensor_layout.Layout,
         "Results": tensor_layout.OpResults,
         "Changes": type(jc.config_changes),
@@ -107,7 +108,7 @@ def _native_arguments() -> dict[str, Any]:
         "LazyTrace": LazyTrace,
         "ambient": jc.trace_state,
         "changes": jc.config_changes,
-        "recallable": dispatcher.recallable,
+        "recallable": torch_replay.recallable,
         "results_of": tensor_layout.results_of,
         "plain": torch_replay.HASHABLE_TYPES,
         "around": replay_context.call_context,
@@ -117,8 +118,8 @@ def _native_arguments() -> dict[str, Any]:
         "strided": torch.strided,
         "device": torch_tensor.DEVICE,
         "same": view_steps.IDENTITY,
-        "writers": dispatcher.writers,
-        "writing": dispatcher.replayable_writes,
+        "writers": in_place_writes.writers,
+        "writing": in_place_writes.replayable_writes,
         "bounds_of": value_checks.bounds_of,
         "noted_bounds": deferred_integers.known_bounds,
         "quiet": tuple(map(_core_function, _INTERCEPTORS)),

@@ -1,35 +1,32 @@
-"""Creation and copying of tensors on device ``jax``, reads of one number, and ``as_subclass``."""
+"""Creation and copying of tensors on device ``jax``, and reads of one number."""
 
 from __future__ import annotations
 
 import contextlib
-import threading
-import weakref
 from typing import Any
 
 import torch
 
+from lazynb.frontends.torch.cpu_tensors import torch_to_array
 from lazynb.frontends.torch.dispatch import (
     complex32,
-    dispatcher as d,
+    dispatcher,
+    op_rules,
     tensor_layout as layouts,
+    tensor_storage,
     value_checks,
-    view_steps,
 )
+from lazynb.frontends.torch.dispatch.complex32 import jax_dtype
 from lazynb.frontends.torch.dispatch.deferred_integers import known_bounds
 from lazynb.frontends.torch.dispatch.host_operations import known_tensor
+from lazynb.frontends.torch.dispatch.in_place_writes import store, write_to_cpu_tensor
 from lazynb.frontends.torch.dispatch.known_integers import is_small_integer
+from lazynb.frontends.torch.dispatch.op_execution import on_cpu
 from lazynb.frontends.torch.dispatch.replay_context import record_or_replay
-from lazynb.frontends.torch.dispatch.torch_replay import key_and_operands
-from lazynb.frontends.torch.torch_tensor import (
-    DEVICE,
-    Tensor,
-    force_value,
-    to_cpu,
-    torch_to_array,
-    torchax,
-    wrap,
-)
+from lazynb.frontends.torch.dispatch.result_layouts import META, expected_results, to_arrays, to_meta
+from lazynb.frontends.torch.dispatch.torch_replay import allow_copy_replay, allow_replay, key_and_operands
+from lazynb.frontends.torch.dispatch.view_operations import resize_in_place, set_storage
+from lazynb.frontends.torch.torch_tensor import DEVICE, Tensor, force_value, to_cpu, torchax, wrap
 
 aten = torch.ops.aten
 jnp: Any = torchax.tensor.jnp
@@ -70,20 +67,20 @@ def _copied(func: Any, args: Any, kwargs: Any, dense: layouts.Layout) -> Tensor:
     new = wrap(args[0]._elem, dense)
     new._storage.bounds = known_bounds(args[0])
     with contextlib.suppress(TypeError):  # an argument is not hashable
-        d.allow_copy_replay(func, key_and_operands(func, args, kwargs, False)[0], dense)
+        allow_copy_replay(func, key_and_operands(func, args, kwargs, False)[0], dense)
     return new
 
 
 def _replayed_cast(func: Any, args: Any, kwargs: Any, dense: layouts.Layout, value: Any) -> Any:
     """``value`` cast to the dtype of ``dense``. Later calls of this kind are replayed."""
     key, source = key_and_operands(func, args, kwargs, False)[0], args[0].dtype
-    name = d.allow_replay(func, key, dense, object(), has_before=True).name
+    name = allow_replay(func, key, dense, object(), has_before=True).name
     return record_or_replay(name, lambda x: _cast(x, source, dense.dtype), (value,))
 
 
 def _cast(value: Any, source: torch.dtype, dtype: torch.dtype) -> Any:
     """Casts values of dtype ``source`` to ``dtype``, rounding towards zero as PyTorch does."""
-    value, wanted = complex32.convert_complex32(value, source, dtype), complex32.jax_dtype(dtype)
+    value, wanted = complex32.convert_complex32(value, source, dtype), jax_dtype(dtype)
     if value.dtype == wanted:
         return value
     if value.dtype.kind == "c" and wanted.kind not in "cb":
@@ -97,23 +94,23 @@ def _cast(value: Any, source: torch.dtype, dtype: torch.dtype) -> Any:
 
 
 def _clone(func: Any, args: Any, kwargs: Any) -> Any:
-    return _copied(func, args, kwargs, d.expected_results(func, args, kwargs).tree)
+    return _copied(func, args, kwargs, expected_results(func, args, kwargs).tree)
 
 
 def _copy(func: Any, args: Any, kwargs: Any) -> Any:
     target, source = args[0], args[1]
     if not isinstance(target, Tensor):
-        return d._write_to_cpu_tensor(func, args, kwargs)
-    d.expected_results(func, args[:2], {}, writes=True)
+        return write_to_cpu_tensor(func, args, kwargs)
+    expected_results(func, args[:2], {}, writes=True)
     value = source._elem if isinstance(source, Tensor) else torch_to_array(source)
     if source.dtype != target.dtype:
         value = _cast(value, source.dtype, target.dtype)
-    d.store(target, value)
+    store(target, value)
     return target
 
 
 def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-    copied: torch.Tensor = d.dispatch(aten.copy_.default, (target, source), {})
+    copied: torch.Tensor = dispatcher.dispatch(aten.copy_.default, (target, source), {})
     return copied
 
 
@@ -132,7 +129,7 @@ def _set_source(func: Any, args: Any, kwargs: Any) -> Any:
         )
     if target.dtype != source.dtype:
         raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {target.dtype}")
-    d.set_storage(target, Tensor(source._storage, source._layout, source._steps))
+    set_storage(target, Tensor(source._storage, source._layout, source._steps))
     return target
 
 
@@ -145,14 +142,14 @@ def _resize(func: Any, args: Any, kwargs: Any) -> Any:
     if size == target._layout.shape:
         return target
     elements = target._elem.reshape(-1)
-    if d.resize_in_place(target, size):
+    if resize_in_place(target, size):
         return target
     count = target._layout.count
     if elements.size >= count:
         elements = elements[:count]
     else:
         elements = jnp.concatenate([elements, jnp.zeros(count - elements.size, elements.dtype)])
-    d.store(target, elements.reshape(size))
+    store(target, elements.reshape(size))
     return target
 
 
@@ -161,8 +158,8 @@ def _equal(func: Any, args: Any, kwargs: Any) -> bool:
     if not _is_same_size(func, args, kwargs):
         return False
     if complex32.has_complex32(args):
-        return bool(d.on_cpu(func, args, kwargs))
-    is_equal = jnp.all(d.to_arrays(first) == d.to_arrays(second))
+        return bool(on_cpu(func, args, kwargs))
+    is_equal = jnp.all(to_arrays(first) == to_arrays(second))
     return bool(force_value(is_equal, "bool", "torch.equal"))
 
 
@@ -184,7 +181,7 @@ def _is_shallow_copy_possible(func: Any, args: Any, kwargs: Any) -> bool:
     return isinstance(args[0], Tensor) and isinstance(args[1], Tensor)
 
 
-d.special.update(
+op_rules.special.update(
     {
         aten._to_copy.default: _to_copy,
         aten.clone.default: _clone,
@@ -197,7 +194,7 @@ d.special.update(
         aten.equal.default: _equal,
         aten.allclose.default: _allclose,
         aten.is_same_size.default: _is_same_size,
-        aten._has_same_storage_numel.default: view_steps.has_same_storage_size,
+        aten._has_same_storage_numel.default: tensor_storage.has_same_storage_size,
         aten.one_hot.default: lambda func, args, kwargs: _one_hot(*args, **kwargs),
         aten._fused_sdp_choice.default: _sdp_choice,
         aten.record_stream.default: lambda func, args, kwargs: None,
@@ -242,8 +239,8 @@ def _is_for_other_device(kwargs: Any) -> bool:
 
 def _empty_like(func: Any, args: Any, kwargs: Any) -> Any:
     if _is_for_other_device(kwargs):
-        return func(*d.to_meta(args, False), **kwargs)
-    return _new(d.expected_results(func, args, {**kwargs, "device": d._META}).tree)
+        return func(*to_meta(args, False), **kwargs)
+    return _new(expected_results(func, args, {**kwargs, "device": META}).tree)
 
 
 def _fill_factory(value: Any) -> Any:
@@ -251,16 +248,16 @@ def _fill_factory(value: Any) -> Any:
 
     def handler(func: Any, args: Any, kwargs: Any) -> Any:
         if _is_for_other_device(kwargs):
-            return func(*d.to_meta(args, False), **kwargs)
-        wanted = d.expected_results(func, args, {**kwargs, "device": d._META}).tree
+            return func(*to_meta(args, False), **kwargs)
+        wanted = expected_results(func, args, {**kwargs, "device": META}).tree
         filler = value
         if filler is None:
             filler = args[2 if "new_full" in str(func) else 1]
         if wanted.dtype is complex32.COMPLEX32:
             return wrap(
-                complex32.from_complex(jnp.full(wanted.shape, d.to_arrays(filler), jnp.complex64)), wanted
+                complex32.from_complex(jnp.full(wanted.shape, to_arrays(filler), jnp.complex64)), wanted
             )
-        array = jnp.full(wanted.shape, d.to_arrays(filler), d.jax_dtype(wanted.dtype))
+        array = jnp.full(wanted.shape, to_arrays(filler), jax_dtype(wanted.dtype))
         return wrap(array, wanted)
 
     return handler
@@ -309,7 +306,7 @@ def _zero_tensor(size: Any, **kwargs: Any) -> Tensor:
     return _new(layouts.contiguous(tuple(size), dtype))
 
 
-d.special.update(
+op_rules.special.update(
     {
         aten.empty_like.default: _empty_like,
         aten.new_empty.default: _empty_like,
@@ -344,71 +341,3 @@ def install(library: Any) -> None:
 
 
 __all__ = ["DEVICE", "empty", "empty_strided", "from_cpu", "install"]
-
-
-# ---- ``Tensor.as_subclass`` on device ``jax`` --------------------------------------------------------------
-# PyTorch's method makes a subclass instance around its own memory. Here the result's class, named like the
-# requested class ``S``, inherits from ``S`` and then from :class:`Tensor`. PyTorch functions call
-# ``S.__torch_function__``, which gives their results the class, too.
-
-_classes: weakref.WeakKeyDictionary[type, type] = weakref.WeakKeyDictionary()
-_default: Any = torch.Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
-
-
-class _RequestedClass(threading.local):
-    """The class for the alias that this thread is making."""
-
-    kind: Any = None
-
-
-_requested_class = _RequestedClass()
-
-
-class _FunctionSubclass(Tensor):
-    """A tensor on device ``jax`` whose subclasses have ``__torch_function__``."""
-
-    @classmethod
-    def __torch_function__(  # type: ignore[override]
-        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        # Defined here, because PyTorch disables the default in a class with ``__torch_dispatch__``.
-        return _default(cls, func, types, args, kwargs)
-
-
-def class_on_device(kind: type) -> Any:
-    """The class of tensors on device ``jax`` that also inherits from ``kind``."""
-    if issubclass(kind, Tensor):
-        return kind
-    if kind is torch.Tensor:
-        return Tensor
-    found = _classes.get(kind)
-    if found is None:
-        body = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-        found = _classes[kind] = type(kind.__name__, (kind, _FunctionSubclass), body)
-    return found
-
-
-def as_subclass(self: Any, cls: type) -> Any:
-    """The same memory as a tensor of class ``cls``, a subclass of ``torch.Tensor``; differentiable."""
-    if not isinstance(cls, type):
-        raise TypeError(f"cls must be a type (got {type(cls).__name__})")
-    if not issubclass(cls, torch.Tensor):
-        raise TypeError(
-            "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make "
-            "sure your class inherits from Tensor."
-        )
-    _requested_class.kind = class_on_device(cls)
-    try:
-        with torch._C.DisableTorchFunctionSubclass():
-            return aten.alias.default(self)
-    finally:
-        _requested_class.kind = None
-
-
-def _alias(func: Any, args: Any, kwargs: Any) -> Any:
-    source, kind = args[0], _requested_class.kind or Tensor
-    return Tensor.__new__(kind, source._storage, source._layout, source._steps)
-
-
-Tensor.as_subclass = as_subclass  # type: ignore[method-assign]
-d.special[aten.alias.default] = _alias

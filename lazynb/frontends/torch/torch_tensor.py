@@ -15,13 +15,14 @@ import torch
 
 from lazynb import jax_compat as jc
 from lazynb.frontends.torch import tensor_values
+from lazynb.frontends.torch.cpu_tensors import array_to_torch
 from lazynb.frontends.torch.dispatch import complex32, known_integers, replay_context, view_steps
 from lazynb.frontends.torch.dispatch.complex32 import ViewStep
 from lazynb.frontends.torch.dispatch.replay_context import in_64_bit, record_or_replay
-from lazynb.frontends.torch.dispatch.tensor_layout import Layout, check_dense
-from lazynb.frontends.torch.dispatch.view_steps import Storage, StorageHandle
+from lazynb.frontends.torch.dispatch.tensor_layout import Layout
+from lazynb.frontends.torch.dispatch.tensor_storage import Storage, StorageHandle
 from lazynb.frontends.torch.torch_requirements import import_torchax
-from lazynb.recording.external_arrays import held_outside, new_array
+from lazynb.recording.external_arrays import held_outside
 from lazynb.recording.input_protection import protect_everywhere
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.tool_access import tool_access
@@ -29,7 +30,6 @@ from lazynb.recording.tool_access import tool_access
 torchax = import_torchax()
 _Base: Any = torchax.tensor.Tensor
 DEVICE = torch.device("privateuseone:0")
-_MAX_RANK = 64
 _CONJUGATES = view_steps.CONJUGATE, complex32.CONJUGATE
 _NEGATIVES = view_steps.NEGATIVE, complex32.NEGATIVE
 _ON_CPU = (1, 0)  # DLPack device type of the CPU, and device number
@@ -239,7 +239,7 @@ class Tensor(_Base):
 
     def untyped_storage(self) -> Any:  # PyTorch's class cannot hold an array
         """The memory as a handle for comparisons: see
-        :class:`lazynb.frontends.torch.dispatch.view_steps.StorageHandle`."""
+        :class:`lazynb.frontends.torch.dispatch.tensor_storage.StorageHandle`."""
         return StorageHandle(self._storage)
 
     def data_ptr(self) -> int:
@@ -370,43 +370,6 @@ def to_cpu(tensor: Tensor, kind: str, detail: str = "") -> torch.Tensor:
         return plain.clone(memory_format=torch.contiguous_format)
     array = force_value(tensor._elem, kind, detail)
     return array_to_torch(array, tensor.dtype).detach()
-
-
-def array_to_torch(value: Any, dtype: torch.dtype) -> torch.Tensor:
-    """A CPU tensor with the values of a concrete array of the corresponding dtype."""
-    plain = np.array(value)
-    if dtype is complex32.COMPLEX32:
-        return torch.from_numpy(plain.view(np.int32)).view(dtype)
-    if plain.dtype.kind == "V" or plain.dtype.name in _NOT_NUMPY_DTYPES:  # dtypes that NumPy lacks
-        bits = np.dtype(f"int{8 * plain.dtype.itemsize}")
-        return torch.from_numpy(plain.view(bits)).view(dtype)
-    return torch.from_numpy(plain)
-
-
-_NOT_NUMPY_DTYPES = {"bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"}
-
-
-def torch_to_array(tensor: torch.Tensor) -> Any:
-    """A JAX array with the values of a CPU tensor, copied because the tensor may be written to later.
-
-    Raises:
-      NotDense: the tensor is sparse, quantised or nested.
-      RuntimeError: it has more axes than NumPy and JAX allow.
-      NotImplementedError: it has no values, as on device ``meta``.
-    """
-    check_dense(tensor)
-    if tensor.dim() > _MAX_RANK:
-        raise RuntimeError(f"only tensors with up to {_MAX_RANK} dims are supported")
-    if tensor.is_meta:
-        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-    plain = tensor.detach().resolve_conj().resolve_neg()
-    jax_type = complex32.jax_dtype(plain.dtype)
-    if plain.dtype is complex32.COMPLEX32 or jax_type.name in _NOT_NUMPY_DTYPES:
-        bits = {1: torch.int8, 2: torch.int16, 4: torch.int32}[plain.element_size()]
-        values = np.from_dlpack(plain.contiguous().view(bits)).view(jax_type)
-    else:
-        values = np.from_dlpack(plain)  # after ``numpy()``, the user could not resize the tensor
-    return new_array(values)
 
 
 def _scalar(tensor: Tensor, kind: str) -> Any:

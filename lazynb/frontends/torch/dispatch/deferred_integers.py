@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from lazynb.frontends.torch.cpu_tensors import array_to_torch
 from lazynb.frontends.torch.dispatch.known_integers import (
     KnownIntegers,
     has_storage_numbers,
@@ -21,9 +22,10 @@ from lazynb.frontends.torch.dispatch.known_integers import (
     with_layout,
 )
 from lazynb.frontends.torch.dispatch.replay_context import in_64_bit
+from lazynb.frontends.torch.dispatch.strided_views import strided_box, strided_steps
 from lazynb.frontends.torch.dispatch.tensor_layout import Layout, contiguous, layout
-from lazynb.frontends.torch.dispatch.view_steps import Storage, strided_box, strided_steps
-from lazynb.frontends.torch.torch_tensor import Tensor, array_to_torch, force_value
+from lazynb.frontends.torch.dispatch.tensor_storage import Storage
+from lazynb.frontends.torch.torch_tensor import Tensor, force_value
 from lazynb.recording.external_arrays import new_array
 from lazynb.recording.lazy_tensor import LazyTensor
 
@@ -35,7 +37,7 @@ class ArgumentView(NamedTuple):
       source: an array, a :class:`KnownIntegers` or a :class:`DeferredIntegers`.
       whole: layout of the source.
       layout, steps: layout and view steps of the argument, which is a view of the source.
-      bounds: bounds of the numbers of an array, if known, see :class:`.view_steps.Storage`.
+      bounds: bounds of the numbers of an array, if known, see :class:`.tensor_storage.Storage`.
     """
 
     source: Any

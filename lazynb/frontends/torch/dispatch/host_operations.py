@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from lazynb.frontends.torch.dispatch import dispatcher as d, tensor_layout as layouts
+from lazynb.frontends.torch.dispatch import dispatcher, op_rules, tensor_layout as layouts
 from lazynb.frontends.torch.dispatch.deferred_integers import (
     ArgumentView,
     DeferredIntegers,
@@ -31,6 +31,8 @@ from lazynb.frontends.torch.dispatch.known_integers import (
     is_small_integer,
     with_layout,
 )
+from lazynb.frontends.torch.dispatch.op_execution import on_device
+from lazynb.frontends.torch.dispatch.result_layouts import LayoutUnknown, expected_results
 from lazynb.frontends.torch.torch_tensor import Tensor, wrap
 from lazynb.recording.lazy_mode import is_lazy
 
@@ -143,7 +145,7 @@ def known_tensor(plain: torch.Tensor) -> Tensor:
 
 def to_device(x: Any) -> Any:
     if isinstance(x, torch.Tensor):
-        return known_tensor(x) if is_small_integer(x) else d.on_device(x)
+        return known_tensor(x) if is_small_integer(x) else on_device(x)
     if isinstance(x, (list, tuple)):
         return tuple([to_device(item) for item in x])
     return x
@@ -196,8 +198,8 @@ def _elementwise(func: Any, args: Any, plain: Any, kwargs: Any) -> bool:
 
 def _is_small_result(func: Any, args: Any, plain: Any, kwargs: Any) -> bool:
     try:
-        tree = d.expected_results(func, args, kwargs).tree
-    except layouts.LayoutUnknown:  # a small tensor, whose values determine the size
+        tree = expected_results(func, args, kwargs).tree
+    except LayoutUnknown:  # a small tensor, whose values determine the size
         return True
     return isinstance(tree, layouts.Layout) and tree.count <= MAX_ELEMENTS
 
@@ -218,10 +220,10 @@ def _deferred_result(func: Any, args: Any, kwargs: Any) -> Tensor | None:
         if not isinstance(
             part.source, (KnownIntegers, DeferredIntegers)
         ):  # the last token, which has the same shape in each iteration
-            return _copied(part, d.expected_results(func, args, kwargs).tree)
+            return _copied(part, expected_results(func, args, kwargs).tree)
     try:
-        layout = d.expected_results(func, args, kwargs).tree
-    except layouts.LayoutUnknown:
+        layout = expected_results(func, args, kwargs).tree
+    except LayoutUnknown:
         return None
     if (
         not isinstance(layout, layouts.Layout)
@@ -232,7 +234,7 @@ def _deferred_result(func: Any, args: Any, kwargs: Any) -> Tensor | None:
     layout = layouts.layout(layout.shape, layout.stride, 0, layout.dtype)
     new = wrap(None, layout)
     new._storage.host = DeferredIntegers(
-        func, d.strategy_for(func), _view_arguments(args), _view_arguments(kwargs), layout
+        func, dispatcher.strategy_for(func), _view_arguments(args), _view_arguments(kwargs), layout
     )
     return new
 
@@ -323,14 +325,14 @@ def _register() -> None:
         (_packets("constant_pad_nd"), _is_small_result, True),
     ]
     for funcs, is_for_host, floats in kinds:
-        d.at_once.update({id(func): _functional_handler(func, is_for_host, floats) for func in funcs})
+        op_rules.at_once.update({id(func): _functional_handler(func, is_for_host, floats) for func in funcs})
         if is_for_host is not _is_small_result:
             kind = IS_ELEMENTWISE if is_for_host is _elementwise else COMPUTES
             host_operations.update({id(func): HostOperation(func._op, kind, floats) for func in funcs})
     for name in _IN_PLACE:
         packet = getattr(aten, name)
         for func in (getattr(packet, overload) for overload in packet.overloads()):
-            d.at_once[id(func)] = _in_place_handler(func)
+            op_rules.at_once[id(func)] = _in_place_handler(func)
             host_operations[id(func)] = HostOperation(func._op, WRITES, True)
 
 

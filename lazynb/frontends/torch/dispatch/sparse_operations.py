@@ -11,11 +11,16 @@ from typing import Any
 import torch
 
 from lazynb.frontends.torch import sparse_tensor
-from lazynb.frontends.torch.dispatch import dispatcher as d, tensor_layout
+from lazynb.frontends.torch.cpu_tensors import torch_to_array
+from lazynb.frontends.torch.dispatch import op_rules, tensor_layout
 from lazynb.frontends.torch.dispatch.host_operations import to_device as dense_of
+from lazynb.frontends.torch.dispatch.in_place_writes import is_written, store
+from lazynb.frontends.torch.dispatch.op_execution import cpu_copy
+from lazynb.frontends.torch.dispatch.result_layouts import META, check_devices, to_meta
 from lazynb.frontends.torch.dispatch.torch_replay import arguments_by_name
+from lazynb.frontends.torch.dispatch.view_operations import resize_in_place
 from lazynb.frontends.torch.sparse_tensor import Sparse, SparseParts
-from lazynb.frontends.torch.torch_tensor import Tensor, torch_to_array
+from lazynb.frontends.torch.torch_tensor import Tensor
 
 aten = torch.ops.aten
 _CPU = torch.device("cpu")
@@ -63,7 +68,7 @@ class CpuCall:
     def _copy(self, x: Any) -> torch.Tensor:
         is_out = any(x is out for out in self.outs)
         if not isinstance(x, Sparse):
-            copy = d.cpu_copy(x, self.func)
+            copy = cpu_copy(x, self.func)
             return copy.clone() if is_out else copy
         copy = x.on_cpu("unrecordable", str(self.func).removesuffix(".default"))
         copy = copy.clone() if is_out else copy
@@ -104,8 +109,8 @@ class CpuCall:
                 if owner is x:
                     aten.copy_.default(there, here)
             _replace(x, self._new(copy))
-        elif tuple(copy.shape) == tuple(x.shape) or d.resize_in_place(x, tuple(copy.shape)) is not None:
-            d.store(x, torch_to_array(copy))
+        elif tuple(copy.shape) == tuple(x.shape) or resize_in_place(x, tuple(copy.shape)) is not None:
+            store(x, torch_to_array(copy))
 
 
 def _memory_key(x: torch.Tensor) -> Any:
@@ -123,9 +128,9 @@ def _replace(target: Sparse, new: Sparse) -> None:
 def run_on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Executes the operation with PyTorch on the CPU."""
     if func is not aten.copy_.default:
-        d._check_devices(func, args)
+        check_devices(func, args)
     bound = arguments_by_name(func, args, kwargs)
-    written = [one.name for one in func._schema.arguments if d._is_written(one) and one.name in bound]
+    written = [one.name for one in func._schema.arguments if is_written(one) and one.name in bound]
     call = CpuCall(func, [bound[name] for name in written])
     here, named = call.down(args), call.down(kwargs)
     with tensor_layout.conj_neg_dispatch():
@@ -256,7 +261,7 @@ def _make_sparse(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     if not all(x.__class__ is Tensor for x in tensors) or dtype not in (None, tensors[-1].dtype):
         return run_on_cpu(func, args, kwargs)
     # Raises PyTorch's error.
-    func(*d.to_meta(args, False), **d.to_meta({**kwargs, "device": d._META}, False))
+    func(*to_meta(args, False), **to_meta({**kwargs, "device": META}, False))
     parts = SparseParts(layout, tensors[:-1], tensors[-1], bool(bound.get("is_coalesced"))).mapped(
         _same_memory
     )
@@ -269,11 +274,11 @@ def _packet(name: str) -> list[Any]:
 
 
 for _name in ("_to_sparse", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc"):
-    d.special.update(dict.fromkeys(_packet(_name), run_on_cpu))
-d.special.update(dict.fromkeys(_packet("sparse_compressed_tensor"), run_on_cpu))
-d.special[aten._sparse_coo_tensor_with_dims_and_tensors.default] = _make_sparse
-d.special[aten._sparse_compressed_tensor_unsafe.default] = _make_sparse
-d.sparse_up.update(dict.fromkeys(sparse_tensor.INDEX_NAMES, lambda x: CpuCall(None).up(x)))
+    op_rules.special.update(dict.fromkeys(_packet(_name), run_on_cpu))
+op_rules.special.update(dict.fromkeys(_packet("sparse_compressed_tensor"), run_on_cpu))
+op_rules.special[aten._sparse_coo_tensor_with_dims_and_tensors.default] = _make_sparse
+op_rules.special[aten._sparse_compressed_tensor_unsafe.default] = _make_sparse
+op_rules.sparse_up.update(dict.fromkeys(sparse_tensor.INDEX_NAMES, lambda x: CpuCall(None).up(x)))
 
 
 def _made(func: Any) -> Callable[..., Any]:

@@ -1,23 +1,12 @@
-"""Tensor layouts, and the inference of an operation's results and errors before anything is computed.
-
-Each operation runs once on PyTorch's ``meta`` tensors, which have no values. So results have PyTorch's dtypes
-rather than JAX's, and a wrong call raises PyTorch's error. The results are cached by the call's key.
-
-The ``meta`` rules differ from the CPU kernels in two ways. They accept mixed dtypes and booleans where the
-CPU raises (``f32 @ f64``, ``f32 - True``), and their error texts differ. In these rare cases the operation
-also runs on the CPU, on ones and zeros, and the result dtypes come from there.
-"""
+"""The layouts of tensors and of results, and the errors of tensors that device ``jax`` does not support."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
 import torch
-from torch.utils._pytree import tree_leaves
 
 from lazynb.frontends.torch.dispatch.complex32 import jax_dtype
 
@@ -179,10 +168,6 @@ def contiguous(shape: tuple[int, ...], dtype: torch.dtype) -> Layout:
     return layout(tuple(shape), tuple(reversed(stride)), 0, dtype)
 
 
-class LayoutUnknown(Exception):
-    """The shape of the result depends on values, or PyTorch has no rule for it."""
-
-
 class OpResults:
     """The inferred results of an operation.
 
@@ -216,180 +201,6 @@ class OpResults:
 
 results_of: dict[Any, OpResults] = {}
 """Inferred results, by call key."""
-
-
-class Asker(NamedTuple):
-    """Callbacks for :func:`infer_results`.
-
-    Attributes:
-      key_of_call: the key of a call (first result), given whether its numbers are operands.
-      dummy_of: an argument with ``meta`` tensors, given whether they are written to.
-      plain_of: an argument with CPU tensors, given whether they have one element.
-      is_elementwise: whether an operation is elementwise, for any shape.
-      fills: whether an operation overwrites its argument regardless of the old values.
-      check: raises if the tensors are on incompatible devices.
-      refuse: raises for options that PyTorch rejects but its ``meta`` rule accepts.
-      name: the replay name of a call, see :class:`OpResults`.
-      is_ours: whether an operation has a lowering of our own.
-    """
-
-    key_of_call: Callable[[Any, Any, Any, bool], tuple[Any, Any]]
-    dummy_of: Callable[[Any, bool], Any]
-    plain_of: Callable[[Any, bool], Any]
-    is_elementwise: Callable[[Any], bool]
-    fills: Callable[[Any], bool]
-    check: Callable[[Any, Any], None]
-    refuse: Callable[[Any, Any, Any], None]
-    name: Callable[[Any, Any, Any], object | None]
-    is_ours: Callable[[Any], bool]
-
-
-def infer_results(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker, writes: bool, values_matter: bool
-) -> OpResults:
-    """The results of ``func`` for ``args``.
-
-    Arguments:
-      writes: whether ``func`` writes to an argument.
-      values_matter: whether the shape may depend on the value of a float.
-
-    Raises:
-      LayoutUnknown: PyTorch cannot infer the results without values.
-      Exception: PyTorch's error for such a call.
-    """
-    try:
-        key = asker.key_of_call(func, args, kwargs, not values_matter)[0]
-        kept = results_of.get(key)
-    except TypeError:  # an argument is not hashable
-        key, kept = None, None
-    if kept is not None:
-        return kept
-    if not writes:
-        asker.check(func, args)
-    outcome = _meta_results(func, args, kwargs, asker, writes)
-    asker.refuse(func, args, kwargs)
-    kept = OpResults(func, outcome, asker.name(func, args, kwargs) if key is not None else None)
-    if key is not None:
-        if len(results_of) > MAX_CACHED_RESULTS:
-            results_of.clear()
-        results_of[key] = kept
-    return kept
-
-
-def _meta_results(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker, writes: bool
-) -> Any:
-    """The layouts of the results of ``func`` on ``meta`` tensors. See :func:`infer_results`."""
-    try:
-        dummies = asker.dummy_of(args, writes)
-        named_dummies = asker.dummy_of(kwargs, writes) if kwargs else {}
-        outcome = func(*dummies, **named_dummies)
-    except (NotImplementedError, AttributeError) as error:  # AttributeError: the rule does not accept None
-        if isinstance(error, NotImplementedError) and asker.is_ours(func):  # no meta rule, but a CPU kernel
-            return _layouts_in(_cpu_results(func, args, kwargs, asker))
-        raise LayoutUnknown(str(func)) from error
-    except Exception as error:
-        needs_values = isinstance(error, RuntimeError) and (
-            type(error) is not RuntimeError or "meta tensor" in str(error)
-        )
-        if needs_values:
-            raise LayoutUnknown(str(func)) from error
-        return _layouts_in(_cpu_results(func, args, kwargs, asker))
-    leaves = tree_leaves((args, kwargs))
-    dtypes = {leaf.dtype for leaf in leaves if isinstance(leaf, torch.Tensor)}
-    is_plain = _is_one_float_dtype(dtypes) and not any(isinstance(leaf, bool) for leaf in leaves)
-    said = None
-    if asker.fills(func) or (asker.is_elementwise(func) and not is_plain):
-        said = _cpu_check_small(func, args, kwargs, asker)
-    elif not asker.is_elementwise(func) and (
-        func.overloadpacket in _UNCHECKED_ON_META or not _is_one_float_dtype(dtypes)
-    ):
-        said = _check_on_cpu(func, args, kwargs, asker)
-    return _layouts_in(outcome, said)
-
-
-def _cpu_results(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> Any:
-    """Runs ``func`` on CPU stand-ins; returns its results or raises its error."""
-    if func.overloadpacket in _REJECTS_ZEROS:
-        raise LayoutUnknown(str(func))
-    try:
-        with conj_neg_dispatch():
-            return func(*asker.plain_of(args, False), **asker.plain_of(kwargs, False))
-    except NotImplementedError as error:
-        if _UNSUPPORTED_DTYPE.search(str(error)):
-            raise
-        raise LayoutUnknown(str(func)) from error
-
-
-def _cpu_check_small(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> Any:
-    """Runs ``func`` on one-element CPU stand-ins to get dtypes and errors; None if the CPU has no kernel. The
-    shapes are already checked."""
-    try:
-        return func(*asker.plain_of(args, True), **asker.plain_of(kwargs, True))
-    except NotImplementedError as error:
-        if _UNSUPPORTED_DTYPE.search(str(error)):
-            raise
-    return None
-
-
-def _check_on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> Any:
-    """Runs ``func`` on CPU stand-ins to get dtypes and errors; None if the CPU gives no answer."""
-    if func.overloadpacket in _REJECTS_ZEROS:
-        return None
-    try:
-        with conj_neg_dispatch():
-            return func(*asker.plain_of(args, False), **asker.plain_of(kwargs, False))
-    except NotImplementedError as error:
-        if _UNSUPPORTED_DTYPE.search(str(error)):
-            raise
-    except (RuntimeError, IndexError) as error:
-        if func.overloadpacket in _UNCHECKED_ON_META or _LAYOUT_ERROR.search(str(error)):
-            raise
-    return None
-
-
-_LAYOUT_ERROR = re.compile(r"type|Float|Double|Half|Long|bool|complex|shape|size", re.IGNORECASE)
-# The CPU has no kernel for these dtypes because the operation is not defined for them. For small float dtypes
-# a kernel may merely be missing.
-_UNSUPPORTED_DTYPE = re.compile(
-    r"not implemented for '(Complex|Bool|Long|Int|Short|Char|Byte)|complex|bool tensor is not supported", re.I
-)
-# Operations whose ``meta`` rule accepts shapes and indices that the CPU refuses.
-_UNCHECKED_ON_META = {
-    torch.ops.aten.index_add,
-    torch.ops.aten.index_reduce,
-    torch.ops.aten.index_copy,
-    torch.ops.aten.index_select,
-    torch.ops.aten.select_scatter,
-    torch.ops.aten.slice_scatter,
-    torch.ops.aten.diagonal_scatter,
-    torch.ops.aten.multinomial,
-}
-# Operations that refuse zeros, the values of the CPU stand-ins.
-_REJECTS_ZEROS = {torch.ops.aten.lu_unpack, torch.ops.aten.segment_reduce, torch.ops.aten.repeat_interleave}
-
-
-def _is_one_float_dtype(dtypes: set[torch.dtype]) -> bool:
-    """Whether all tensors have the same floating-point dtype."""
-    return not dtypes or (len(dtypes) == 1 and next(iter(dtypes)).is_floating_point)
-
-
-def _layouts_in(outcome: Any, said: Any = None) -> Any:
-    """``outcome`` with tensors replaced by layouts.
-
-    Arguments:
-      said: the results on the CPU, whose dtypes take precedence: some ``meta`` rules promote where the CPU
-        does not (``huber_loss`` of float32 and float64).
-    """
-    if isinstance(outcome, torch.Tensor):
-        found = layout_of(outcome)
-        if isinstance(said, torch.Tensor) and said.dtype != found.dtype:
-            found = layout(found.shape, found.stride, found.offset, said.dtype)
-        return found
-    if isinstance(outcome, (tuple, list)):
-        several = said if isinstance(said, (tuple, list)) else [None] * len(outcome)
-        return [_layouts_in(item, of_cpu) for item, of_cpu in zip(outcome, several, strict=True)]
-    return outcome
 
 
 # ---- Storage bounds of views -------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ import torch
 
 from lazynb.frontends.torch.dispatch import replay_context, view_steps
 from lazynb.frontends.torch.dispatch.deferred_integers import known_bounds
-from lazynb.frontends.torch.dispatch.tensor_layout import Layout, OpResults, layout_of
+from lazynb.frontends.torch.dispatch.tensor_layout import Layout, OpResults, layout_of, results_of
+from lazynb.frontends.torch.dispatch.tensor_storage import Storage
 from lazynb.frontends.torch.torch_tensor import Tensor, wrap
 
 # ---- Keys and operands of calls ----------------------------------------------------------------------------
@@ -105,6 +106,39 @@ def _append_operands(row: list[Any], x: Any, numbers: bool) -> list[Any] | None:
     return row
 
 
+# Operations whose calls may be replayed, by id (hashing an operation is a Python call): whether their numbers
+# are operands, whether they check values, and whether the host may run them.
+recallable: dict[int, tuple[bool, bool, bool]] = {}
+
+
+def allow_copy_replay(func: Any, key: Any, tree: Layout) -> None:
+    """Allows replay for the calls with ``key``, which copy their first argument.
+
+    Arguments:
+      tree: layout of the copy.
+    """
+    found = results_of.get(key)
+    if found is None:
+        found = results_of[key] = OpResults(func, tree, None)
+    found.copies = True
+    recallable.setdefault(id(func), (False, False, True))
+
+
+def allow_replay(func: Any, key: Any, tree: Any, name: object, has_before: bool = False) -> OpResults:
+    """Allows replay for the calls with ``key``, for an operation with a special handler.
+
+    Arguments:
+      tree, name: see :class:`OpResults`.
+      has_before: whether the host may run such a call.
+    """
+    found = results_of.get(key)
+    if found is None or not found.is_replayed:
+        found = results_of[key] = OpResults(func, tree, name)
+        found.is_replayed = True
+        recallable[id(func)] = False, False, has_before
+    return found
+
+
 def is_host_call(func: Any, row: list[Any]) -> bool:
     """Whether the host may run a call (:mod:`.host_operations`): its tensors are known, or its result
     grows."""
@@ -151,7 +185,7 @@ def replay(found: OpResults, row: list[Any], numbers: bool, has_before: bool, fr
         return None
     tree = found.tree
     if tree.__class__ is Layout:
-        return with_bounds(Tensor.__new__(Tensor, view_steps.Storage(results, tree), tree), found)
+        return with_bounds(Tensor.__new__(Tensor, Storage(results, tree), tree), found)
     return wrap_results(results, tree)
 
 

@@ -18,13 +18,14 @@ import numpy as np
 import torch
 
 from lazynb import jax_compat as jc
+from lazynb.frontends.torch.cpu_tensors import array_to_torch
 from lazynb.frontends.torch.dispatch.deferred_integers import known_bounds
 from lazynb.frontends.torch.dispatch.known_integers import cpu_values, has_storage_numbers
 from lazynb.frontends.torch.dispatch.replay_context import record_or_replay
 from lazynb.frontends.torch.dispatch.tensor_layout import contiguous
 from lazynb.frontends.torch.dispatch.torch_replay import argument_names, arguments_by_name
 from lazynb.frontends.torch.graph_tracing import graph_context
-from lazynb.frontends.torch.torch_tensor import Tensor, array_to_torch, wrap
+from lazynb.frontends.torch.torch_tensor import Tensor, wrap
 from lazynb.recording.lazy_mode import is_lazy
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.operation_checks import add_check

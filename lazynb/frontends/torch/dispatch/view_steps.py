@@ -1,15 +1,13 @@
-"""PyTorch's mutable memory on immutable arrays: storages, and views as steps from the storage's array.
+"""Views as steps from the array of a storage (:mod:`.tensor_storage`): slice, transpose, reshape, ...
 
-A storage holds one array. A tensor is a storage and the steps from its array to the tensor's values (slice,
-transpose, reshape, ...). A write to a tensor makes a new array for the storage, so every view sees the new
-values. A view recomputes its values when it is read after a write. LazyTensor (Suhan et al. 2021) and
-PyTorch's functionalization work in the same way.
+A storage holds one array. A tensor is a storage and the steps from its array to the tensor's values. A write
+to a tensor makes a new array for the storage, so every view sees the new values. A view recomputes its values
+when it is read after a write. LazyTensor (Suhan et al. 2021) and PyTorch's functionalization work in the same
+way.
 """
 
 from __future__ import annotations
 
-import functools
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -20,12 +18,11 @@ import torch
 
 from lazynb.frontends.torch.dispatch import complex32
 from lazynb.frontends.torch.dispatch.complex32 import ViewStep as ViewStep, jax_dtype
-from lazynb.frontends.torch.dispatch.tensor_layout import Layout, layout as layout_with
-
-# ---- Reinterpreting views: ``view(dtype)``, complex, conjugate ---------------------------------------------
 
 aten = torch.ops.aten
 lax = jax.lax
+
+# ---- Reinterpreting views: ``view(dtype)``, complex, conjugate ---------------------------------------------
 
 CONJUGATE = ViewStep(lambda x: jnp.conj(x), lambda x, new: jnp.conj(new))
 NEGATIVE = ViewStep(lambda x: -x, lambda x, new: -new)
@@ -72,62 +69,7 @@ def _component_dtype(dtype: Any) -> Any:
     return dtype
 
 
-def reinterpreted_layout(whole: Layout, dtype: torch.dtype) -> Layout | None:
-    """The layout of a storage reinterpreted as ``dtype``; None for a wider ``dtype``, whose bytes may be
-    apart."""
-    ratio, rest = divmod(whole.dtype.itemsize, dtype.itemsize)
-    if rest or not ratio:
-        return None
-    if ratio == 1:
-        return layout_with(whole.shape, whole.stride, whole.offset, dtype)
-    stride = tuple([step * ratio for step in whole.stride])
-    return layout_with((*whole.shape, ratio), (*stride, 1), whole.offset * ratio, dtype)
-
-
-class Storage:
-    """A replaceable array: the memory of tensors.
-
-    Attributes:
-      value: the array; None if nothing was written yet (``torch.empty``) or ``host`` has the values.
-      host: small integers on the host (:mod:`.known_integers`, :mod:`.deferred_integers`), or None.
-      version: the number of writes.
-      layout: layout of the tensor for which the storage was made; ``value`` has this layout in memory.
-      bounds: the least and largest possible number of a pending ``value``; None if unknown.
-      address: a number that stands for the memory address; 0 until :func:`address` is called.
-    """
-
-    __slots__ = ("__weakref__", "address", "bounds", "host", "layout", "value", "version")
-
-    def __init__(self, value: Any, layout: Any) -> None:
-        self.value = value
-        self.host: Any = None
-        self.version = 0
-        self.layout = layout
-        self.bounds: tuple[int, int] | None = None
-        self.address = 0
-
-    def read(self) -> Any:
-        """The array; zeros if nothing was written yet."""
-        if self.value is None:
-            self.value = self.layout.zeros() if self.host is None else self.host.array()
-        return self.value
-
-    def write(self, value: Any) -> None:
-        """Replaces the array."""
-        self.value, self.host = value, None
-        self.version += 1
-        self.bounds = None
-
-    def copied(self) -> Storage:
-        """A new storage that shares the immutable array."""
-        new = Storage(self.value, self.layout)
-        new.host, new.bounds = self.host, self.bounds
-        return new
-
-    def set_host_values(self, host: Any) -> None:
-        """Replaces the array by values that the host has or will compute."""
-        self.write(None)
-        self.host = host
+# ---- Steps of view operations ------------------------------------------------------------------------------
 
 
 class NotAView(Exception):
@@ -138,12 +80,12 @@ def _reshaped(shape: tuple[int, ...]) -> ViewStep:
     return ViewStep(lambda x: x.reshape(shape), lambda x, new: new.reshape(x.shape))
 
 
-def _permuted(order: tuple[int, ...]) -> ViewStep:
+def permuted(order: tuple[int, ...]) -> ViewStep:
     back = tuple(int(at) for at in np.argsort(order))
     return ViewStep(lambda x: jax.lax.transpose(x, order), lambda x, new: jax.lax.transpose(new, back))
 
 
-def _slices(index: tuple[slice, ...]) -> ViewStep:
+def sliced(index: tuple[slice, ...]) -> ViewStep:
     """The slices ``index`` of the first axes."""
 
     def write(x: Any, new: Any) -> Any:
@@ -171,7 +113,7 @@ def _bounds(index: tuple[slice, ...], shape: tuple[int, ...]) -> list[tuple[int,
 
 def _selected(dim: int, at: int) -> ViewStep:
     """Element ``at`` (from 0) of axis ``dim``."""
-    inner = _slices((*[slice(None)] * dim, slice(at, at + 1)))
+    inner = sliced((*[slice(None)] * dim, slice(at, at + 1)))
 
     def read(x: Any) -> Any:
         return inner.read(x).reshape((*x.shape[:dim], *x.shape[dim + 1 :]))
@@ -181,7 +123,7 @@ def _selected(dim: int, at: int) -> ViewStep:
     )
 
 
-def _gathered(index: np.ndarray) -> ViewStep:
+def gathered(index: np.ndarray) -> ViewStep:
     """Elements by flat index, for views without a simpler description."""
     overlaps = np.unique(index).size < index.size
 
@@ -230,7 +172,7 @@ def slice_step(
 ) -> ViewStep:
     """The step for ``x[start:end:step]`` along ``dim``."""
     part = slice(_plain(start), _plain(end), step)
-    return _slices((*[slice(None)] * _axis(dim, len(shape)), part))
+    return sliced((*[slice(None)] * _axis(dim, len(shape)), part))
 
 
 def _plain(bound: Any) -> int | None:
@@ -249,21 +191,21 @@ def _transpose_step(shape: tuple[int, ...], dim0: int, dim1: int) -> ViewStep:
         return IDENTITY
     dim0, dim1 = _axis(dim0, len(order)), _axis(dim1, len(order))
     order[dim0], order[dim1] = order[dim1], order[dim0]
-    return _permuted(tuple(order))
+    return permuted(tuple(order))
 
 
 def _t_step(shape: tuple[int, ...]) -> ViewStep:
-    return _permuted(tuple(reversed(range(len(shape)))))
+    return permuted(tuple(reversed(range(len(shape)))))
 
 
 def _permute_step(shape: tuple[int, ...], dims: list[int]) -> ViewStep:
-    return _permuted(tuple(_axis(dim, len(shape)) for dim in dims))
+    return permuted(tuple(_axis(dim, len(shape)) for dim in dims))
 
 
 def _pieces(dim: int, sizes: list[int], rank: int) -> list[ViewStep]:
     ends = np.cumsum(sizes).tolist()
     lead = [slice(None)] * _axis(dim, rank)
-    return [_slices((*lead, slice(end - size, end))) for size, end in zip(sizes, ends, strict=True)]
+    return [sliced((*lead, slice(end - size, end))) for size, end in zip(sizes, ends, strict=True)]
 
 
 def _split_step(shape: tuple[int, ...], size: int, dim: int = 0) -> list[ViewStep]:
@@ -350,165 +292,4 @@ def _steps_by_position(
     pieces = result if isinstance(result, (tuple, list)) else [result]
     if any(piece.dtype != torch.int64 for piece in pieces):
         raise NotAView(str(func))
-    return [_gathered(piece.numpy()) for piece in pieces]
-
-
-@functools.lru_cache(1024)  # equal views must share their steps, because replay compares them
-def strided_steps(base: Any, wanted: Any) -> tuple[ViewStep, ...] | None:
-    """The steps of ``as_strided``, from a storage array of layout ``base`` to a view of layout ``wanted``.
-
-    Returns None if the elements of ``wanted`` are wider than those of the storage.
-    """
-    if base.dtype == wanted.dtype:
-        return (_strided(base, wanted),)
-    recast = reinterpreted_layout(base, wanted.dtype)
-    if recast is None:
-        return None
-    return reinterpret_step(recast.shape, recast.dtype), _strided(recast, wanted)
-
-
-def _strided(base: Any, wanted: Any) -> ViewStep:
-    simple = _as_slices(base, wanted)
-    if simple is not None:
-        return simple
-    memory = torch.zeros(max(base.end, wanted.end), dtype=torch.int64)
-    numbers = torch.arange(base.count).reshape(base.shape)
-    memory.as_strided(base.shape, base.stride, base.offset).copy_(numbers)
-    return _gathered(memory.as_strided(wanted.shape, wanted.stride, wanted.offset).numpy())
-
-
-def _as_slices(base: Any, wanted: Any) -> ViewStep | None:
-    """The step as slices, a transpose and a reshape, or None if these do not suffice."""
-    found = strided_box(base, wanted)
-    if found is None:
-        return None
-    index, axes = found
-    order = [axis for axis in axes if axis is not None]
-    order += [axis for axis in range(len(base.shape)) if axis not in order]
-    return _slice_permute_reshape(tuple(index), tuple(order), wanted.shape)
-
-
-def strided_box(base: Any, wanted: Any) -> tuple[list[slice], list[int | None]] | None:
-    """Describes ``wanted`` as a box of slices of ``base``.
-
-    Returns:
-      The slices, and for each axis of ``wanted`` the axis of ``base`` (None for length 1); None if ``wanted``
-      is no such box.
-    """
-    if base.offset or 0 in base.shape or 0 in wanted.shape:
-        return None
-    axes = _long_axes(base)
-    starts = _start_indices(base, wanted.offset, axes)
-    if starts is None:
-        return None
-    index = [slice(start, start + 1, 1) for start in starts]
-    along: list[int | None] = []
-    for size, stride in zip(wanted.shape, wanted.stride, strict=True):
-        axis = None if size == 1 else _axis_along(base, axes, starts, size, stride)
-        along.append(axis)
-        if axis is not None:
-            axes.remove(axis)
-            step = stride // base.stride[axis]
-            index[axis] = slice(starts[axis], starts[axis] + (size - 1) * step + 1, step)
-        elif size > 1:
-            return None
-    return index, along
-
-
-def _long_axes(base: Any) -> list[int]:
-    """The axes with more than one element, by decreasing stride."""
-    axes = [axis for axis, size in enumerate(base.shape) if size > 1]
-    return sorted(axes, key=lambda axis: -base.stride[axis])
-
-
-def _start_indices(base: Any, offset: int, axes: list[int]) -> list[int] | None:
-    """The index of the element at ``offset``, or None if no element is there.
-
-    Arguments:
-      axes: the long axes of ``base``.
-    """
-    starts = [0] * len(base.shape)
-    for axis in axes:
-        starts[axis], offset = divmod(offset, base.stride[axis])
-    is_inside = all(start < size for start, size in zip(starts, base.shape, strict=True))
-    return starts if is_inside and offset == 0 else None
-
-
-def _axis_along(base: Any, axes: list[int], starts: list[int], size: int, stride: int) -> int | None:
-    """The axis with ``size`` elements at distance ``stride`` from its start index, or None."""
-    for axis in axes:
-        step, rest = divmod(stride, base.stride[axis])
-        if step >= 1 and rest == 0 and starts[axis] + (size - 1) * step < base.shape[axis]:
-            return axis
-    return None
-
-
-def _slice_permute_reshape(
-    index: tuple[slice, ...], order: tuple[int, ...], shape: tuple[int, ...]
-) -> ViewStep:
-    """A step of slices, then a transpose, then a reshape."""
-    sliced, permuted = _slices(index), _permuted(order)
-
-    def read(x: Any) -> Any:
-        return permuted.read(sliced.read(x)).reshape(shape)
-
-    def write(x: Any, new: Any) -> Any:
-        inside = sliced.read(x)
-        permuted_shape = [inside.shape[axis] for axis in order]
-        return sliced.write(x, permuted.write(inside, new.reshape(permuted_shape)))
-
-    return ViewStep(read, write)
-
-
-# ---- Addresses and storage handles -------------------------------------------------------------------------
-# Code that saves tensors reads addresses and sizes of memory, but a JAX array has no readable address. The
-# numbers here only serve comparisons: they are equal for tensors that start at the same element, and differ
-# by the distance in bytes for tensors that share memory.
-
-_bases = itertools.count(1)
-_ADDRESS_GAP = 1 << 44  # bytes between two storages, larger than any storage
-
-
-def address(storage: Storage) -> int:
-    """A number for the address of ``storage``, unique in the process."""
-    if not storage.address:
-        storage.address = next(_bases) * _ADDRESS_GAP
-    return storage.address
-
-
-class StorageHandle:
-    """The result of ``tensor.untyped_storage()``. Equal for tensors that share memory; it cannot be read."""
-
-    device = torch.device("privateuseone:0")
-
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
-
-    def data_ptr(self) -> int:
-        """The number that stands for the address."""
-        return address(self._storage)
-
-    _cdata = property(data_ptr)
-
-    def nbytes(self) -> int:
-        """The size in bytes."""
-        layout = self._storage.layout
-        return 0 if 0 in layout.shape else layout.end * layout.dtype.itemsize
-
-    size = __len__ = nbytes
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, StorageHandle) and other._storage is self._storage
-
-    def __hash__(self) -> int:
-        return hash(id(self._storage))
-
-    def __repr__(self) -> str:
-        return f"memory of {self.nbytes():,} bytes on device jax"
-
-
-def has_same_storage_size(func: Any, args: Any, kwargs: Any) -> bool:
-    """``_has_same_storage_numel``, called by forward-mode differentiation: whether two storages have one
-    size."""
-    one, other = [x.untyped_storage().nbytes() // x.element_size() for x in args]
-    return bool(one == other)
+    return [gathered(piece.numpy()) for piece in pieces]

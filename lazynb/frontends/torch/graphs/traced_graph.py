@@ -13,7 +13,7 @@ import torch
 
 from lazynb import jax_compat as jc
 from lazynb.frontends.torch import random_generator
-from lazynb.frontends.torch.dispatch import replay_context, value_checks, view_steps
+from lazynb.frontends.torch.dispatch import replay_context, strided_views, value_checks
 from lazynb.frontends.torch.dispatch.complex32 import jax_dtype
 from lazynb.frontends.torch.dispatch.replay_context import record_or_replay
 from lazynb.frontends.torch.dispatch.tensor_layout import Layout, layout
@@ -86,7 +86,7 @@ class Outputs:
             source = self._sources[id(memory)] = self._added(memory.read(), memory.layout)
         if x is (inputs[source] if source < self._inputs else self._shared[id(memory)]):
             return _OutputSource(source)
-        if x._steps and view_steps.strided_steps(memory.layout, seen) is None:
+        if x._steps and strided_views.strided_steps(memory.layout, seen) is None:
             raise Untraceable("a view that is no plain one")
         return _OutputSource(source, seen)
 

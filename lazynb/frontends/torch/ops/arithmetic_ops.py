@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from lazynb.frontends.torch.dispatch import dispatcher as d
+from lazynb.frontends.torch.dispatch import op_rules
+from lazynb.frontends.torch.dispatch.complex32 import jax_dtype
 from lazynb.frontends.torch.dispatch.op_rules import lowering
 from lazynb.frontends.torch.torch_requirements import import_torchax
 
@@ -70,7 +71,7 @@ for _operations, _function in _BINARY.items():
     lowering(*_operations)(_function)
 
 # The tensors of these are promoted first, because PyTorch's promotion differs from JAX's.
-d.promotes_inputs.update(
+op_rules.promotes_inputs.update(
     {
         aten.add.Tensor,
         aten.sub.Tensor,
@@ -281,7 +282,7 @@ def _axes(x: Any, dim: Any) -> Any:
 
 @lowering(aten.sum.default, aten.sum.dim_IntList)
 def sum_(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    wanted = d.jax_dtype(dtype) if dtype is not None else None
+    wanted = jax_dtype(dtype) if dtype is not None else None
     return jnp.sum(x, axis=_axes(x, dim), keepdims=keepdim and bool(x.ndim), dtype=wanted)
 
 
@@ -291,7 +292,7 @@ lowering(aten._is_any_true.default)(jnp.any)
 
 @lowering(aten.mean.default, aten.mean.dim)
 def mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    wanted = d.jax_dtype(dtype) if dtype is not None else None
+    wanted = jax_dtype(dtype) if dtype is not None else None
     return jnp.mean(x, axis=_axes(x, dim), keepdims=keepdim and bool(x.ndim), dtype=wanted)
 
 
@@ -317,7 +318,7 @@ def prim_div(x: Any, y: Any) -> Any:
 
 @lowering(prims.convert_element_type.default)
 def prim_convert(x: Any, dtype: Any) -> Any:
-    return lax.convert_element_type(x, d.jax_dtype(dtype))
+    return lax.convert_element_type(x, jax_dtype(dtype))
 
 
 @lowering(prims.sum.default)

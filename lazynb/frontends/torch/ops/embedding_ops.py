@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from lazynb.frontends.torch.dispatch import dispatcher as d
+from lazynb.frontends.torch.dispatch import op_rules
 from lazynb.frontends.torch.dispatch.op_rules import lowering
 from lazynb.frontends.torch.ops.arithmetic_ops import at_least_float32
 from lazynb.frontends.torch.torch_requirements import import_torchax
@@ -211,7 +211,7 @@ def _bag_backward(grad: Any, indices: Any, offsets: Any, *options: Any) -> Any:
     return aten._embedding_bag_dense_backward.default(grad, indices, *others, weights, padding_idx)
 
 
-d.parts[aten._embedding_bag_backward.default] = _bag_backward
+op_rules.parts[aten._embedding_bag_backward.default] = _bag_backward
 
 
 @lowering(aten._embedding_bag_per_sample_weights_backward.default)

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from lazynb.frontends.torch.dispatch import dispatcher as d, tensor_layout as layouts
+from lazynb.frontends.torch.dispatch import op_rules, tensor_layout as layouts
+from lazynb.frontends.torch.dispatch.op_execution import compute, on_cpu
 from lazynb.frontends.torch.dispatch.op_rules import lowering
 from lazynb.frontends.torch.dispatch.value_checks import raise_if_true
 from lazynb.frontends.torch.torch_tensor import Tensor, wrap
@@ -75,11 +76,11 @@ def _of_whole_numbers(func: Any, args: Any, kwargs: Any) -> Any:
     """``histc`` of integers, which CUDA supports and the CPU does not; the counts have the same dtype."""
     x, *rest = args
     if x.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
-        return d._compute(func, args, kwargs)
+        return compute(func, args, kwargs)
     return func(x.double(), *rest, **kwargs).to(x.dtype)
 
 
-d.special[aten.histc.default] = _of_whole_numbers
+op_rules.special[aten.histc.default] = _of_whole_numbers
 
 
 @lowering(aten.histogram.bin_ct)
@@ -165,7 +166,7 @@ def _repeat_interleave(func: Any, args: Any, kwargs: Any) -> Any:
     """Repeats each index ``repeats`` times. Recorded only if ``output_size`` is given."""
     (repeats,), count = args[:1], kwargs.get("output_size")
     if count is None or not isinstance(repeats, Tensor) or repeats.dim() != 1:
-        return d.on_cpu(func, args, kwargs)
+        return on_cpu(func, args, kwargs)
     values = repeats._elem
     raise_if_true((values < 0).any(), lambda _: RuntimeError("repeats can not be negative"))
     raise_if_true(
@@ -176,4 +177,4 @@ def _repeat_interleave(func: Any, args: Any, kwargs: Any) -> Any:
     return wrap(result, layouts.contiguous((count,), repeats.dtype))
 
 
-d.special[aten.repeat_interleave.Tensor] = _repeat_interleave
+op_rules.special[aten.repeat_interleave.Tensor] = _repeat_interleave

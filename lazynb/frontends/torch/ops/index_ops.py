@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from lazynb.frontends.torch.dispatch import dispatcher as d
+from lazynb.frontends.torch.dispatch import op_rules
 from lazynb.frontends.torch.dispatch.host_operations import to_device
 from lazynb.frontends.torch.dispatch.op_rules import lowering
+from lazynb.frontends.torch.dispatch.result_layouts import to_meta
 from lazynb.frontends.torch.dispatch.value_checks import known_values
 from lazynb.frontends.torch.torch_tensor import Tensor, to_cpu
 
@@ -75,15 +76,15 @@ def _write_with_masks(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
 def _masked_select(x: torch.Tensor, mask: torch.Tensor) -> Any:
     if mask.dtype != torch.bool:
         return NotImplemented
-    shape = torch.broadcast_tensors(d.to_meta(mask, False), d.to_meta(x, False))[0].shape
+    shape = torch.broadcast_tensors(to_meta(mask, False), to_meta(x, False))[0].shape
     source, picked = x.expand(shape), mask.expand(shape)
     if not picked.dim():
         source, picked = source.reshape(1), picked.reshape(1)
     return source[picked]
 
 
-d.parts[aten.masked_select.default] = _masked_select
-d.rewrites |= {
+op_rules.parts[aten.masked_select.default] = _masked_select
+op_rules.rewrites |= {
     aten.index.Tensor: _read_with_masks,
     aten._unsafe_index.Tensor: _read_with_masks,
     aten.index_put.default: _write_with_masks,

@@ -15,8 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from lazynb.frontends.torch.dispatch import dispatcher as d
+from lazynb.frontends.torch.dispatch import op_rules
+from lazynb.frontends.torch.dispatch.op_execution import decompose_or_run_on_cpu, fit_results
 from lazynb.frontends.torch.dispatch.op_rules import lowering
+from lazynb.frontends.torch.dispatch.result_layouts import expected_results
 from lazynb.frontends.torch.dispatch.tensor_layout import contiguous
 from lazynb.frontends.torch.dispatch.torch_replay import wrap_results
 from lazynb.frontends.torch.dispatch.value_checks import checker
@@ -91,7 +93,7 @@ def _cholesky(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 if hasattr(aten, "cholesky"):  # until PyTorch 2.14
-    d.special[aten.cholesky.default] = _cholesky
+    op_rules.special[aten.cholesky.default] = _cholesky
 
 
 @lowering(aten.linalg_lu_factor_ex.default)
@@ -204,21 +206,21 @@ def _with_lapack_layout(function: Any) -> Any:
     gradients rely on this layout."""
 
     def handler(func: Any, args: Any, kwargs: Any) -> Any:
-        x, known = args[0], d.expected_results(func, args, kwargs)
+        x, known = args[0], expected_results(func, args, kwargs)
         value = x._elem
         if x.is_contiguous() and not x.is_complex():
             value = jnp.swapaxes(value, -1, -2)
         try:
             values = function(value)
         except NotImplementedError:  # small floats: LAPACK lacks them, PyTorch's CPU refuses
-            return d.NO_LOWERING.decompose_or_run_on_cpu(func, args, kwargs)
-        return wrap_results(d.fit_results(values, known.tree), known.tree)
+            return decompose_or_run_on_cpu(func, args, kwargs)
+        return wrap_results(fit_results(values, known.tree), known.tree)
 
     return handler
 
 
-d.special[aten._linalg_det.default] = _with_lapack_layout(det)
-d.special[aten._linalg_slogdet.default] = _with_lapack_layout(slogdet)
+op_rules.special[aten._linalg_det.default] = _with_lapack_layout(det)
+op_rules.special[aten._linalg_slogdet.default] = _with_lapack_layout(slogdet)
 
 
 @lowering(aten.geqrf.default)
@@ -254,4 +256,4 @@ def _pinv(x: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False
     return (right * inverse.unsqueeze(-2)) @ left.mH
 
 
-d.parts[aten.linalg_pinv.atol_rtol_tensor] = _pinv
+op_rules.parts[aten.linalg_pinv.atol_rtol_tensor] = _pinv

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from lazynb.frontends.torch.dispatch import dispatcher as d, tensor_layout as layouts
+from lazynb.frontends.torch.dispatch import op_rules, tensor_layout as layouts
 from lazynb.frontends.torch.dispatch.op_rules import lowering
+from lazynb.frontends.torch.dispatch.result_layouts import to_arrays
 from lazynb.frontends.torch.dispatch.value_checks import IndexRange, checked_index, known_values
 from lazynb.frontends.torch.torch_tensor import wrap
 
@@ -159,11 +160,11 @@ def _bound_and_arrays(func: Any, args: Any, kwargs: Any) -> tuple[dict[str, Any]
         bound[name] = _lengths(bound[name])
     if "grad" not in bound:
         _check(bound)
-    targets = d.to_arrays(bound["targets"]).astype(np.int64)
-    given, wanted = d.to_arrays(bound["input_lengths"]), d.to_arrays(bound["target_lengths"])
+    targets = to_arrays(bound["targets"]).astype(np.int64)
+    given, wanted = to_arrays(bound["input_lengths"]), to_arrays(bound["target_lengths"])
     most = _max_target_length(bound)
     rows = targets[:, :most] if targets.ndim == 2 else padded(targets, most, wanted)
-    return bound, [d.to_arrays(bound["log_probs"]), rows, given, wanted]
+    return bound, [to_arrays(bound["log_probs"]), rows, given, wanted]
 
 
 def _loss(func: Any, args: Any, kwargs: Any) -> Any:
@@ -175,7 +176,7 @@ def _loss(func: Any, args: Any, kwargs: Any) -> Any:
 
 def _loss_backward(func: Any, args: Any, kwargs: Any) -> Any:
     bound, arrays = _bound_and_arrays(func, args, kwargs)
-    result = ctc_gradient(d.to_arrays(bound["grad"]), *arrays, bound["blank"], bound["zero_infinity"])
+    result = ctc_gradient(to_arrays(bound["grad"]), *arrays, bound["blank"], bound["zero_infinity"])
     return wrap(result, layouts.contiguous(tuple(result.shape), bound["log_probs"].dtype))
 
 
@@ -190,7 +191,7 @@ def install(library: Any) -> None:
     library.impl("ctc_loss.Tensor", on_one_device, "AutogradPrivateUse1")
 
 
-d.special.update(
+op_rules.special.update(
     {
         aten._ctc_loss.default: _loss,
         aten._ctc_loss.Tensor: _loss,

@@ -12,9 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from lazynb.frontends.torch.dispatch import dispatcher as d, tensor_layout as layouts, view_steps
+from lazynb.frontends.torch.dispatch import op_rules, tensor_layout as layouts, torch_replay, view_steps
+from lazynb.frontends.torch.dispatch.complex32 import jax_dtype
+from lazynb.frontends.torch.dispatch.in_place_writes import store
 from lazynb.frontends.torch.dispatch.op_rules import lowering
 from lazynb.frontends.torch.dispatch.replay_context import record_or_replay
+from lazynb.frontends.torch.dispatch.result_layouts import LayoutUnknown, expected_results, to_arrays
 from lazynb.frontends.torch.dispatch.tensor_layout import Layout
 from lazynb.frontends.torch.dispatch.torch_replay import arguments_by_name, key_and_operands
 from lazynb.frontends.torch.ops.arithmetic_ops import at_least_float32
@@ -242,8 +245,8 @@ class BatchNormPlan:
     """
 
     def __init__(self, func: Any, args: Any, kwargs: Any) -> None:
-        with contextlib.suppress(layouts.LayoutUnknown):
-            d.expected_results(func, args, kwargs, writes=True)  # raises PyTorch's error
+        with contextlib.suppress(LayoutUnknown):
+            expected_results(func, args, kwargs, writes=True)  # raises PyTorch's error
         self.func = func  # keeps the id in the key valid
         bound = arguments_by_name(func, args, kwargs)
         self.result = layouts.layout_of(torch.empty_like(bound["input"]._layout.meta()))
@@ -263,7 +266,7 @@ class BatchNormPlan:
         values = iter(given)
         arrays = [next(values) if is_given else None for is_given in self._given]
         result, *others = batch_norm(arrays, self.training, *self._options)
-        result = result.astype(d.jax_dtype(self.result.dtype))
+        result = result.astype(jax_dtype(self.result.dtype))
         if not self.training:  # these statistics have no elements
             return [result, *others[:2]]
         return [result, *[x for x in others if x is not None]]
@@ -301,14 +304,14 @@ def _normalise(func: Any, args: Any, kwargs: Any) -> Any:
     bound = arguments_by_name(func, args, kwargs)
     if row is None:  # a tensor is on the CPU
         row = [bound[name] for name in _ARRAYS if bound.get(name) is not None]
-    arrays = record_or_replay(known, known.compute, tuple(d.to_arrays(row)))
+    arrays = record_or_replay(known, known.compute, tuple(to_arrays(row)))
     if known.training:
         running = [x for x in (bound.get("running_mean"), bound.get("running_var")) if x is not None]
         for target, new in zip(running, arrays[3:], strict=True):
-            d.store(target, new)
+            store(target, new)
     tensors = known.tensors(arrays)
     if not (known.training or known.keeps):
-        d.allow_replay(func, key, known.layouts(), known)
+        torch_replay.allow_replay(func, key, known.layouts(), known)
     return tensors
 
 
@@ -320,4 +323,4 @@ for _overload in (
     aten._batch_norm_with_update.default,
     aten._batch_norm_no_update.default,
 ):
-    d.special[_overload] = _normalise
+    op_rules.special[_overload] = _normalise

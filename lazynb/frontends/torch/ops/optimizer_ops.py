@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from lazynb.frontends.torch.dispatch import dispatcher as d
+from lazynb.frontends.torch.dispatch import op_rules
 
 aten = torch.ops.aten
 
@@ -106,7 +106,7 @@ for _packet, _step in (
     (aten._fused_adam_, _adam(False)),
     (aten._fused_sgd_, _sgd),
 ):
-    d.special[_packet] = _step
+    op_rules.special[_packet] = _step
 
 
 def _unscale(func: Any, args: Any, kwargs: Any) -> None:
@@ -117,4 +117,4 @@ def _unscale(func: Any, args: Any, kwargs: Any) -> None:
         gradient.mul_(inverse_scale)
 
 
-d.special[aten._amp_foreach_non_finite_check_and_unscale_.default] = _unscale
+op_rules.special[aten._amp_foreach_non_finite_check_and_unscale_.default] = _unscale

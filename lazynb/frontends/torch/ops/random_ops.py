@@ -10,8 +10,12 @@ import numpy as np
 import torch
 
 from lazynb.frontends.torch import random_generator
-from lazynb.frontends.torch.dispatch import dispatcher as d, tensor_layout as layouts
+from lazynb.frontends.torch.dispatch import op_rules, tensor_layout as layouts
+from lazynb.frontends.torch.dispatch.complex32 import jax_dtype
+from lazynb.frontends.torch.dispatch.in_place_writes import store
+from lazynb.frontends.torch.dispatch.op_execution import fit_results
 from lazynb.frontends.torch.dispatch.op_rules import fill, lowering
+from lazynb.frontends.torch.dispatch.result_layouts import expected_results, to_arrays
 from lazynb.frontends.torch.dispatch.torch_replay import arguments_by_name
 from lazynb.frontends.torch.dispatch.value_checks import check_probabilities, checker, raise_if_true
 from lazynb.frontends.torch.torch_requirements import import_torchax
@@ -73,7 +77,7 @@ _env = import_torchax().default_env()
 
 def _floats(layout: Any) -> Any:
     """The dtype to draw in: JAX draws complex numbers and small floats differently from PyTorch."""
-    wanted = d.jax_dtype(layout.dtype)
+    wanted = jax_dtype(layout.dtype)
     if wanted.kind == "f" and wanted.itemsize >= 4:
         return wanted
     return np.dtype(np.float32)
@@ -93,7 +97,7 @@ def uniform(layout: Any, low: float = 0.0, high: float = 1.0, generator: Any = N
 
 @fill(aten.random_)
 def random(layout: Any, *bounds: Any, generator: Any = None) -> Any:
-    most = _random_end(d.jax_dtype(layout.dtype))
+    most = _random_end(jax_dtype(layout.dtype))
     low, high = 0, None
     if bounds:
         low, high = (0, *bounds)[-2:]
@@ -151,12 +155,12 @@ def bernoulli_like(p: Any, generator: Any = None) -> Any:
 
 @lowering(aten.rand_like.default)
 def rand_like(x: Any, dtype: Any = None, **_: Any) -> Any:
-    return jax.random.uniform(_key(None), x.shape, x.dtype if dtype is None else d.jax_dtype(dtype))
+    return jax.random.uniform(_key(None), x.shape, x.dtype if dtype is None else jax_dtype(dtype))
 
 
 @lowering(aten.randn_like.default)
 def randn_like(x: Any, dtype: Any = None, **_: Any) -> Any:
-    return jax.random.normal(_key(None), x.shape, x.dtype if dtype is None else d.jax_dtype(dtype))
+    return jax.random.normal(_key(None), x.shape, x.dtype if dtype is None else jax_dtype(dtype))
 
 
 @lowering(aten.randint_like.default)
@@ -204,9 +208,9 @@ def _rrelu(func: Any, args: Any, kwargs: Any) -> Any:
     bound: dict[str, Any] = {"lower": 1 / 8, "upper": 1 / 3, "training": False, "generator": None}
     bound |= arguments_by_name(func, args, kwargs)
     x, noise, lower, upper = (bound[name] for name in ("self", "noise", "lower", "upper"))
-    value = d.to_arrays(x)
+    value = to_arrays(x)
     slopes = (lower + upper) / 2
-    left = d.to_arrays(noise)
+    left = to_arrays(noise)
     if bound["training"]:
         drawn = jax.random.uniform(_key(bound["generator"]), value.shape, _floats(x._layout))
         slopes = (drawn * (upper - lower) + lower).astype(value.dtype)
@@ -215,9 +219,9 @@ def _rrelu(func: Any, args: Any, kwargs: Any) -> Any:
     if func is aten.rrelu_with_noise_functional.default:
         return wrap(result, layouts.contiguous(tuple(x.shape), x.dtype)), wrap(left, noise._layout)
     if bound["training"]:
-        d.store(noise, left)
+        store(noise, left)
     if func is aten.rrelu_with_noise_.default:
-        d.store(x, result)
+        store(x, result)
         return x
     return wrap(result, layouts.contiguous(tuple(x.shape), x.dtype))
 
@@ -227,14 +231,14 @@ for _overload in (
     aten.rrelu_with_noise_.default,
     aten.rrelu_with_noise_functional.default,
 ):
-    d.special[_overload] = _rrelu
+    op_rules.special[_overload] = _rrelu
 
 
 def _functional_draw(func: Any, args: Any, kwargs: Any) -> Any:
     """Draws like the in-place operation: ``bernoulli.p`` draws as ``bernoulli_.float``."""
-    layout = d.expected_results(func, args, kwargs).tree
-    filled = _fills[func](layout, *d.to_arrays(args[1:]), **kwargs)
-    return wrap(d.fit_results(filled, layout), layout)
+    layout = expected_results(func, args, kwargs).tree
+    filled = _fills[func](layout, *to_arrays(args[1:]), **kwargs)
+    return wrap(fit_results(filled, layout), layout)
 
 
 _fills: dict[Any, Any] = {
@@ -251,7 +255,7 @@ _fills: dict[Any, Any] = {
     aten.geometric.default: geometric,
 }
 """The fill function of the in-place operation, by functional variant."""
-d.special.update(dict.fromkeys(_fills, _functional_draw))
+op_rules.special.update(dict.fromkeys(_fills, _functional_draw))
 
 
 def _key(given: Any) -> Any:

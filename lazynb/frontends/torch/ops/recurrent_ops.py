@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import torch
 
-from lazynb.frontends.torch.dispatch import dispatcher as d, tensor_layout as layouts
+from lazynb.frontends.torch.dispatch import op_rules, tensor_layout as layouts
+from lazynb.frontends.torch.dispatch.result_layouts import to_arrays
 from lazynb.frontends.torch.torch_tensor import Tensor, wrap
 
 aten = torch.ops.aten
@@ -29,7 +30,7 @@ def _handler(function: Any, like: int) -> Any:
         model = bound[like]
         if model is None:
             model = next(x for x in bound if isinstance(x, Tensor))
-        results = function(*d.to_arrays(bound))
+        results = function(*to_arrays(bound))
         return tuple([_new(result, model) for result in results])
 
     return handler
@@ -96,7 +97,7 @@ def gru_backward(grad: Any, kept: Any, has_bias: bool) -> tuple[Any, ...]:
     return given, hidden, grad * z, *biases
 
 
-d.special.update(
+op_rules.special.update(
     {
         aten._thnn_fused_lstm_cell.default: _handler(lstm, 0),
         aten._thnn_fused_lstm_cell_backward_impl.default: _handler(lstm_backward, 2),

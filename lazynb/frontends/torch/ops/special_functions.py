@@ -11,8 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from lazynb.frontends.torch.dispatch import dispatcher as d
+from lazynb.frontends.torch.dispatch import op_rules
+from lazynb.frontends.torch.dispatch.complex32 import jax_dtype
+from lazynb.frontends.torch.dispatch.in_place_writes import store
 from lazynb.frontends.torch.dispatch.op_rules import lowering
+from lazynb.frontends.torch.dispatch.result_layouts import expected_results
 from lazynb.frontends.torch.dispatch.torch_replay import arguments_by_name
 
 aten = torch.ops.aten
@@ -20,7 +23,7 @@ lax = jax.lax
 
 
 def _floats(x: Any) -> Any:
-    return x if x.dtype.kind in "fV" else x.astype(d.jax_dtype(torch.get_default_dtype()))
+    return x if x.dtype.kind in "fV" else x.astype(jax_dtype(torch.get_default_dtype()))
 
 
 def _wide(function: Any) -> Any:
@@ -60,7 +63,7 @@ def _zeta(s: Any, q: Any) -> Any:
 @lowering(aten.special_zeta)
 def zeta(s: Any, q: Any) -> Any:
     kinds = [one.dtype for one in (s, q) if hasattr(one, "dtype") and one.dtype.kind in "fV"]
-    dtype = functools.reduce(jnp.promote_types, kinds or [d.jax_dtype(torch.get_default_dtype())])
+    dtype = functools.reduce(jnp.promote_types, kinds or [jax_dtype(torch.get_default_dtype())])
     s, q = jnp.broadcast_arrays(*[jnp.asarray(one).astype(dtype) for one in (s, q)])
     is_defined = (q > 0) | (s == jnp.floor(s)) | (q == jnp.floor(q))
     whole = jnp.where(is_defined, s, 2)
@@ -82,12 +85,12 @@ def polygamma(n: int, x: Any) -> Any:
 def _polygamma_in_place(func: Any, args: Any, kwargs: Any) -> Any:
     """In-place ``polygamma``, the only operation whose functional variant has another argument order."""
     bound = arguments_by_name(func, args, kwargs)
-    d.expected_results(func, args, kwargs, writes=True)  # raises PyTorch's error
-    d.store(bound["self"], aten.polygamma.default(bound["n"], bound["self"])._elem)
+    expected_results(func, args, kwargs, writes=True)  # raises PyTorch's error
+    store(bound["self"], aten.polygamma.default(bound["n"], bound["self"])._elem)
     return bound["self"]
 
 
-d.special[aten.polygamma_.default] = _polygamma_in_place
+op_rules.special[aten.polygamma_.default] = _polygamma_in_place
 
 
 @_wide
@@ -223,7 +226,7 @@ def _of_degrees(polynomial: Any, shifted: bool) -> Any:
 
     def operation(x: Any, n: Any) -> Any:
         kinds = [one.dtype for one in (x, n) if hasattr(one, "dtype") and one.dtype.kind in "fV"]
-        dtype = kinds[0] if kinds else d.jax_dtype(torch.get_default_dtype())
+        dtype = kinds[0] if kinds else jax_dtype(torch.get_default_dtype())
         if len(kinds) > 1:
             dtype = jnp.promote_types(*kinds)
         at, degree = jnp.broadcast_arrays(jnp.asarray(x).astype(dtype), jnp.asarray(n).astype(np.int64))

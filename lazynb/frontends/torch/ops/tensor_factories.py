@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from lazynb.frontends.torch.dispatch import dispatcher as d
+from lazynb.frontends.torch.dispatch import op_rules
+from lazynb.frontends.torch.dispatch.complex32 import jax_dtype
 from lazynb.frontends.torch.dispatch.host_operations import (
     Handler,
     NotOnHost,
@@ -22,6 +23,7 @@ from lazynb.frontends.torch.dispatch.host_operations import (
 )
 from lazynb.frontends.torch.dispatch.known_integers import INTEGER_DTYPES, MAX_ELEMENTS
 from lazynb.frontends.torch.dispatch.op_rules import fill, lowering
+from lazynb.frontends.torch.dispatch.view_operations import set_storage
 from lazynb.frontends.torch.torch_requirements import import_torchax
 from lazynb.frontends.torch.torch_tensor import DEVICE, Tensor
 
@@ -77,7 +79,7 @@ def _arange_out(func: Any, handler: Handler) -> Handler:
         if out.numel() or out.__class__ is not Tensor or not _is_small_range(start, end, step, out.dtype):
             return handler(called, args, kwargs)
         new = known_tensor(torch.arange(start, end, step, dtype=out.dtype))
-        d.set_storage(out, new)
+        set_storage(out, new)
         return out
 
     return first
@@ -103,7 +105,7 @@ def install(library: Any) -> None:
 
 
 def _register() -> None:
-    befores = d.befores
+    befores = op_rules.befores
     for name in ("zeros_like", "ones_like", "full_like", "empty_like"):
         befores[getattr(aten, name).default] = _like_factory
     for name in ("new_zeros", "new_ones", "new_full", "new_empty"):
@@ -126,7 +128,7 @@ def _type(dtype: Any, *numbers: Any) -> Any:
     if dtype is None:
         has_float = any(isinstance(number, float) for number in numbers)
         dtype = torch.get_default_dtype() if has_float else torch.int64
-    return d.jax_dtype(dtype)
+    return jax_dtype(dtype)
 
 
 @lowering(aten.arange.default)
@@ -162,7 +164,7 @@ def eye(n: int, m: int | None = None, dtype: Any = None, **_: Any) -> Any:
 
 @lowering(aten.full.default)
 def full(size: Any, value: Any, dtype: Any = None, **_: Any) -> Any:
-    return jnp.full(tuple(size), value, dtype=None if dtype is None else d.jax_dtype(dtype))
+    return jnp.full(tuple(size), value, dtype=None if dtype is None else jax_dtype(dtype))
 
 
 @lowering(aten.zeros.default)
@@ -182,9 +184,9 @@ def scalar_tensor(value: Any, dtype: Any = None, **_: Any) -> Any:
 
 @fill(aten.zero_)
 def zero(layout: Any) -> Any:
-    return jnp.zeros(layout.shape, d.jax_dtype(layout.dtype))
+    return jnp.zeros(layout.shape, jax_dtype(layout.dtype))
 
 
 @fill(aten.fill_.Scalar)
 def fill_scalar(layout: Any, value: Any) -> Any:
-    return jnp.full(layout.shape, value, d.jax_dtype(layout.dtype))
+    return jnp.full(layout.shape, value, jax_dtype(layout.dtype))
