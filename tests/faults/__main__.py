@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -22,10 +23,13 @@ sys.path.append(str(ROOT / "scripts"))
 import suite
 
 BUILD = ROOT / "build" / "faults"
+RESULTS = Path(__file__).with_name("RESULTS.md")
 OUTCOMES = BUILD / "outcomes.json"
 UNFIT = BUILD / "fail_without_a_fault.txt"
 MINUTES = ("tests/ui/", "tests/course/", "tests/notebook/test_cluster_kernel.py")
 """Left out: a browser, a whole notebook, tests that need those before them in their file."""
+TESTS = {"recording": "record", "running": "execute", "report": "view"}
+"""Folders of tests by the room that they test, where the names differ."""
 TIERS = ("smoke", "default", "full")
 """Each has the tests of the one before it."""
 FEW = 15.0  # seconds of tests that are tried before the others
@@ -37,7 +41,7 @@ UNNOTED = {
         "tests/execute/",
     ),
     "lazynb/frontends/torch/_short.c": (f"{suite.PYTORCH}/test_short", f"{suite.PYTORCH}/"),
-    "lazynb/torch/": (f"{suite.PYTORCH}/",),
+    "lazynb/frontends/torch/": (f"{suite.PYTORCH}/",),
 }
 """Where no line tells which tests run it (C, and a Python without `sys.monitoring`): whose tests do, the first come
 first."""
@@ -139,7 +143,7 @@ class Campaign:
     def _outcome(self, fault: Fault, copy: Copy, kept: dict[str, Any]) -> dict[str, Any]:
         """By tier the test that noticed the fault, with a reason, or None. ``kept``: of the tiers before."""
         place = fault.lines((copy.root / fault.file).read_text())
-        python = self._pytorch if fault.folder.startswith("torch") else sys.executable
+        python = self._pytorch if fault.is_of_pytorch else sys.executable
         if place is None or python is None:
             return {"gone": True}
         tests = [test for test in self._tests(fault, place) if test not in self._unfit]
@@ -201,11 +205,44 @@ class Campaign:
             print(number, json.dumps(outcome), flush=True)
 
 
+def recheck(only: Sequence[int]) -> int:
+    """Plants each fault that RESULTS.md says is noticed, and runs the test that noticed it first. Prints those that it
+    does not notice now."""
+    row = re.compile(r"^\| (\d+) \| .* \| `(tests/.*)` \|$", re.MULTILINE)
+    noticed = {
+        int(number): test
+        for number, test in row.findall(RESULTS.read_text())
+        if not only or int(number) in only
+    }
+    every = dict(enumerate(faults(), 1))
+    pythons = suite.Pythons()
+    version, _ = pythons.with_pytorch()
+    pytorch = str(pythons.environment(version)) if version else ""
+    lost = []
+    with copied() as copy:
+        for number, test in noticed.items():
+            fault = every[number]
+            python = pytorch if fault.is_of_pytorch else sys.executable
+            if fault.lines((copy.root / fault.file).read_text()) is None:
+                verdict = "gone"
+            else:
+                with copy.with_fault(fault, python) as can_be:
+                    try:
+                        found = copy.run(python, [test], 900, "full").test if can_be else ""
+                        verdict = "noticed" if found else "NOT NOTICED"
+                    except RuntimeError:
+                        verdict = "its test is gone"
+            lost += [number] * (verdict != "noticed")
+            print(number, fault.file, verdict, test, flush=True)
+    print(f"{len(noticed) - len(lost)} of {len(noticed)} noticed; not: {lost}")
+    return bool(lost)
+
+
 def _starts(fault: Fault) -> tuple[str, ...]:
     """How the names of the tests begin that a fault's tests are sought among first."""
     return next(
         (starts for file, starts in UNNOTED.items() if fault.file.startswith(file)),
-        (f"tests/{fault.folder}/",),
+        (f"tests/{TESTS.get(fault.folder, fault.folder)}/",),
     )
 
 
@@ -268,9 +305,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     running.add_argument("--again", action="store_true", help="those too whose outcome is kept")
     running.add_argument("--patience", type=float, default=240, help="seconds of tests for a fault and tier")
     commands.add_parser("table", help="prints what came of it")
+    checking = commands.add_parser("recheck", help="runs for each fault the test that RESULTS.md names")
+    checking.add_argument("only", type=int, nargs="*", help="numbers of faults")
     asked = parser.parse_args(arguments)
     if asked.command == "reach":
         return reach(asked)
+    if asked.command == "recheck":
+        return recheck(asked.only)
     if asked.command == "run":
         Campaign(asked).run()
     print(table())

@@ -51,6 +51,10 @@ class Fault:
     def is_in_c(self) -> bool:
         return self.file.endswith(".c")
 
+    @property
+    def is_of_pytorch(self) -> bool:
+        return self.file.startswith("lazynb/frontends/torch/")
+
     def lines(self, text: str) -> range | None:
         """The lines, from 1, where the fault belongs in the file's ``text``; None where it is gone."""
         starts = [

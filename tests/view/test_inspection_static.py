@@ -17,7 +17,7 @@ from lazynb.report.inspection import inspection_page
 from lazynb.report.inspection.inspection_data import inspection
 from lazynb.report.inspection.inspection_html import TABS, sections, to_html
 from lazynb.report.inspection.inspection_page import static_mime_bundle
-from lazynb.report.inspection.inspection_phrases import shape
+from lazynb.report.inspection.inspection_phrases import lines_text, shape
 from lazynb.report.inspection.inspection_text import to_text
 
 from .test_drawing import HAS_DOT, HAS_WASI, SVG, Tags
@@ -86,6 +86,17 @@ def test_the_plain_text_form_has_counts_reasons_and_lines(clean):
         text.startswith(f"{compilation.operations} operations → ") and "Why they are not one kernel:" in text
     )
     assert "test_inspection.py:" in text and "<" not in text.replace("<module>", "")
+
+
+def test_the_text_form_names_the_lines_of_each_kernel(clean):
+    compilation, _ = compiled()
+    data = inspection(compilation)
+    text = to_text(data)
+    for cluster in data["clusters"]:
+        places = [data["nodes"][node]["place"] for node in cluster["nodes"]]
+        for place in filter(None, places):
+            assert str(place["line"]) in lines_text(cluster, data)[0]
+        assert lines_text(cluster, data)[0] in text
 
 
 def test_a_compilation_has_an_html_and_text_bundle(clean):
