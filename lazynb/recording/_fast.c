@@ -1514,7 +1514,7 @@ static PyGetSetDef call_attributes[] = {
 };
 
 static PyTypeObject CallType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lazynb.record._fast.Call",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lazynb.recording._fast.Call",
     .tp_doc = PyDoc_STR("Call(name, plain, alike, between=0, pair=False): `plain` with a memory."),
     .tp_basicsize = sizeof(Call),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |

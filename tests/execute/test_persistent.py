@@ -228,9 +228,9 @@ def test_an_entry_that_ends_the_process_is_not_loaded_again(kept, tmp_path):
 _LOADS = """
 import signal, sys
 import jax.numpy as jnp, numpy as np, lazynb
-from lazynb import _jax as jc
+from lazynb import jax_compat as jc
 if "crash" in sys.argv:  # where XLA would, and in XLA's thread: a signal to the process may find another one, and this goes on
-    from lazynb.execute import entries as module
+    from lazynb.running import disk_cache as module
     begin = module.Journal.begin
     module.Journal.begin = lambda self, key: (begin(self, key), signal.raise_signal(signal.SIGSEGV))
 with lazynb.lazy():

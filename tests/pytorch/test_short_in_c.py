@@ -187,21 +187,21 @@ def test_operations_on_known_numbers_avoid_the_long_path(long_calls):
 ASKED = """
 import torch, lazynb, lazynb.torch
 lazynb.torch.enable()
-from lazynb.torch import accelerated
-from lazynb.torch.dispatch import around
+from lazynb.frontends.torch import native_dispatch
+from lazynb.frontends.torch.dispatch import replay_context
 asked, x = [], torch.rand(4, 4, device="jax")
-ask = lambda: asked.append(1) or around.open_here()
-accelerated._short.configure({**accelerated._parts(), "open": ask})
+ask = lambda: asked.append(1) or replay_context.current_trace()
+native_dispatch._fast_dispatch.configure({**native_dispatch._native_arguments(), "open": ask})
 with lazynb.lazy():
     for _ in range(200):  # small numbers are one object each
-        with around.in_64_bit():
+        with replay_context.in_64_bit():
             pass
     for _ in range(3):
         results = [x * 2, x * 5]  # the first opens it, the second finds that nothing has changed
-        count = around.changes_so_far()
-        with around.in_64_bit():
+        count = replay_context.config_change_count()
+        with replay_context.in_64_bit():
             pass
-        around.is_back(count)
+        replay_context.keep_after_x64(count)
         asked.clear()
         results += [x + 1, x * 3, results[0] - x]
         lazynb.sync(results)
@@ -394,9 +394,9 @@ def test_wrong_configuration_raises_and_keeps_the_former_one():
 def test_lazynb_pure_turns_the_c_path_off(environment):
     code = (
         "import torch, lazynb.torch; lazynb.torch.enable()\n"
-        "from lazynb.torch import accelerated\n"
+        "from lazynb.frontends.torch import native_dispatch\n"
         "x = torch.ones(2, device='jax')\n"
-        "print(accelerated.why_not, float((x + x).sum()))"
+        "print(native_dispatch.why_not, float((x + x).sum()))"
     )
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}

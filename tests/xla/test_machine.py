@@ -87,9 +87,9 @@ def test_measuring_leaves_the_persistent_cache_of_the_user_enabled(tmp_path):
 import os, jax, jax.numpy as jnp
 jax.config.update("jax_compilation_cache_dir", {str(tmp_path)!r})
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-from lazynb.xla.cost import machine
-machine.SECONDS = 0.0
-print(machine.measured_peak().flops > 0, len(os.listdir({str(tmp_path)!r})))
+from lazynb.xla.cost import roofline
+roofline.SECONDS = 0.0
+print(roofline.measured_peak().flops > 0, len(os.listdir({str(tmp_path)!r})))
 jax.jit(lambda x: x * 3)(1.0)
 print(len(os.listdir({str(tmp_path)!r})) > 0)
 """

@@ -1341,7 +1341,7 @@ static PyGetSetDef method_attributes[] = {
 };
 
 static PyTypeObject MethodType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lazynb.torch._short.Method",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "lazynb.frontends.torch._short.Method",
     .tp_doc = PyDoc_STR("Method(plain, unary=None, tensor=None, number=None): `plain`, at once where its operation "
                         "was recorded before."),
     .tp_basicsize = sizeof(Method),

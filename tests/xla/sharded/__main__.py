@@ -68,7 +68,7 @@ def is_said(one, said):
 def main():
     is_large, names = "--large" in sys.argv, [name for name in sys.argv[1:] if name != "--large"]
     if is_large:
-        lazynb.xla.compiled_program._SMALL = 0
+        lazynb.xla.optimised_program._MAX_RECOMPILED_INSTRUCTIONS = 0
     count = stored = 0
     chosen = [program for program in PROGRAMS if not names or program.name in names]
     for program in chosen:
