@@ -122,7 +122,7 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     lazynb.torch.enable()
     print(f"PyTorch {torch.__version__}, Transformers {transformers.__version__}, one thread\n")
-    print("| model | an end asked for | PyTorch eager | recorded | compiled |\n|---|---|---|---|---|")
+    print("| model | end token tested | PyTorch eager | recorded | compiled |\n|---|---|---|---|---|")
     for name in MODELS:
         found = measured(name)
         for kind, said in (("", "no"), ("ending", "yes")):

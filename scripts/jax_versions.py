@@ -30,22 +30,22 @@ PAGE = ROOT / "docs" / "jax-versions.md"
 HEADINGS = ("program", "kernels", "through memory", "peak memory", "FLOPs", "what differs most")
 INTRODUCTION = """# What changed between two versions of JAX
 
-Ten programs, compiled by {before} and by {now}, and compared by `lazynb.diff`. Nothing was run, so there are
-no times. Bytes through memory are those that kernels read and write, in loops as often as they turn; FLOPs
-are by XLA's analysis. The lines in the last column are those of `scripts/jax_versions.py`.
+`lazynb.diff` compares ten programs compiled by {before} and by {now}. Nothing was run, so there are
+no times. *Through memory* is the bytes that kernels read and write, counted once per loop iteration. FLOPs
+are from XLA's analysis. The last column refers to lines of `scripts/jax_versions.py`.
 """
 SECTION = """
 ## {title}
 
 {table}
 
-{same} of the ten are the same program in both, kernel by kernel.
+{same} of the ten programs are identical in both, kernel by kernel.
 """
 CLOSING = """
 ## Your own
 
-`lazynb run train.py --save before.json` with one JAX, the same with another, and `lazynb diff before.json
-now.json`; the guide has a [page](guide/compare.md) about it. This page is written by
+Run `lazynb run train.py --save before.json` with one JAX, `--save now.json` with another, then
+`lazynb diff before.json now.json`. See [Compare](guide/compare.md). This page is written by
 `python scripts/jax_versions.py --before PYTHON --now PYTHON --for {targets}`.
 """
 
