@@ -60,8 +60,8 @@ class Origin:
       inside: for an operation that calls the user's functions, its parameters as traced for this call. Equal
         operations share their parameters, though they may come from different lines.
       forward: for an operation of a backward pass, JAX's traceback of the operation that it differentiates,
-        or a :class:`lazynb.recording.forward_tracebacks.ForwardTracebackSlice` for several operations; None if
-        there is none.
+        or a :class:`lazynb.recording.forward_tracebacks.ForwardTracebackSlice` for several operations; None
+        if there is none.
     """
 
     code: CodeType

@@ -22,10 +22,10 @@ REFUSED = {"jax.numpy.from_dlpack": "it takes the memory of an array that is the
 
 EXACT, NARROW, WIDE, LOOSE = 0, 4, 90, 1800
 BOUNDS = {
-    "what only moves, compares, counts or draws bits; integers, booleans and keys": EXACT,
+    "moves, comparisons, counts, random bits; integers, booleans and keys": EXACT,
     "bfloat16, float16 and narrower": NARROW,
     "float32, float64 and complex": WIDE,
-    "linear algebra, special functions and what a library does: 2 to 20 times as much, so at most": LOOSE,
+    "linear algebra, special functions, library calls": LOOSE,
 }
 """By kind of result, how far it may lie from eager JAX: in units in the last place (of its dtype) of the largest
 number in it, since an element that comes out of a sum that cancels is known no better than that."""
