@@ -2,7 +2,7 @@
 // (labextension/). `--out FILE` writes the module elsewhere, and nothing else.
 import { build, transform } from "esbuild";
 import { spawnSync } from "node:child_process";
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 
@@ -65,6 +65,8 @@ async function labextension() {
     encoding: "utf8",
   });
   if (status !== 0) throw new Error(`${stdout}\n${stderr}`);
+  for (const name of await readdir("labextension", { recursive: true }))
+    if (name.endsWith(".orig")) await rm(join("labextension", name)); // the builder's copy of a file it changes
 }
 
 await widget();

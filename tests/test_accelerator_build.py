@@ -84,8 +84,8 @@ def test_an_editable_install_builds_the_accelerator_in_the_checkout(checkout, tm
 
     monkeypatch.delenv("LAZYNB_PURE", raising=False)
     places = [
-        checkout / "lazynb" / "record" / f"_fast{SUFFIX}",
-        checkout / "lazynb" / "torch" / f"_short{SUFFIX}",
+        checkout / "lazynb" / "recording" / f"_fast{SUFFIX}",
+        checkout / "lazynb" / "frontends" / "torch" / f"_short{SUFFIX}",
     ]
     one, other = tmp_path / "one", tmp_path / "other"
     hatch_build.put(hatch_build.accelerator(checkout, one), one, checkout)

@@ -114,5 +114,5 @@ def test_the_pages_show_what_the_cells_showed(site):
 def test_docstrings_are_rendered_in_full(site):
     _, target, _ = site
     text = re.sub(r"<[^>]*>", "", (target / "reference" / "python.html").read_text())
-    assert "in snapshot: exactly one fate each." in " ".join(text.split())
+    assert "exactly one each, by its node number in snapshot." in " ".join(text.split())
     assert re.search(r"Raises:?\s+Exception", text) and "Arguments:" not in text, "sections are fields"

@@ -85,7 +85,7 @@ def kept(clean, monkeypatch):
     monkeypatch.setattr(inspection_display, "may_show_widgets", lambda: True)
     monkeypatch.setattr(module.Inspector, "send_full_data_later", lambda self: None)
     for where in (inspection_display, module):
-        monkeypatch.setattr(where, "lab", lambda: ("cell", "run"))
+        monkeypatch.setattr(where, "lab_execution", lambda: ("cell", "run"))
     monkeypatch.setattr(module, "display", lambda data, metadata=None, **_: shown.append(data))
     with lazynb.lazy():
         h = jnp.tanh(jnp.ones((64, 32)) @ jnp.ones((32, 32)))
