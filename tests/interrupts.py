@@ -36,3 +36,4 @@ def everywhere(
     while interrupted(prepare(), at, within):
         yield at
         at += step
+    assert at > first, f"nothing of {within!r} ran"

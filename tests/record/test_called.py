@@ -442,7 +442,10 @@ def test_a_recalled_call_accepts_a_tensor_of_another_thread():
     assert len(results) == 6 and all(np.array_equal(out, [4, 4]) for out in results)
 
 
-@pytest.mark.parametrize(("within", "pace"), [("called.py", 1), ("trace.py", 3)])
+@pytest.mark.parametrize(
+    ("within", "pace"),
+    [("jit_call_cache.py", 1), ("lazy_trace.py", 3), ("open_traces.py", 3), ("argument_donation.py", 3)],
+)
 def test_no_interrupt_of_a_recalled_call_loses_a_value(within, pace):
     function = jax.jit(lambda x, y: (x * 2 + y, y), donate_argnums=1)
     with lazynb.lazy():
