@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 
@@ -189,24 +189,25 @@ def _reject_function_options(options: argparse.Namespace, what: str) -> None:
             raise CommandError(f"lazynb inspect: --{option} goes with a function, not with {what}")
 
 
+_Read = TypeVar("_Read", Compilation, SavedInspections)
+
+
 def _read(options: argparse.Namespace) -> Compilation:
     """Reads a program from a file of HLO or StableHLO."""
-    _reject_function_options(options, "a file of HLO or StableHLO")
-    try:
-        return read_file(options.what)
-    except OSError as error:
-        raise CommandError(f"lazynb inspect: {options.what} cannot be read: {error.strerror}") from None
-    except NotInspectable as error:
-        raise CommandError(f"lazynb inspect: {error}") from None
+    return _read_with(read_file, options, "a file of HLO or StableHLO")
 
 
 def _opened(options: argparse.Namespace) -> SavedInspections:
-    _reject_function_options(options, "a saved file")
+    return _read_with(read_inspections, options, "a saved file")
+
+
+def _read_with(read: Callable[[str], _Read], options: argparse.Namespace, what: str) -> _Read:
+    _reject_function_options(options, what)
     try:
-        return read_inspections(options.what)
+        return read(options.what)
     except OSError as error:
         raise CommandError(f"lazynb inspect: {options.what} cannot be read: {error.strerror}") from None
-    except InspectionFileError as error:
+    except (NotInspectable, InspectionFileError) as error:
         raise CommandError(f"lazynb inspect: {error}") from None
 
 

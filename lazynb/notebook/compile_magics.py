@@ -29,7 +29,6 @@ from lazynb.recording.lazy_mode import recording
 from lazynb.report.comparison_report import Diff
 from lazynb.report.inspection.inspection_figures import FIGURES
 from lazynb.report.inspection.inspection_html import TABS
-from lazynb.report.inspection.inspection_page import save_html
 from lazynb.running.flush import execution, tensors_in
 from lazynb.running.observers import observing
 from lazynb.user_code import cells
@@ -63,7 +62,7 @@ def _svg(compilation: Any, file: str, options: argparse.Namespace) -> str:
 
 
 _FORMS: dict[str, Callable[[Any, str, argparse.Namespace], str | Path]] = {
-    "html": lambda compilation, file, options: save_html(compilation, file),
+    "html": lambda compilation, file, options: compilation.save_html(file),
     "svg": _svg,
     "reproducer": lambda compilation, file, options: compilation.reproducer(file, options.question),
 }

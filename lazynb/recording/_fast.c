@@ -5,7 +5,7 @@
    everything but a plain repetition (a new call, a gradient, another configuration of JAX). No edge is recorded here.
    Both use the same trie and keys, so either can continue after the other.
 
-   `hand_over` repeats the run of a trace; its specification is `Execution._run_one` in lazynb/running/flush.py.
+   `hand_over` repeats the run of a trace; its specification is `_run_in_python` in lazynb/running/trace_launch.py.
    `here` is lazynb.user_code.call_stack.current_position, called once for each stack. `again` replays calls that are
    no functions of JAX.
 
@@ -1106,13 +1106,13 @@ end:
 /* ---- Repeated runs of a trace ----------------------------------------------------------------------------- */
 
 /* Objects of lazynb.running, by their names in `configure_hand_over`. */
-enum { LANDING, RUN, FOR_ALL, TIME, KEY, USE, NOTE, NOT_STARTED, PARTS };
+enum { IN_FLIGHT_RUN, RUN, FOR_ALL, TIME, KEY, USE, NOTE, NOT_STARTED, PARTS };
 
-static const char *const part_names[PARTS] = {"Landing", "Run", "for_all", "perf_counter", "key", "use", "note", "not_started"};
+static const char *const part_names[PARTS] = {"InFlightRun", "Run", "for_all", "perf_counter", "key", "use", "note", "not_started"};
 
 static PyObject *parts[PARTS];
 
-/* Whether the trace only has to run; `Execution._run_one` handles the others. */
+/* Whether the trace only has to run; `_run_in_python` handles the others. */
 static int is_usual(PyObject *pending)
 {
     if (!IS_A(pending, PENDING) || SLOT(pending, PENDING_IN_FLIGHT_RUN) != Py_None || SLOT(pending, PENDING_FAILURE) != Py_None ||
@@ -1286,9 +1286,9 @@ static int close_trace(PyObject *pending)
 }
 
 /* `Execution._deliver` of a trace without checks and failures. */
-static int deliver(PyObject *pending, PyObject *landing, PyObject *tensors)
+static int deliver(PyObject *pending, PyObject *in_flight, PyObject *tensors)
 {
-    PyObject *values = PyObject_CallMethodNoArgs(landing, str_placed);
+    PyObject *values = PyObject_CallMethodNoArgs(in_flight, str_placed);
     if (values == NULL)
         return -1;
     if (!PyList_Check(values) || PyList_GET_SIZE(values) != PyList_GET_SIZE(tensors)) {
@@ -1305,7 +1305,7 @@ static int deliver(PyObject *pending, PyObject *landing, PyObject *tensors)
     }
     Py_DECREF(values);
     PyObject *none = PyTuple_New(0);
-    int failed = none == NULL || PyObject_SetAttr(landing, str_tensors, none) < 0;
+    int failed = none == NULL || PyObject_SetAttr(in_flight, str_tensors, none) < 0;
     Py_XDECREF(none);
     if (failed)
         return -1;
@@ -1335,10 +1335,10 @@ static void raise_again(PyObject *error)
 #define raise_again PyErr_SetRaisedException
 #endif
 
-/* The `except` of `Execution._run_one`. */
-static void tell_not_started(PyObject *pending, PyObject *tensors, PyObject *landing)
+/* The `except` of `_run_in_python`. */
+static void tell_not_started(PyObject *pending, PyObject *tensors, PyObject *in_flight)
 {
-    PyObject *error = raised(), *args[] = {pending, tensors, landing, error};
+    PyObject *error = raised(), *args[] = {pending, tensors, in_flight, error};
     PyObject *nothing = PyObject_Vectorcall(parts[NOT_STARTED], args, 4, NULL);
     if (nothing != NULL)
         raise_again(error);
@@ -1347,17 +1347,17 @@ static void tell_not_started(PyObject *pending, PyObject *tensors, PyObject *lan
     Py_XDECREF(nothing);
 }
 
-/* Starts the program of `landing` and stores its time; -1 is an error. */
+/* Starts the program of `in_flight` and stores its time; -1 is an error. */
 static int start(PyObject *pending, PyObject *executable, PyObject *values, PyObject *awaited, PyObject *tensors,
-                 PyObject *landing)
+                 PyObject *in_flight)
 {
-    PyObject *began = now(), *ended = NULL, *took = NULL, *args[] = {executable, values, awaited, landing};
+    PyObject *began = now(), *ended = NULL, *took = NULL, *args[] = {executable, values, awaited, in_flight};
     PyObject *nothing = began == NULL ? NULL : PyObject_VectorcallMethod(str_start, args, 4, NULL);
     int done = -1;
     if (nothing == NULL)
-        tell_not_started(pending, tensors, landing);
+        tell_not_started(pending, tensors, in_flight);
     else if ((ended = now()) != NULL && (took = PyFloat_FromDouble(seconds(ended) - seconds(began))) != NULL)
-        done = PyObject_SetAttr(landing, str_seconds, took);
+        done = PyObject_SetAttr(in_flight, str_seconds, took);
     Py_XDECREF(nothing);
     Py_XDECREF(began);
     Py_XDECREF(ended);
@@ -1366,10 +1366,10 @@ static int start(PyObject *pending, PyObject *executable, PyObject *values, PyOb
 }
 
 /* A `Run`: a tuple with its fields in order. */
-static PyObject *run_of(PyObject *binding, PyObject *landing, PyObject *recorded, PyObject *began)
+static PyObject *run_of(PyObject *binding, PyObject *in_flight, PyObject *recorded, PyObject *began)
 {
     PyTypeObject *type = (PyTypeObject *)parts[RUN];
-    PyObject *took = PyObject_GetAttr(landing, str_seconds), *run = took == NULL ? NULL : type->tp_alloc(type, 5);
+    PyObject *took = PyObject_GetAttr(in_flight, str_seconds), *run = took == NULL ? NULL : type->tp_alloc(type, 5);
     if (run == NULL) {
         Py_XDECREF(took);
         return NULL;
@@ -1387,31 +1387,31 @@ static PyObject *run_with(PyObject *pending, PyObject *binding, PyObject *tensor
 {
     PyObject *began = Py_NewRef(SLOT(pending, PENDING_BEGAN)), *executable = PyTuple_GET_ITEM(binding, 0);
     PyObject *recorded = PyFloat_FromDouble(seconds(SLOT(pending, PENDING_ENDED)) - seconds(began));
-    PyObject *landing = NULL, *run = NULL, *nothing = NULL;
+    PyObject *in_flight = NULL, *run = NULL, *nothing = NULL;
     if (recorded != NULL) {
         PyObject *fields[] = {binding, tensors, args[1], args[2], Py_None, recorded};
-        landing = PyObject_Vectorcall(parts[LANDING], fields, 6, NULL);
+        in_flight = PyObject_Vectorcall(parts[IN_FLIGHT_RUN], fields, 6, NULL);
     }
-    if (landing == NULL)
+    if (in_flight == NULL)
         goto end;
-    Py_XSETREF(SLOT(pending, PENDING_IN_FLIGHT_RUN), Py_NewRef(landing));
-    if (start(pending, executable, values, args[3], tensors, landing) < 0)
+    Py_XSETREF(SLOT(pending, PENDING_IN_FLIGHT_RUN), Py_NewRef(in_flight));
+    if (start(pending, executable, values, args[3], tensors, in_flight) < 0)
         goto end;
-    PyObject *both[] = {pending, landing};
+    PyObject *both[] = {pending, in_flight};
     if ((nothing = PyObject_Vectorcall(parts[NOTE], both, 2, NULL)) == NULL)
         goto end;
-    run = run_of(binding, landing, recorded, began);
-    if (run != NULL && deliver(pending, landing, tensors) < 0)
+    run = run_of(binding, in_flight, recorded, began);
+    if (run != NULL && deliver(pending, in_flight, tensors) < 0)
         Py_CLEAR(run);
 end:
     Py_XDECREF(nothing);
-    Py_XDECREF(landing);
+    Py_XDECREF(in_flight);
     Py_XDECREF(recorded);
     Py_DECREF(began);
     return run;
 }
 
-/* `hand_over(pending, kind, spot, awaited)`: what `Execution._run_one` does with a trace that ran before, if there is
+/* `hand_over(pending, kind, spot, awaited)`: what `_run_in_python` does with a trace that ran before, if there is
    nothing else to do: a Run. Otherwise None, and nothing has changed. */
 static PyObject *hand_over(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
@@ -1549,7 +1549,7 @@ static PyObject *configure_hand_over(PyObject *module, PyObject *arguments)
 static PyMethodDef functions[] = {
     {"here", here, METH_O, PyDoc_STR("here(depth): see lazynb.user_code.call_stack.current_position.")},
     {"hand_over", (PyCFunction)(void (*)(void))hand_over, METH_FASTCALL,
-     PyDoc_STR("hand_over(pending, kind, spot, awaited): runs a trace as Execution._run_one does, if it ran before and "
+     PyDoc_STR("hand_over(pending, kind, spot, awaited): runs a trace as trace_launch._run_in_python does, if it ran before and "
                "nothing else is to be done. Returns a Run; None if it did nothing.")},
     {"configure_hand_over", configure_hand_over, METH_O,
      PyDoc_STR("Takes what hand_over works with, by name. Raises KeyError for one that is missing.")},

@@ -242,11 +242,11 @@ class PendingTrace(TraceInputs):
 
     def has_live(self) -> bool:
         """Whether a pending tensor is referenced outside of ``records`` and of an interrupted run."""
-        landing = self.in_flight_run
-        if landing is None:
+        in_flight = self.in_flight_run
+        if in_flight is None:
             newest = next(map(getrefcount, reversed(self.records)), 0)
             return (newest > _UNREACHED and self.records[-1]._pending is self) or bool(self.live())
-        waiting = set(map(id, landing.tensors))
+        waiting = set(map(id, in_flight.tensors))
         counts = list(map(getrefcount, self.records))  # first, before this method adds references
         return any(
             count > _UNREACHED + (id(tensor) in waiting) and tensor._pending is self

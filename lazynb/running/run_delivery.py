@@ -135,17 +135,17 @@ def _maker(pending: PendingTrace, check: Check, found: np.ndarray) -> Callable[[
     return make
 
 
-def deliver(pending: PendingTrace, landing: InFlightRun) -> None:
+def deliver(pending: PendingTrace, in_flight: InFlightRun) -> None:
     """Sets the values of the tensors. A second call continues where an interrupt stopped the first. Raises
     the error of a failed check. Tensors that depend on it get no value."""
-    refused = failed_check_error(pending, landing.tensors, landing.placed()) if pending.checks else None
+    refused = failed_check_error(pending, in_flight.tensors, in_flight.placed()) if pending.checks else None
     whole, doomed = pending.failure is None, pending.delete_after_run
     if whole:
-        for tensor, value in zip(landing.tensors, landing.placed(), strict=True):
+        for tensor, value in zip(in_flight.tensors, in_flight.placed(), strict=True):
             tensor._set_value(value, True)
     else:
-        _set_unrefused_values(pending, landing)
-    landing.tensors = ()
+        _set_unrefused_values(pending, in_flight)
+    in_flight.tensors = ()
     pending.in_flight_run = None
     if whole or not pending.live():
         pending.close()
@@ -156,10 +156,10 @@ def deliver(pending: PendingTrace, landing: InFlightRun) -> None:
         raise refused
 
 
-def _set_unrefused_values(pending: PendingTrace, landing: InFlightRun) -> None:
+def _set_unrefused_values(pending: PendingTrace, in_flight: InFlightRun) -> None:
     """Sets the values of the tensors that no failed check affects. (A separate function, because the
     traceback of the error must hold no tensor.)"""
-    for tensor, value in zip(landing.tensors, landing.placed(), strict=True):
+    for tensor, value in zip(in_flight.tensors, in_flight.placed(), strict=True):
         if pending.failure.refusal(pending, tensor) is None:
             tensor._set_value(value, False)
         else:

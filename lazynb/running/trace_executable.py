@@ -251,18 +251,18 @@ class Executable:
         """
         if jc.spans_hosts(self.state.program or ()):
             raise OneHostOnlyError(jc.host_index())
-        landing = InFlightRun()
-        self.start(inputs, False, landing)
-        return self.placed(landing.results)
+        in_flight = InFlightRun()
+        self.start(inputs, False, in_flight)
+        return self.placed(in_flight.results)
 
-    def start(self, inputs: Sequence[Any], awaited: bool, landing: InFlightRun) -> None:
+    def start(self, inputs: Sequence[Any], awaited: bool, in_flight: InFlightRun) -> None:
         """Runs the program on ``inputs``; returns at once (asynchronous), as JAX does.
 
         It runs in the 64-bit mode of the recorded trace, which determines the type of a scalar.
 
         Arguments:
           awaited: whether Python needs a result at once; then the call may return at the end of the run.
-          landing: receives the results at the moment in which the inputs are consumed.
+          in_flight: receives the results at the moment in which the inputs are consumed.
 
         Raises:
           jax.errors.JaxRuntimeError: out of memory, or an operation that may fail has failed. Then no input
@@ -281,19 +281,19 @@ class Executable:
             call = (awaited and self._call_here) or self.call
             if not jc.can_run_executables():
                 with jc.settings_preserved(), jc.running_settings(self._x64):
-                    landing.take(self.call, arguments)
+                    in_flight.take(self.call, arguments)
             elif jc.x64_is(self._x64):
-                landing.take(call, arguments)
+                in_flight.take(call, arguments)
             else:
                 with jc.x64_preserved(), jc.x64_mode(self._x64):
-                    landing.take(call, arguments)
+                    in_flight.take(call, arguments)
         finally:
             jc.set_trace(before)
         if self.may_fail:
             try:
-                jax.block_until_ready(landing.results)
+                jax.block_until_ready(in_flight.results)
             except BaseException:
-                landing.drop()
+                in_flight.drop()
                 raise
 
     def placed(self, outputs: Sequence[Any]) -> list[Any]:

@@ -78,16 +78,18 @@ def _run_in_python(
     finally:
         if interrupts.holder is not None:
             interrupts.release(pending)
-    landing = pending.in_flight_run
+    in_flight = pending.in_flight_run
     if values is None:
         pending.close()
         return
-    count_run(pending, landing)  # before the observers, which read the number of runs
-    run: Run = tuple.__new__(Run, (landing.binding, landing.miss, landing.seconds, recorded, pending.began))
+    count_run(pending, in_flight)  # before the observers, which read the number of runs
+    run: Run = tuple.__new__(
+        Run, (in_flight.binding, in_flight.miss, in_flight.seconds, recorded, pending.began)
+    )
     if process_observers or pending.trace.observers:
-        _notify_run(run, pending, landing, values)
+        _notify_run(run, pending, in_flight, values)
     del tensors, values  # the traceback of a failed check would keep them and the trace alive
-    deliver(pending, landing)
+    deliver(pending, in_flight)
     runs.append(run)
 
 
@@ -113,69 +115,69 @@ def _launch(
     for number in binding.executable.donated:
         pending.guards.pop(id(values[binding.inputs[number]]), None)
     recorded = pending.ended - pending.began
-    landing = pending.in_flight_run = InFlightRun(binding, tensors, kind, spot, miss, recorded)
+    in_flight = pending.in_flight_run = InFlightRun(binding, tensors, kind, spot, miss, recorded)
     start = time.perf_counter()
-    binding.executable.start(list(map(values.__getitem__, binding.inputs)), awaited, landing)
-    landing.seconds = time.perf_counter() - start
+    binding.executable.start(list(map(values.__getitem__, binding.inputs)), awaited, in_flight)
+    in_flight.seconds = time.perf_counter() - start
     return values
 
 
 def finish(pending: PendingTrace) -> None:
     """Delivers the results of the run of ``pending`` that an interrupt cut short, if there is one."""
-    landing = pending.in_flight_run
-    if landing is None:
+    in_flight = pending.in_flight_run
+    if in_flight is None:
         return
-    if not landing.has_results():
+    if not in_flight.has_results():
         pending.in_flight_run = None
         return
-    if not landing.noted:
-        count_run(pending, landing)
-    deliver(pending, landing)
+    if not in_flight.noted:
+        count_run(pending, in_flight)
+    deliver(pending, in_flight)
 
 
-def count_run(pending: PendingTrace, landing: InFlightRun) -> None:
+def count_run(pending: PendingTrace, in_flight: InFlightRun) -> None:
     """Counts the run. The first run of an executable is the cache miss that made it, later runs are hits."""
-    landing.noted = True
-    executable, miss = landing.binding.executable, landing.miss
+    in_flight.noted = True
+    executable, miss = in_flight.binding.executable, in_flight.miss
     if executable.runs:
         executable.hits += 1
         executables.hits += 1
     executable.runs += 1
     jax_compile_log.events.append(
         (
-            landing.kind,
-            landing.spot,
+            in_flight.kind,
+            in_flight.spot,
             pending.state.operations,
             executable.operations,
             "hit" if executable.hits else executable.origin,
             miss.seconds if miss is not None else 0.0,
-            landing.seconds,
-            landing.recorded,
+            in_flight.seconds,
+            in_flight.recorded,
             executable.miss,
         )
     )
 
 
 def _resume_after_error(
-    pending: PendingTrace, tensors: Sequence[LazyTensor], landing: InFlightRun | None, error: BaseException
+    pending: PendingTrace, tensors: Sequence[LazyTensor], in_flight: InFlightRun | None, error: BaseException
 ) -> None:
     """Reopens ``pending``, whose run raised ``error``, for recording, unless the results have arrived."""
-    if landing is not None:
+    if in_flight is not None:
         values = [value._value if value.__class__ is LazyTensor else value for value in pending.inputs]
         add_note(error, Request(pending, slots_of(tensors), values), running=True)
-    if landing is None or not landing.has_results():
+    if in_flight is None or not in_flight.has_results():
         pending.in_flight_run = None
         pending.trace.resume(pending)
 
 
-def _notify_run(run: Run, pending: PendingTrace, landing: InFlightRun, values: Sequence[Any]) -> None:
-    event = RunEvent(run, pending, landing.tensors, values, landing.placed())
+def _notify_run(run: Run, pending: PendingTrace, in_flight: InFlightRun, values: Sequence[Any]) -> None:
+    event = RunEvent(run, pending, in_flight.tensors, values, in_flight.placed())
     notify_observers(pending.trace, lambda observer: observer.ran(event))
 
 
 _hand_over = native_replay.configure_program_run(
     {
-        "Landing": InFlightRun,
+        "InFlightRun": InFlightRun,
         "Run": Run,
         "for_all": process_observers,
         "perf_counter": time.perf_counter,
