@@ -1,4 +1,4 @@
-// Puts an inspector in the place of each static form that holds its data (lazynb/view/inspection/stored.py). No kernel answers it.
+// Puts an inspector in the place of each static form that holds its data (lazynb/report/inspection/inspection_page.py). No kernel answers it.
 // Where that fails, the static form stays.
 {
   const holders = [...document.querySelectorAll("[data-lazynb-stored]")];
