@@ -228,13 +228,13 @@ def note_donation(
 
 def delete_donated(trace: LazyTrace, call: FrameType) -> None:
     """Deletes the arguments donated in the call of JAX's frame ``call``, which is about to return."""
-    gift = trace.donation
-    if gift is None or gift.call != id(call):  # the frame of an inner call
+    donation = trace.donation
+    if donation is None or donation.call != id(call):  # the frame of an inner call
         return
     try:
-        gift.give(_other_traces(trace), call)
+        donation.give(_other_traces(trace), call)
     except BaseException:
-        gift.restore_arguments()
+        donation.restore_arguments()
         raise
 
 

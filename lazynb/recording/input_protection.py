@@ -85,10 +85,10 @@ def _run_users(value: Any, traces: Sequence[PendingTrace | None]) -> None:
 
 def restore_lost_donation(trace: OpenTraces) -> None:
     """Restores the arguments of the last donating call if an interrupt lost its results."""
-    gift = trace.donation
-    if gift is not None and gift.is_lost():
+    donation = trace.donation
+    if donation is not None and donation.is_lost():
         with trace.lock:
-            gift.restore_arguments()
+            donation.restore_arguments()
 
 
 def protect_everywhere(value: Any) -> None:

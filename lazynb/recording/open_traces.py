@@ -30,7 +30,7 @@ class _ConfigTokens:
     __slots__ = ("full", "token")
 
     _known: dict[Any, int] = {}  # shared by all threads, because they share the operations
-    _spelt: dict[Any, int] = {}  # by JAX's own tuple: a mode that is switched on and off costs one look-up
+    _by_context: dict[Any, int] = {}  # by JAX's own tuple, so a mode that comes and goes costs one look-up
     _tokens = itertools.count()
 
     def __init__(self) -> None:
@@ -41,10 +41,10 @@ class _ConfigTokens:
         """Returns the token of the current configuration. Equal configurations have the same token."""
         full = jc.context()
         if full != self.full:
-            token = self._spelt.get(full)
+            token = self._by_context.get(full)
             if token is None:
                 token = self._known.setdefault(jc.canonical_context(full), next(self._tokens))
-                self._spelt[full] = token
+                self._by_context[full] = token
             self.full, self.token = full, token
         return self.token
 
