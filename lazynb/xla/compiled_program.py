@@ -15,6 +15,7 @@ from lazynb.xla.cost.program_memory import ProgramMemory, memory_stats, parse_me
 from lazynb.xla.dump_reader import DumpContents
 from lazynb.xla.evidence import Fate
 from lazynb.xla.fates.fate_assignment import fates, fates_by_node, fates_in_place
+from lazynb.xla.fates.operation_clusters import cluster_of, computes
 from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.boundaries import Boundary, find_boundaries, rules_of, with_compiler_words
 from lazynb.xla.fusion.boundary_experiments import NotTestable, verify_boundary
@@ -139,14 +140,27 @@ class CompiledProgram(OptimisedProgram):
         return operation_graph(self.origins, self._snapshot, self._executable._packing)
 
     def nodes_of_instruction(self, instruction: Instruction) -> list[int]:
-        """Nodes behind an instruction of the optimised module: by the pass history, else by its mark."""
+        """Nodes behind an instruction of the optimised module: by the pass history, else by its mark, else by
+        its kernel, if that has the work of a single operation."""
         nodes = self.origins.operations
         if self._lineage is not None and (marks := self._lineage.get(instruction.name)):
             return sorted(nodes[mark] for mark in marks if mark in nodes)
-        return [nodes[instruction.mark]] if instruction.mark in nodes else []
+        if instruction.mark is not None:
+            return [nodes[instruction.mark]] if instruction.mark in nodes else []
+        cluster = self._cluster_of.get(instruction.name) if computes(instruction) else None
+        alone = self._nodes_by_cluster.get(cluster, ()) if cluster is not None else ()
+        return list(alone) if len(alone) == 1 else []
+
+    @cached_property
+    def _cluster_of(self) -> dict[str, str]:
+        return cluster_of(self.clusters)
 
     def nodes_of(self, cluster: Cluster) -> list[int]:
         """Nodes that ``cluster`` computes in full or in part, according to their fates."""
+        return list(self._nodes_by_cluster.get(cluster.name, ()))
+
+    @property
+    def _nodes_by_cluster(self) -> dict[str, list[int]]:
         fates = self.fates
         if self._nodes_of is None or self._nodes_of[0] is not fates:
             nodes: dict[str, list[int]] = {}
@@ -154,7 +168,7 @@ class CompiledProgram(OptimisedProgram):
                 for name in fates[node].clusters:
                     nodes.setdefault(name, []).append(node)
             self._nodes_of = fates, nodes
-        return list(self._nodes_of[1].get(cluster.name, ()))
+        return self._nodes_of[1]
 
     # ---- Memory, inputs and time ---------------------------------------------------------------------------
 

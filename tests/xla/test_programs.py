@@ -114,6 +114,8 @@ def test_every_operation_has_one_fate_and_none_is_lost(name):
             and (fate.merged_with is None or fate.merged_with in operations)
         )
         assert bool(fate.clusters) or fate.kind in ("folded", "merged", "cancelled", "dead")
+    placed = {name for fate in compilation.fates.values() for name in fate.clusters}
+    assert {cluster.name for cluster in compilation.clusters if cluster.is_kernel} <= placed
 
 
 @every

@@ -1,165 +1,21 @@
-"""Operations in each cluster of the optimised module, from the marks of its instructions.
-
-:class:`InstructionAttribution` decides which operations each instruction serves; :class:`ClusterIndex`
-derives the clusters and the fate of each operation.
-"""
+"""Clusters and fate of each operation of the optimised module, from the operations of its instructions."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 
 from lazynb.xla.evidence import Fate
+from lazynb.xla.fates.instruction_attribution import InstructionAttribution, Marks, nearest_operations
 from lazynb.xla.hlo.clusters import Cluster, nested_instructions
-from lazynb.xla.hlo.instruction_flow import WRAPPER_OPCODES, InstructionFlow, Reader
+from lazynb.xla.hlo.instruction_flow import WRAPPER_OPCODES, InstructionFlow
 from lazynb.xla.hlo.module import Instruction, Mark, Module
 from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
 from lazynb.xla.hlo.pass_history import DATA_ARRANGING, instructions_by_mark
 from lazynb.xla.program_origins import OperationGraph
 
-# ---- Operations that each instruction serves ------------------------------------------------------------
-# An instruction serves the operations whose value, or part of it, it computes. It has the mark of one of
-# them, but XLA computes common parts of two operations once, and copies of such a part keep that mark. So a
-# mark is trusted only if the value flows to readers of its operation; else the readers' operations count.
-
-Marks = Mapping[str, frozenset[Mark]]
-_NONE: frozenset[Mark] = frozenset()
-
-
-class InstructionAttribution:
-    """The operations that each instruction of a module serves.
-
-    Arguments:
-      marks: by instruction, the operations that it was made from.
-      graph: of the operations.
-      equal: by mark, the operations that were merged into that one.
-    """
-
-    def __init__(
-        self,
-        module: Module,
-        marks: Marks,
-        graph: OperationGraph,
-        equal: Mapping[Mark, Sequence[Mark]] | None = None,
-    ):
-        self._module = module
-        self._marks = marks
-        self._graph = graph
-        self._equal = equal or {}
-        self._dataflow = InstructionFlow(module)
-
-    @cached_property
-    def _absent_operations(self) -> set[Mark]:
-        there = {mark for marks in self._marks.values() for mark in marks}
-        there.update(mark for several in self._equal.values() for mark in several)
-        return self._graph.operands.keys() - there
-
-    @cached_property
-    def _calls(self) -> set[Mark]:
-        return {mark[:end] for mark in self._graph.operands for end in range(1, len(mark), 2)}
-
-    @cached_property
-    def operations(self) -> Marks:
-        """By instruction, the operations that it serves."""
-        served: dict[str, frozenset[Mark]] = {}
-        for instruction in self._dataflow.reverse_execution_order():
-            served[instruction.name] = self._served(instruction, served)
-        return served
-
-    def _served(self, instruction: Instruction, served: Marks) -> frozenset[Mark]:
-        candidates = self._candidates(instruction)
-        if not candidates:
-            return _NONE
-        own = [mark for mark in candidates if self._arguments_allow(instruction, mark)]
-        if not own:
-            return self._operations_of_readers(instruction, candidates, served, ()) or frozenset(candidates)
-        strict = [
-            mark for mark in own if self._reaches_reader(instruction, mark, served, self._absent_operations)
-        ]
-        loose = strict or [mark for mark in own if self._reaches_reader(instruction, mark, served, None)]
-        joined = loose or [mark for mark in own if self._reaches_sibling(instruction, mark, served)]
-        if joined and not loose:
-            return frozenset(joined)
-        found = frozenset(loose) | self._operations_of_readers(instruction, own, served, own)
-        # An instruction without readers runs for its side effects, for example a Python callback.
-        return found or self._operations_of_readers(instruction, own, served, ()) or frozenset(own)
-
-    def _arguments_allow(self, instruction: Instruction, mark: Mark) -> bool:
-        """Whether an instruction may be part of an operation: no program argument reaches it, or one reaches
-        both.
-        A call around operations is not an operation."""
-        if mark not in self._graph.operands and mark in self._calls:
-            return False
-        return self._graph.shares(self._dataflow.arguments[instruction.name], mark)
-
-    def _candidates(self, instruction: Instruction) -> list[Mark]:
-        """The operations that an instruction may serve: its own and those merged into them."""
-        candidates = list(self._marks.get(instruction.name, ()))
-        for mark in candidates:
-            candidates += [other for other in self._equal.get(mark, ()) if other not in candidates]
-        return candidates
-
-    def _reaches_reader(
-        self, instruction: Instruction, mark: Mark, served: Marks, gone: Container[Mark] | None
-    ) -> bool:
-        """Whether the value flows to ``mark`` or a reader of it, directly or through operations in ``gone``.
-        Operations that ``mark`` reads may lie between: XLA exchanges, say, a transpose and its operand."""
-        for reader, serves in self._downstream_readers(instruction, mark, served):
-            if isinstance(reader, int):
-                serves = self._of_result(reader)
-            if mark in serves or any(self._graph.depends_on(other, mark, gone) for other in serves):
-                return True
-        return False
-
-    def _reaches_sibling(self, instruction: Instruction, mark: Mark, served: Marks) -> bool:
-        """Whether the value flows to another operation with which ``mark`` shares an absent reader.
-        XLA does the reader's work there: adding to a scatter into zeros becomes a scatter into the addend."""
-        beside = {
-            other for _, serves in self._downstream_readers(instruction, mark, served) for other in serves
-        }
-        return any(
-            self._graph.depends_on(one, mark, self._absent_operations)
-            and any(self._graph.depends_on(one, other, self._absent_operations) for other in beside)
-            for one in self._absent_operations
-        )
-
-    def _downstream_readers(
-        self, instruction: Instruction, mark: Mark, served: Marks
-    ) -> Iterator[tuple[Reader, frozenset[Mark]]]:
-        """Yields the readers of the value, each with the operations it serves.
-        The walk continues past readers that serve none, or only operations that ``mark`` reads."""
-        waiting, seen = [instruction], {instruction.name}
-        while waiting:
-            for reader in self._dataflow.readers(waiting.pop()):
-                if isinstance(reader, int):
-                    yield reader, _NONE
-                elif reader.name not in seen:
-                    seen.add(reader.name)
-                    serves = served.get(reader.name, _NONE)
-                    yield reader, serves
-                    if all(other == mark or self._graph.depends_on(mark, other) for other in serves):
-                        waiting.append(reader)
-
-    def _of_result(self, number: int) -> frozenset[Mark]:
-        results = self._graph.results
-        mark = results[number] if number < len(results) else None
-        return _NONE if mark is None else frozenset({mark})
-
-    def _operations_of_readers(
-        self, instruction: Instruction, marks: Sequence[Mark], served: Marks, own: Sequence[Mark]
-    ) -> frozenset[Mark]:
-        """The operations of readers that are unrelated to ``own``.
-        The instruction is a common part of two operations, or has the mark of an unrelated one."""
-        found: set[Mark] = set()
-        for mark in marks:
-            for reader, serves in self._downstream_readers(instruction, mark, served):
-                if not own and serves.issubset(marks):
-                    serves = _NONE
-                found |= self._of_result(reader) if isinstance(reader, int) and not own else serves
-        return frozenset(mark for mark in found if not any(self._graph.related(mark, one) for one in own))
-
-
 _NAMING = opcodes_of(OpcodeKind.FREE) - {"bitcast"}
+_NOT_ATTRIBUTED = _NAMING | WRAPPER_OPCODES | opcodes_of(OpcodeKind.CONTROL)
 
 
 def cluster_of(clusters: Iterable[Cluster]) -> dict[str, str]:
@@ -220,8 +76,26 @@ class ClusterIndex:
             serves = served[name] if self._counts_for_cluster(instruction) else own
             borne = frozenset() if instruction.mark is None else frozenset({instruction.mark})
             marked[name], inferred[name] = serves & borne, serves - borne
+        self._needed = self._by_dataflow(marked, inferred)
+        inferred.update(self._needed)
         self.marked = instructions_by_mark(marked)
         self._inferred = instructions_by_mark(inferred)
+
+    def _by_dataflow(self, *attributed: Marks) -> dict[str, frozenset[Mark]]:
+        """The operations of instructions that have none: those that need the value.
+        Attributed are instructions that compute, and all of a cluster in which no instruction has one."""
+        known = {name: serves for marks in attributed for name, serves in marks.items() if serves}
+        placed = {self._cluster_of.get(name) for name in known}
+        results = self._graph.results if self._graph is not None else ()
+        found: dict[str, frozenset[Mark]] = {}
+        for instruction in self.dataflow.reverse_execution_order():
+            name = instruction.name
+            cluster = self._cluster_of.get(name)
+            if name in known or cluster is None or instruction.opcode in _NOT_ATTRIBUTED:
+                continue
+            if computes(instruction) or cluster not in placed:
+                found[name] = known[name] = nearest_operations(self.dataflow, instruction, known, results)
+        return found
 
     def _made_from(self, lineage: Marks) -> dict[str, frozenset[Mark]]:
         """The operations that each running instruction was made from: by its mark, else by its lineage."""
@@ -285,17 +159,28 @@ class ClusterIndex:
 
     def fate(self, mark: Mark) -> Fate:
         """Return the fate of an operation with instructions in the optimised module."""
-        instructions = self.instructions(mark)
         names = tuple(self.clusters(mark))
-        if not names:
-            return self._unattributed_fate(instructions)
         clusters = [self._clusters[name] for name in names]
+        own = [one for one in self.instructions(mark) if one.name not in self._needed]
+        rest = [one for one in clusters if not self._only_arranges(one)]
+        if own and not any(map(self._counts_for_cluster, own)):
+            fate = self._unattributed_fate(own)
+            text = fate.text + _arranging_note(len(clusters) - len(rest))
+            return dataclasses.replace(fate, text=text, clusters=names)
+        if not rest:
+            rest = clusters
         marked = map(self._module.by_name.__getitem__, self.marked.get(mark, ()))
         certain = set(map(self._containing_cluster, filter(self._counts_for_cluster, marked)))
-        working = self._computing_clusters(clusters, instructions)
+        working = self._computing_clusters(rest, self.instructions(mark))
         kind = self._kind(working)
-        followed = certain.issuperset(names)
-        return Fate(kind, _fate_text(kind, working, clusters), clusters=names, followed=followed)
+        text = _fate_text(kind, working, rest) + _arranging_note(len(clusters) - len(rest))
+        return Fate(kind, text, clusters=names, followed=certain.issuperset(names))
+
+    def _only_arranges(self, cluster: Cluster) -> bool:
+        """Whether a kernel only copies or spreads values."""
+        return cluster.is_kernel and not any(
+            computes(self._module.by_name[name]) for name in cluster.instructions
+        )
 
     def _unattributed_fate(self, instructions: Sequence[Instruction]) -> Fate:
         """The fate of an operation that is in the module, but in no cluster."""
@@ -361,6 +246,13 @@ def _fate_text(kind: str, working: Sequence[Cluster], clusters: Sequence[Cluster
         return f"fused with other operations into {where}{also}"
     where = f"{len(kernels)} kernels" if several else "a kernel"
     return f"{where} of its own{also}"
+
+
+def _arranging_note(kernels: int) -> str:
+    if not kernels:
+        return ""
+    many = f"{kernels} kernels copy or fill arrays"
+    return f"; {'a kernel copies or fills an array' if kernels == 1 else many} for it"
 
 
 def _libraries(clusters: Sequence[Cluster]) -> Iterable[str]:

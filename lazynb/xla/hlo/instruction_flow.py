@@ -105,6 +105,21 @@ class InstructionFlow:
     def _starts(self, one: Instruction) -> bool:
         return one.opcode == "async-update" or (one.opcode == "async-start" and bool(one.calls))
 
+    def parameters_of_call(self, instruction: Instruction) -> list[Instruction]:
+        """Return the parameters of the computation that a ``call`` runs; empty for other opcodes."""
+        called = instruction.calls if instruction.opcode == "call" else ()
+        return [one for name in called for one in self._module.computations[name].parameters]
+
+    def ancestors(self, instruction: Instruction) -> Iterator[str]:
+        """Yield the instructions of the same computation on which ``instruction`` depends, nearest first."""
+        instructions = self._module.computations[instruction.computation].instructions
+        waiting = dict.fromkeys(instruction.operands)
+        for name in (queue := list(waiting)):
+            yield name
+            new = [each for each in instructions[name].operands if each not in waiting]
+            waiting.update(dict.fromkeys(new))
+            queue.extend(new)
+
     def reverse_execution_order(self) -> Iterator[Instruction]:
         """Yield all instructions that run, readers first; called computations come right after their call."""
         entered = {self._module.entry}

@@ -148,7 +148,8 @@ def _propagate_marks(
     module: Module, known: Marks, stands_for: Mapping[str, Iterable[str]], before: Mapping[str, Instruction]
 ) -> Marks:
     """The operations of each instruction, by the first rule that applies: its mark; its operations in the
-    module before; its position in a called function; the instructions it replaces; its new readers.
+    module before; its position in a called function; the instructions it replaces; its new readers. An
+    instruction between two older ones has none.
 
     Arguments:
       known: the operations of the instructions of the module before.
@@ -177,9 +178,9 @@ def _propagate_marks(
             elif name in stands_for:
                 marks[name] = _union(known, stands_for[name])
             else:
-                new = [user.name for user in body.users[name] if user.name not in before]
-                readers = [user for user in new if user in marks]
-                marks[name] = _union(marks, readers) if readers and before else inside
+                users = body.users[name] if before else ()
+                new = [user.name for user in users if user.name not in before and user.name in marks]
+                marks[name] = _union(marks, new) if users else inside
     return marks
 
 
