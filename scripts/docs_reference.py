@@ -230,7 +230,7 @@ def misses() -> str:
 
 def boundaries() -> str:
     """Each reason of a boundary between two kernels, and each way to know it."""
-    from lazynb.xla.fusion.backend_rules import REASONS
+    from lazynb.xla.fusion.boundary_reasons import REASONS
 
     sections = []
     for name, reason in REASONS.items():
@@ -238,7 +238,10 @@ def boundaries() -> str:
         tested = (
             f"\n\n`Compilation.verify` can test it (experiment `{reason.verify}`)." if reason.verify else ""
         )
-        sections.append(f"(boundary-{name})=\n## {name}\n\n{_sentence(_fields(reason.text))}{more}{tested}")
+        rule = f"\n\nInferred by: {reason.rule}." if reason.rule else ""
+        sections.append(
+            f"(boundary-{name})=\n## {name}\n\n{_sentence(_fields(reason.text))}{rule}{more}{tested}"
+        )
     return "\n\n".join(sections) + "\n"
 
 

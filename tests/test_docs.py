@@ -42,7 +42,7 @@ def anchors() -> dict[str, set[str]]:
     from lazynb.compare.misses.miss_causes import CAUSES
     from lazynb.notebook.extension import MAGICS
     from lazynb.recording.break_reasons import REASONS
-    from lazynb.xla.fusion.backend_rules import REASONS as BOUNDARIES
+    from lazynb.xla.fusion.boundary_reasons import REASONS as BOUNDARIES
 
     tree = ast.parse((ROOT / "lazynb" / "__init__.py").read_text())
     named = {

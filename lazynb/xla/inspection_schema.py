@@ -453,7 +453,9 @@ class Boundary(TypedDict):
     code: str  # "kept-alive", "several-users", ...
     text: str  # the reason, a sentence with the user's names
     hint: str  # a suggested change, may be ''
-    label: Label
+    label: Label  # of text
+    rule: str  # the rule behind an inferred text, else ''
+    more: str  # what that rule says beyond a verified text; inferred, may be ''
     said: str  # the compiler's own words, '' without an AskRequest
     variables: list[str]  # the user's variables that keep the value alive
     verify: str | None  # name of an experiment that can be run

@@ -16,7 +16,16 @@ from lazynb.user_code.text_format import number as figure, size
 from lazynb.xla.compiled_program import CompiledProgram
 from lazynb.xla.cost.kernel_cost import executions
 from lazynb.xla.cost.program_memory import Buffer
-from lazynb.xla.evidence import INFERRED, MIN_BYTES, MIN_SHARE, VERIFIED, Finding, code_phrase, lines_phrase
+from lazynb.xla.evidence import (
+    COMPILER,
+    INFERRED,
+    MIN_BYTES,
+    MIN_SHARE,
+    VERIFIED,
+    Finding,
+    code_phrase,
+    lines_phrase,
+)
 from lazynb.xla.fusion.boundaries import Boundary
 from lazynb.xla.hlo.clusters import tuple_leaves, writer
 from lazynb.xla.hlo.module import Computation, Instruction, Module
@@ -137,7 +146,7 @@ def _traffic_finding(
         kind="library" if first.code in LIBRARY else "boundary",
         text=f"{size(first.bytes)} go through memory {way}{often}: {first.text}.",
         bytes=first.bytes * (times or 1),
-        label=first.label,
+        label=INFERRED if first.label == COMPILER else first.label,  # XLA says nothing of lines and bytes
         program=number,
         kernels=(first.producer, *(boundary.consumer for boundary in group)),
         nodes=tuple(dict.fromkeys([*written, *read])),

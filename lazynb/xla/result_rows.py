@@ -32,6 +32,7 @@ def boundary_row(boundary: Boundary) -> dict[str, str]:
         "code": boundary.code,
         "reason": boundary.text,
         "label": boundary.label,
+        "rule": boundary.rule,
     }
 
 

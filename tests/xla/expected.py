@@ -247,7 +247,7 @@ EXPECTED = {
     "padded_and_cut": Expected("loop", "result", {"y": "cancelled 2, own kernel"}),
     "rng": Expected("loop, single", "producer-not-fusible, result", {"x": "cancelled 2, fused 2"}),
     "shifted_exponential": Expected("loop 2", "reduction-reused, result", {"t": "fused", "e": "fused 3"}),
-    "many_reductions": Expected("loop 4", "result, size-limit 3", {"y": "fused 14, own kernel 3"}),
+    "many_reductions": Expected("loop 4", "many-reductions 3, result", {"y": "fused 14, own kernel 3"}),
 }
 
 NEWER = {

@@ -130,7 +130,7 @@ class Reading:
     def serves(self, name: str, node: int, fate) -> bool:
         """Whether an instruction may be part of an operation: if arguments enter it, some of those enter the
         operation (XLA may do others' work before), it enters a result that the operation enters, and it bears
-        its mark, or one stands for it."""
+        its mark, or one stands for it, or it bears none and the next marks that read its value are there."""
         more, fewer = self.flow.arguments[name], self.graph.arguments[node]
         if more.isdisjoint(fewer) and more:
             return False
@@ -138,7 +138,19 @@ class Reading:
             return False
         if not fate.followed or fate.merged_with is not None:
             return True
-        return self.node(name) == node
+        return self.node(name) == node or (self.node(name) is None and node in self.next_marked(name))
+
+    def next_marked(self, name: str) -> set[int]:
+        """The operations whose marks the nearest readers of an instruction bear; all if only results read it."""
+        found, seen, waiting = set(), {name}, [name]
+        while waiting:
+            for reader in self.flow.after[waiting.pop()] - seen:
+                seen.add(reader)
+                if self.node(reader) is None:
+                    waiting.append(reader)
+                else:
+                    found.add(self.node(reader))
+        return found or set(self.fates)
 
     def omissions(self) -> Iterator[str]:
         """Where an instruction bears an operation's mark, and the value goes on to what reads that operation,

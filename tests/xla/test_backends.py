@@ -10,9 +10,10 @@ import lazynb
 from lazynb.report.inspection.inspection_data import inspection
 from lazynb.running.trace_executable import Executable
 from lazynb.xla.fusion import boundaries
-from lazynb.xla.fusion.backend_rules import REASONS, BackendRules, GpuRules, TpuRules, UnknownBackendRules
+from lazynb.xla.fusion.backend_rules import BackendRules, GpuRules, TpuRules, UnknownBackendRules
 from lazynb.xla.fusion.boundaries import boundary_by_words, find_boundaries, rules_of
 from lazynb.xla.fusion.boundary_experiments import NotTestable
+from lazynb.xla.fusion.boundary_reasons import REASONS
 from lazynb.xla.fusion.cluster_edges import find_edges
 from lazynb.xla.fusion.cpu_rules import CpuRules
 from lazynb.xla.hlo.clusters import find_clusters

@@ -11,7 +11,7 @@ from xla.programs import PROGRAMS
 
 from lazynb.running.compiler_dump import Dump
 from lazynb.xla.fusion import cpu_instruction_rules
-from lazynb.xla.fusion.backend_rules import REASONS
+from lazynb.xla.fusion.boundary_reasons import REASONS
 from lazynb.xla.fusion.cpu_fusion_pass import (
     CODE_DUPLICATION,
     CONCATENATE,
@@ -96,7 +96,7 @@ def test_a_missing_or_truncated_log_gives_no_decisions():
         (CUSTOM, "library-consumer"),
         (CONCATENATE, "concatenate"),
         (CODE_DUPLICATION, "size-limit"),
-        (REDUCTIONS, "size-limit"),
+        (REDUCTIONS, "many-reductions"),
         (NOT_LOOP, "producer-not-fusible"),
         (NO_CASE, "consumer-not-fusible"),
         (cpu_instruction_rules.TWICE, "in-place"),

@@ -485,7 +485,12 @@ export interface Boundary {
   text: string;
   /** A suggested change, may be ''. */
   hint: string;
+  /** Of text. */
   label: Label;
+  /** The rule behind an inferred text, else ''. */
+  rule: string;
+  /** What that rule says beyond a verified text; inferred, may be ''. */
+  more: string;
   /** The compiler's own words, '' without an AskRequest. */
   said: string;
   /** The user's variables that keep the value alive. */

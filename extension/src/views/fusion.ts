@@ -34,7 +34,7 @@ export function fusionView(context: Context): View {
     ask: async () => {
       const answer = await comm.ask({ type: "ask" }, "boundaries");
       store.setBoundaries(boundaries(answer.boundaries), findings(answer.findings));
-      const said = store.data.boundaries.filter(({ label }) => label === "compiler said").length;
+      const said = store.data.boundaries.filter(({ said }) => said).length;
       return `The compiler said why for ${said} of ${store.data.boundaries.length}.`;
     },
   });
@@ -194,6 +194,8 @@ export function fusionView(context: Context): View {
             boundary.variables.length > 8 ? ` and ${boundary.variables.length - 8} more` : "",
           )
         : null,
+      boundary.more ? h("p.reason", {}, ...prose(boundary.more), " ", badge("rule inferred", true)) : null,
+      boundary.rule ? h("p.rule", {}, "By the rule: ", boundary.rule) : null,
       boundary.hint ? h("p.hint", {}, h("b", {}, "Try: "), ...prose(boundary.hint)) : null,
       boundary.said ? h("blockquote.said", {}, boundary.said) : null,
       boundary.verdict ? h("p.verdict", {}, h("b", {}, "Verdict: "), ...prose(boundary.verdict)) : null,

@@ -38,6 +38,8 @@ def boundary(index: Index, number: int, edge: xla_boundaries.Boundary, id_: int)
         "text": edge.text,
         "hint": edge.hint,
         "label": edge.label,  # type: ignore[typeddict-item]
+        "rule": edge.rule,
+        "more": edge.more,
         "said": edge.said,
         "variables": list(edge.variables),
         "verify": edge.verify or None,

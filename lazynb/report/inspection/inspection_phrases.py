@@ -265,6 +265,12 @@ def boundary_value_text(boundary: Boundary, data: Inspection) -> str:
     return f"{names} ({shape(boundary['shape'])})" if names else shape(boundary["shape"])
 
 
+def inferred_more(boundary: Boundary) -> str:
+    """What a rule says beyond the verified reason of a boundary, with its label; may be empty."""
+    more = boundary.get("more")  # missing in data of older versions
+    return f"{more} (rule inferred)" if more else ""
+
+
 def shape(text: str) -> str:
     """A shape without its layout: ``f32[2,3]{1,0}`` is ``f32[2,3]``."""
     first, *rest = text.split("{")

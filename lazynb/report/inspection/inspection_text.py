@@ -256,10 +256,12 @@ def _reason(boundary: Boundary, data: Inspection) -> Iterator[str]:
         for id_ in (boundary["producer"], boundary["consumer"])
         if id_ is not None
     ]
+    if boundary.get("rule"):
+        source += f": {boundary['rule']}"
     if boundary["said"]:
         source += f"; the compiler: {boundary['said']}"
     yield f"  {' → '.join(ends)}  {boundary['text']} ({source})"
-    for sentence in (boundary["hint"], boundary["verdict"]):
+    for sentence in (inspection_phrases.inferred_more(boundary), boundary["hint"], boundary["verdict"]):
         if sentence:
             yield f"      {sentence}"
 

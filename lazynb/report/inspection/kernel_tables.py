@@ -150,7 +150,7 @@ def boundaries_html(data: Inspection) -> str:
         if boundary["consumer"] is None:
             results.append(boundary)
         else:  # one row for all readers of a value with the same reason
-            reason = [boundary[key] for key in ("text", "hint", "label", "said", "verdict")]  # type: ignore[literal-required]
+            reason = [boundary[key] for key in ("text", "more", "hint", "label", "said", "verdict")]  # type: ignore[literal-required]
             groups.setdefault((boundary["producer"], *reason), []).append(boundary)
     rows = [_boundary(group, data) for group in list(groups.values())[:_BOUNDARIES]]
     table = ""
@@ -180,10 +180,12 @@ def _boundary(group: list[Boundary], data: Inspection) -> list[str]:
     consumers = [other["consumer"] for other in group]
     readers = chips_html([chip_of(data, id_) for id_ in consumers if id_ is not None], 6)
     reason = sentence_html(boundary["text"])
-    for sentence in (boundary["hint"], boundary["verdict"]):
+    for sentence in (inspection_phrases.inferred_more(boundary), boundary["hint"], boundary["verdict"]):
         if sentence:
             reason += f"<div>{sentence_html(sentence)}</div>"
     label = nowrap(boundary["label"])
+    if boundary.get("rule"):
+        label += soft_line(escaped(boundary["rule"]))
     if boundary["said"]:
         label += soft_line(f"“{escaped(boundary['said'])}”")
     return [

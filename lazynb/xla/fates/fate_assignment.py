@@ -24,6 +24,7 @@ from lazynb.xla.evidence import (
     Fate as Fate,
 )
 from lazynb.xla.fates.eliminated_operations import EliminationTracker
+from lazynb.xla.fates.needed_kernels import with_needed_kernels
 from lazynb.xla.fates.operation_clusters import ClusterIndex
 from lazynb.xla.hlo.clusters import Cluster
 from lazynb.xla.hlo.instruction_flow import InstructionFlow
@@ -50,22 +51,23 @@ def fates(
     marks = list(marks)
     cluster_index = ClusterIndex(module, clusters, graph)
     if all(map(cluster_index.is_fate_known, marks)) and not cluster_index.has_unmarked_work:
-        return {mark: cluster_index.fate(mark) for mark in marks}
-    history = written.history_ending_in(module) if written is not None else None
-    if history is None:
+        assigned = {mark: cluster_index.fate(mark) for mark in marks}
+    elif (history := written.history_ending_in(module) if written is not None else None) is None:
         arguments = graph.arguments if graph is not None else {}
         absent = written is None
-        return {
+        assigned = {
             mark: _fate_without_passes(cluster_index, mark, bool(arguments.get(mark)), absent)
             for mark in marks
         }
-    return _fates_by_passes(marks, module, clusters, history, graph)
+    else:
+        assigned, cluster_index = _fates_by_passes(marks, module, clusters, history, graph)
+    return with_needed_kernels(assigned, cluster_index, clusters, graph.results if graph is not None else ())
 
 
 def fates_in_place(marks: Iterable[Mark], module: Module, clusters: Sequence[Cluster]) -> dict[Mark, Fate]:
     """Return the fates of operations that are themselves instructions of the optimised module."""
     index = ClusterIndex(module, clusters)
-    return {mark: index.fate(mark) for mark in marks}
+    return with_needed_kernels({mark: index.fate(mark) for mark in marks}, index, clusters)
 
 
 def fates_by_node(
@@ -100,8 +102,9 @@ def _fates_by_passes(
     clusters: Sequence[Cluster],
     history: PassHistory,
     graph: OperationGraph | None,
-) -> dict[Mark, Fate]:
-    """The fates from the passes. Merges come first: they affect which operation an instruction serves."""
+) -> tuple[dict[Mark, Fate], ClusterIndex]:
+    """The fates from the passes, and the clusters of the operations. Merges come first: they affect which
+    operation an instruction serves."""
     unentered = graph.without_arguments() if graph is not None else frozenset()
     if graph is not None:
         graph = dataclasses.replace(graph, arguments=_arguments(history, graph))
@@ -110,7 +113,7 @@ def _fates_by_passes(
     assigned = {mark: _fate_by_mark(index, mark) or eliminated.fate(mark) for mark in marks}
     merged = {mark: fate for mark, fate in assigned.items() if fate.kind == "merged"}
     if not merged:
-        return _reconcile_kernel_counts(assigned, clusters)
+        return _reconcile_kernel_counts(assigned, clusters), index
     equal: dict[Mark, list[Mark]] = {}
     for mark, fate in merged.items():
         if fate.merged_with is not None:
@@ -125,7 +128,7 @@ def _fates_by_passes(
     for mark, others in equal.items():
         if mark in assigned:
             assigned[mark] = _with_merge_note(assigned[mark], len(others))
-    return _reconcile_kernel_counts(assigned, clusters)
+    return _reconcile_kernel_counts(assigned, clusters), index
 
 
 def _arguments(history: PassHistory, graph: OperationGraph) -> dict[Mark, int]:

@@ -149,32 +149,3 @@ class InstructionAttribution:
                     serves = _NONE
                 found |= self._of_result(reader) if isinstance(reader, int) and not own else serves
         return frozenset(mark for mark in found if not any(self._graph.related(mark, one) for one in own))
-
-
-def nearest_operations(
-    dataflow: InstructionFlow, instruction: Instruction, known: Marks, results: Sequence[Mark | None]
-) -> frozenset[Mark]:
-    """Return the operations for which XLA computes a value: those of its nearest readers.
-    A pass that divides an instruction gives its mark to the last part only, and copies get no mark. If only
-    the program's results read the value, they are the operations of these results, else of its operands.
-
-    Arguments:
-      known: by name, the operations of other instructions.
-      results: by result of the program, its operation.
-    """
-    found: set[Mark] = set()
-    returned: set[Mark] = set()
-    waiting, seen = [instruction], {instruction.name}
-    while waiting:
-        for reader in dataflow.readers(waiting.pop()):
-            if isinstance(reader, int):
-                returned.update(filter(None, results[reader : reader + 1]))
-            elif serves := known.get(reader.name):
-                found |= serves
-            elif reader.name not in seen:
-                seen.add(reader.name)
-                waiting += dataflow.parameters_of_call(reader) or [reader]
-    if found or returned:
-        return frozenset(found or returned)
-    operands = (known[name] for name in dataflow.ancestors(instruction) if known.get(name))
-    return next(operands, _NONE)

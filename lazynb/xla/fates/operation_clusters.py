@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from lazynb.xla.evidence import Fate
-from lazynb.xla.fates.instruction_attribution import InstructionAttribution, Marks, nearest_operations
+from lazynb.xla.fates.instruction_attribution import InstructionAttribution, Marks
 from lazynb.xla.hlo.clusters import Cluster, nested_instructions
 from lazynb.xla.hlo.instruction_flow import WRAPPER_OPCODES, InstructionFlow
 from lazynb.xla.hlo.module import Instruction, Mark, Module
@@ -15,7 +14,6 @@ from lazynb.xla.hlo.pass_history import DATA_ARRANGING, instructions_by_mark
 from lazynb.xla.program_origins import OperationGraph
 
 _NAMING = opcodes_of(OpcodeKind.FREE) - {"bitcast"}
-_NOT_ATTRIBUTED = _NAMING | WRAPPER_OPCODES | opcodes_of(OpcodeKind.CONTROL)
 
 
 def cluster_of(clusters: Iterable[Cluster]) -> dict[str, str]:
@@ -32,6 +30,7 @@ class ClusterIndex:
       equal: by mark, the operations that were merged into that one.
 
     Attributes:
+      served: by instruction, the operations that it serves.
       marked: by mark, the instructions that have it and serve its operation.
       dataflow: of the module.
       has_unmarked_work: whether some working instructions have neither mark nor lineage.
@@ -76,26 +75,11 @@ class ClusterIndex:
             serves = served[name] if self._counts_for_cluster(instruction) else own
             borne = frozenset() if instruction.mark is None else frozenset({instruction.mark})
             marked[name], inferred[name] = serves & borne, serves - borne
-        self._needed = self._by_dataflow(marked, inferred)
-        inferred.update(self._needed)
+        self.served = {
+            name: marked[name] | inferred[name] for name in made_from if marked[name] or inferred[name]
+        }
         self.marked = instructions_by_mark(marked)
         self._inferred = instructions_by_mark(inferred)
-
-    def _by_dataflow(self, *attributed: Marks) -> dict[str, frozenset[Mark]]:
-        """The operations of instructions that have none: those that need the value.
-        Attributed are instructions that compute, and all of a cluster in which no instruction has one."""
-        known = {name: serves for marks in attributed for name, serves in marks.items() if serves}
-        placed = {self._cluster_of.get(name) for name in known}
-        results = self._graph.results if self._graph is not None else ()
-        found: dict[str, frozenset[Mark]] = {}
-        for instruction in self.dataflow.reverse_execution_order():
-            name = instruction.name
-            cluster = self._cluster_of.get(name)
-            if name in known or cluster is None or instruction.opcode in _NOT_ATTRIBUTED:
-                continue
-            if computes(instruction) or cluster not in placed:
-                found[name] = known[name] = nearest_operations(self.dataflow, instruction, known, results)
-        return found
 
     def _made_from(self, lineage: Marks) -> dict[str, frozenset[Mark]]:
         """The operations that each running instruction was made from: by its mark, else by its lineage."""
@@ -159,28 +143,17 @@ class ClusterIndex:
 
     def fate(self, mark: Mark) -> Fate:
         """Return the fate of an operation with instructions in the optimised module."""
+        instructions = self.instructions(mark)
         names = tuple(self.clusters(mark))
+        if not names:
+            return self._unattributed_fate(instructions)
         clusters = [self._clusters[name] for name in names]
-        own = [one for one in self.instructions(mark) if one.name not in self._needed]
-        rest = [one for one in clusters if not self._only_arranges(one)]
-        if own and not any(map(self._counts_for_cluster, own)):
-            fate = self._unattributed_fate(own)
-            text = fate.text + _arranging_note(len(clusters) - len(rest))
-            return dataclasses.replace(fate, text=text, clusters=names)
-        if not rest:
-            rest = clusters
         marked = map(self._module.by_name.__getitem__, self.marked.get(mark, ()))
         certain = set(map(self._containing_cluster, filter(self._counts_for_cluster, marked)))
-        working = self._computing_clusters(rest, self.instructions(mark))
+        working = self._computing_clusters(clusters, instructions)
         kind = self._kind(working)
-        text = _fate_text(kind, working, rest) + _arranging_note(len(clusters) - len(rest))
-        return Fate(kind, text, clusters=names, followed=certain.issuperset(names))
-
-    def _only_arranges(self, cluster: Cluster) -> bool:
-        """Whether a kernel only copies or spreads values."""
-        return cluster.is_kernel and not any(
-            computes(self._module.by_name[name]) for name in cluster.instructions
-        )
+        followed = certain.issuperset(names)
+        return Fate(kind, _fate_text(kind, working, clusters), clusters=names, followed=followed)
 
     def _unattributed_fate(self, instructions: Sequence[Instruction]) -> Fate:
         """The fate of an operation that is in the module, but in no cluster."""
@@ -246,13 +219,6 @@ def _fate_text(kind: str, working: Sequence[Cluster], clusters: Sequence[Cluster
         return f"fused with other operations into {where}{also}"
     where = f"{len(kernels)} kernels" if several else "a kernel"
     return f"{where} of its own{also}"
-
-
-def _arranging_note(kernels: int) -> str:
-    if not kernels:
-        return ""
-    many = f"{kernels} kernels copy or fill arrays"
-    return f"; {'a kernel copies or fills an array' if kernels == 1 else many} for it"
 
 
 def _libraries(clusters: Sequence[Cluster]) -> Iterable[str]:

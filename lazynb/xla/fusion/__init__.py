@@ -3,7 +3,8 @@
 In reading order:
 
 ``cluster_edges``: pairs of clusters that one array connects
-``backend_rules``: table of reasons, and the rules of XLA:GPU, TPU and unknown backends
+``boundary_reasons``: table of reasons: the sentence of each, its rule, and what proves it
+``backend_rules``: the rules of XLA:GPU, TPU and unknown backends
 ``boundaries``: one boundary with its reason for each edge
 ``fusion_log``: fusion decisions that XLA itself logged
 ``cpu_rules``: XLA:CPU's decisions translated into reasons

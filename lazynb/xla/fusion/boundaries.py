@@ -1,8 +1,9 @@
 """Boundaries: arrays that one cluster writes and another reads, with the reason why XLA did not fuse the two.
 
-If XLA logged its decision (:mod:`lazynb.xla.fusion.fusion_log`), its words give the reason: *compiler said*.
-Otherwise the rules of the backend (:mod:`lazynb.xla.fusion.backend_rules`) are applied to the program as it
-was before the fusion pass: *rule inferred*.
+If XLA logged its decision (:mod:`lazynb.xla.fusion.fusion_log`), its words select the reason. Otherwise the
+rules of the backend (:mod:`lazynb.xla.fusion.backend_rules`) are applied to the program as it was before the
+fusion pass. The label belongs to the sentence: it is *compiler said* only if XLA's words state all of it
+(:mod:`lazynb.xla.fusion.boundary_reasons`), else *rule inferred*, with the name of the rule.
 """
 
 from __future__ import annotations
@@ -10,15 +11,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from lazynb.xla.evidence import INFERRED
-from lazynb.xla.fusion.backend_rules import (
-    REASONS as REASONS,
-    BackendRules,
-    BoundaryReason as BoundaryReason,
-    GpuRules,
-    TpuRules,
-    UnknownBackendRules,
-)
+from lazynb.xla.evidence import INFERRED, VERIFIED
+from lazynb.xla.fusion.backend_rules import BackendRules, GpuRules, TpuRules, UnknownBackendRules
+from lazynb.xla.fusion.boundary_reasons import REASONS
 from lazynb.xla.fusion.cluster_edges import ClusterEdge, Variables, find_edges, result_variables
 from lazynb.xla.fusion.cpu_rules import CpuRules
 from lazynb.xla.hlo.clusters import Cluster, Value, result_values
@@ -47,10 +42,12 @@ class Boundary:
       producer: name of the cluster that writes it.
       consumer: name of the cluster that reads it; empty for the program's result.
       shape, bytes: of the array.
-      code: key of :data:`REASONS`.
+      code: key of :data:`lazynb.xla.fusion.boundary_reasons.REASONS`.
       text: the reason, in a sentence.
       hint: what the user can change; may be empty.
-      label: ``compiler said``, ``rule inferred``, ``verified by recompiling`` or ``not known``.
+      label: ``compiler said``, ``rule inferred``, ``verified by recompiling`` or ``not known``; of ``text``.
+      rule: the rule behind a sentence that is ``rule inferred``.
+      more: what the rule says beyond a verified ``text``: inferred. May be empty.
       said: the compiler's words.
       variables: the user's variables that keep the value alive.
       verdict: the outcome of an experiment, in words.
@@ -64,6 +61,8 @@ class Boundary:
     text: str
     hint: str = ""
     label: str = INFERRED
+    rule: str = ""
+    more: str = ""
     said: str = ""
     variables: tuple[str, ...] = ()
     verdict: str = ""
@@ -106,15 +105,12 @@ def find_boundaries(
 
 def boundary_by_rules(edge: ClusterEdge, rules: BackendRules) -> Boundary:
     """Return the boundary at ``edge`` with the reason from the ``rules``."""
-    code = rules.code_of(edge)
-    return boundary_with_reason(edge, rules, code, rules.label(code, None))
+    return boundary_with_reason(edge, rules, rules.code_of(edge))
 
 
 def boundary_by_words(edge: ClusterEdge, rules: BackendRules, words: str) -> Boundary:
     """Return the boundary at ``edge`` with the compiler's own ``words`` and their meaning."""
-    code = rules.meaning(edge, words)
-    boundary = boundary_with_reason(edge, rules, code, rules.label(code, words))
-    return dataclasses.replace(boundary, said=words)
+    return boundary_with_reason(edge, rules, rules.meaning(edge, words), words)
 
 
 def with_compiler_words(
@@ -143,29 +139,55 @@ def with_compiler_words(
 def _result_boundary(
     cluster: Cluster, values: Sequence[Value], names: tuple[str, ...], rules: BackendRules
 ) -> Boundary:
-    text, size = rules.reasons["result"].text, sum(value.bytes for value in values)
-    return Boundary(cluster.name, "", shape_of(values), size, "result", text, variables=names)
+    reason, size = rules.reasons["result"], sum(value.bytes for value in values)
+    return Boundary(
+        cluster.name,
+        "",
+        shape_of(values),
+        size,
+        "result",
+        reason.text,
+        label=reason.label(None),
+        rule=reason.rule,
+        variables=names,
+    )
 
 
-def boundary_with_reason(edge: ClusterEdge, rules: BackendRules, code: str, label: str) -> Boundary:
-    """Return the boundary at ``edge`` with the reason ``code`` in words."""
+def boundary_with_reason(
+    edge: ClusterEdge, rules: BackendRules, code: str, words: str | None = None
+) -> Boundary:
+    """Return the boundary at ``edge`` with the reason ``code`` in a sentence with its label.
+
+    Arguments:
+      words: the compiler's about this edge, if there are any.
+    """
     reason = rules.reasons[code]
-    variables: tuple[str, ...] = ()
-    if code == rules.held:
-        variables = rules.keeping_alive(edge) or ()
+    variables = (rules.keeping_alive(edge) or ()) if code == rules.held else ()
+    clauses = [rules.facts(edge), rules.numbers(edge)]
+    label = reason.label(words if not any(clauses) else None)
     return Boundary(
         edge.producer.name,
         edge.consumer.name,
         shape_of(edge.values),
         sum(value.bytes for value in edge.values),
         code,
-        "; ".join(
-            filter(None, (_sentence(edge, code, reason, variables), rules.facts(edge), rules.numbers(edge)))
-        ),
+        "; ".join(filter(None, (_sentence(edge, rules, code, variables), *clauses))),
         reason.hint,
         label,
+        rule=reason.rule if label == INFERRED else "",
+        said=words or "",
         variables=variables,
     )
+
+
+def verified(boundary: Boundary, edge: ClusterEdge, rules: BackendRules, verdict: str) -> Boundary:
+    """Return ``boundary``, whose cause an experiment removed, with the sentence that this establishes."""
+    if boundary.label == VERIFIED:  # several causes together
+        return dataclasses.replace(boundary, verdict=verdict)
+    shown = REASONS[boundary.code].shown
+    text = _sentence(edge, rules, shown, ()) if shown else boundary.text
+    more = boundary.text if shown else ""
+    return dataclasses.replace(boundary, text=text, more=more, rule="", label=VERIFIED, verdict=verdict)
 
 
 def shape_of(values: Sequence[Value]) -> str:
@@ -175,22 +197,26 @@ def shape_of(values: Sequence[Value]) -> str:
     return f"({', '.join(value.shape for value in values)})"
 
 
-def _sentence(edge: ClusterEdge, code: str, reason: BoundaryReason, variables: tuple[str, ...]) -> str:
-    caller = edge.consumer if code in ("library-consumer", "library-shared") else edge.producer
-    names = " and ".join(f"`{name}`" for name in variables)
-    return reason.text.format(
+def _sentence(edge: ClusterEdge, rules: BackendRules, code: str, variables: tuple[str, ...]) -> str:
+    own = edge.leaving.get(edge.producer.name)
+    key = code if code != rules.held or own is not None else f"reader-{code}"
+    beside = [name for name in variables if name not in own] if own else []
+    text = _filled(edge, rules, key, [name for name in variables if name not in beside])
+    if not beside:
+        return text
+    return f"{text}; the kernel that computes {_quoted(beside)} reads it too"
+
+
+def _filled(edge: ClusterEdge, rules: BackendRules, key: str, variables: Sequence[str]) -> str:
+    caller = edge.consumer if key in ("library-consumer", "library-shared") else edge.producer
+    return REASONS[key].text.format(
         producer=f"`{edge.source.opcode}`",
-        consumer=f"`{_reading_opcode(edge)}`",
-        variables=names or ("it" if code == "returned" else "a value that no variable shows"),
+        consumer=f"`{rules.reading_opcode(edge, key)}`",
+        variables=_quoted(variables) or ("it" if key == "returned" else "a value that no variable shows"),
         verb="are" if len(variables) > 1 else "is",
-        users=edge.users + edge.is_result,
         library=caller.library or "a library",
     )
 
 
-def _reading_opcode(edge: ClusterEdge) -> str:
-    """The opcode of the only reader in the consumer, else of the consumer's root."""
-    readers = edge.readers
-    if len(readers) == 1:
-        return readers[0].opcode
-    return edge.target.opcode
+def _quoted(names: Sequence[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names)

@@ -8,9 +8,8 @@ from functools import partial
 from typing import Any
 
 from lazynb.errors import LazynbError
-from lazynb.xla.evidence import INFERRED, UNKNOWN, VERIFIED
 from lazynb.xla.fusion.backend_rules import BackendRules
-from lazynb.xla.fusion.boundaries import Boundary, boundary_with_reason
+from lazynb.xla.fusion.boundaries import Boundary, boundary_with_reason, verified
 from lazynb.xla.fusion.boundary_match import BoundaryOutcome, boundary_outcome
 from lazynb.xla.fusion.cluster_edges import ClusterEdge
 from lazynb.xla.fusion.isolated_kernels import IsolationResult, NotIsolable, compile_isolated
@@ -60,10 +59,11 @@ def verify_boundary(
     verdict = " ".join(trial.sentence for trial in trials)
     last = trials[-1]
     if last.outcome is BoundaryOutcome.GONE:
-        return dataclasses.replace(last.boundary, label=VERIFIED, said=boundary.said, verdict=verdict)
+        gone = dataclasses.replace(last.boundary, said=boundary.said)
+        return verified(gone, edge, rules, verdict)
     if rules.reasons[boundary.code].is_fact:
         return dataclasses.replace(boundary, verdict=verdict)
-    rest = untested[0] if untested else boundary_with_reason(edge, rules, "refuted", UNKNOWN)
+    rest = untested[0] if untested else boundary_with_reason(edge, rules, "refuted")
     return dataclasses.replace(rest, said=boundary.said, verdict=verdict)
 
 
@@ -77,7 +77,7 @@ def _try_all_causes(subject: ExperimentSubject) -> Boundary:
     _try_other_causes(subject, trials, [])
     verdict = " ".join(trial.sentence for trial in trials)
     if trials and trials[-1].outcome is BoundaryOutcome.GONE:
-        return dataclasses.replace(trials[-1].boundary, label=VERIFIED, verdict=verdict)
+        return verified(trials[-1].boundary, subject.edge, subject.rules, verdict)
     try:
         found = _try_isolated(subject)
     except NotIsolable as error:
@@ -103,8 +103,9 @@ def _try_isolated(subject: ExperimentSubject) -> Boundary:
     code, outcome = _REASON_OF_RESULT[showed]
     if showed is IsolationResult.HELD:
         code = subject.rules.held
-    found = boundary_with_reason(subject.edge, subject.rules, code, VERIFIED)
-    return dataclasses.replace(found, said=subject.boundary.said, verdict=f"{_ALONE}: {outcome}")
+    found = boundary_with_reason(subject.edge, subject.rules, code)
+    found = dataclasses.replace(found, said=subject.boundary.said)
+    return verified(found, subject.edge, subject.rules, f"{_ALONE}: {outcome}")
 
 
 def _compiled(subject: ExperimentSubject, text: str) -> str:
@@ -184,7 +185,7 @@ def _try_other_causes(subject: ExperimentSubject, trials: list[Trial], untested:
     for code in subject.rules.candidates(subject.edge):
         if code == subject.boundary.code:
             continue
-        other = boundary_with_reason(subject.edge, subject.rules, code, INFERRED)
+        other = boundary_with_reason(subject.edge, subject.rules, code)
         try:
             trial = _run_experiment(dataclasses.replace(subject, boundary=other))
         except NotTestable:
@@ -210,8 +211,9 @@ def _try_causes_together(subject: ExperimentSubject, trials: list[Trial]) -> Non
             changes[name] = {**changes.get(name, {}), **value} if isinstance(value, dict) else value
     outcome = _outcome(subject, changes)
     if outcome is BoundaryOutcome.GONE:
-        texts = "; and ".join(trial.boundary.text for trial in trials)
-        both = dataclasses.replace(trials[0].boundary, text=texts, hint="")
+        parts = [verified(trial.boundary, subject.edge, subject.rules, "") for trial in trials]
+        texts = dict.fromkeys(part.text for part in parts)
+        both = dataclasses.replace(parts[0], text="; and ".join(texts), hint="")
         trials.append(Trial(both, changes, " and ".join(trial.what for trial in trials), outcome))
 
 

@@ -252,6 +252,20 @@ class CpuFusionPass:
                     reused.add(operand)
         return reused - consumer.inside
 
+    def reusing_opcodes(self, producer: int, consumer: Consumer) -> list[str]:
+        """Return the opcodes in ``consumer`` that read an element of ``producer``'s value more than once, by
+        XLA's table, in order."""
+        reached, found = {producer}, []
+        for number in consumer.nodes:
+            node = self.graph.nodes[number]
+            operands = [each.instruction for each in self._operands(node)]
+            places = [place for place, operand in enumerate(node.operands) if operand in reached]
+            if any(reuses(node.instruction, place, operands) for place in places):
+                found.append(node.opcode)
+            if places:
+                reached.add(number)
+        return found
+
     def _too_much_code(self, node: PrefusionNode, consumer: Consumer) -> bool:
         """Whether the code of ``node`` would be repeated too often.
         See ``FusionNodeIndexingEvaluation::CodeDuplicationTooHigh``."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lazynb.xla.evidence import COMPILER, INFERRED
-from lazynb.xla.fusion.backend_rules import REASONS, BackendRules
+from lazynb.xla.fusion.backend_rules import BackendRules
+from lazynb.xla.fusion.boundary_reasons import REASONS
 from lazynb.xla.fusion.cluster_edges import ClusterEdge
 from lazynb.xla.fusion.cpu_fusion_pass import CODE_DUPLICATION, Consumer, CpuFusionPass
 from lazynb.xla.fusion.cpu_instruction_rules import YNNPACK_OPCODES, branches, loop_fusible, reuses
@@ -16,13 +16,6 @@ from lazynb.xla.fusion.fusion_log import reason_code_of_words as code_of_words
 from lazynb.xla.fusion.prefusion_graph import PrefusionGraph
 from lazynb.xla.hlo.clusters import Cluster
 from lazynb.xla.hlo.module import Module
-
-_SPECIAL_CASES = {
-    "reduction-reused": "expensive-reused",
-    "recomputed": "size-limit",
-    "shifted-exponential": "several-users",
-}
-"""By reason that has its own sentence here, the reason of XLA's words for it in the log."""
 
 _REASONS_OF_OTHER_BACKENDS = {
     "no-rules",
@@ -32,7 +25,6 @@ _REASONS_OF_OTHER_BACKENDS = {
     "asynchronous",
     "transfer",
     "layout",
-    "read-elsewhere",
     "pair",
     "shared",
     "around",
@@ -112,19 +104,27 @@ class CpuRules(BackendRules):
             return self.held
         if code == "library-consumer" and self._is_computed_by_library(edge) and self._is_shared(edge):
             return "library-shared"
-        if code == "expensive-reused" and edge.source.opcode == "reduce":
-            return "reduction-reused"
+        if code == "expensive-reused":
+            if not self._reusing_opcodes(edge):
+                return "other"
+            return "reduction-reused" if edge.source.opcode == "reduce" else code
         if code == "size-limit" and words == CODE_DUPLICATION and branches(edge.source):
             return "recomputed"
         return code
 
-    def label(self, code: str, words: str | None) -> str:
-        """Return ``compiler said`` if the words state the reason.
-        A reason that goes beyond the words is a rule of lazynb (a variable keeps a value alive, a library
-        computes operands), although XLA gave the words for this pair."""
-        if words is None or code_of_words(words) not in (code, _SPECIAL_CASES.get(code)):
-            return INFERRED
-        return COMPILER
+    def reading_opcode(self, edge: ClusterEdge, code: str) -> str:
+        """Return for a reason of reuse the opcode that XLA takes to read an element more than once."""
+        if code in ("expensive-reused", "reduction-reused") and (opcodes := self._reusing_opcodes(edge)):
+            return opcodes[0]
+        return super().reading_opcode(edge, code)
+
+    def _reusing_opcodes(self, edge: ClusterEdge) -> list[str]:
+        """The opcodes in the consumer that, by XLA's table, read an element of the array more than once."""
+        fusion_pass, reads = self._pass(edge), self._reads_of(edge)
+        numbers = reads.of.get(fusion_pass.graph.written[edge.producer.name], ())
+        return [
+            opcode for number in numbers for opcode in fusion_pass.reusing_opcodes(number, reads.consumer)
+        ]
 
     def keeping_alive(self, edge: ClusterEdge) -> tuple[str, ...] | None:
         """Return the variables that alone make XLA write the array.
@@ -146,12 +146,14 @@ class CpuRules(BackendRules):
 
     def _refusals(self, edge: ClusterEdge) -> Iterator[str]:
         """The objections to the last step between the two, which is the bitcast if one lies between."""
-        fusion_pass = self._pass(edge)
-        if edge.consumer.name not in self._reads:
-            self._reads[edge.consumer.name] = _ConsumerReads(fusion_pass.graph, edge.consumer)
-        reads = self._reads[edge.consumer.name]
+        fusion_pass, reads = self._pass(edge), self._reads_of(edge)
         for number in reads.of.get(fusion_pass.graph.written[edge.producer.name], ()):
             yield from fusion_pass.refusals(number, reads.consumer)
+
+    def _reads_of(self, edge: ClusterEdge) -> _ConsumerReads:
+        if edge.consumer.name not in self._reads:
+            self._reads[edge.consumer.name] = _ConsumerReads(self._pass(edge).graph, edge.consumer)
+        return self._reads[edge.consumer.name]
 
     def _pass(self, edge: ClusterEdge) -> CpuFusionPass:
         name = self.module.by_name[edge.producer.name].computation

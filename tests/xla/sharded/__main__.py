@@ -12,6 +12,7 @@ import sys
 import jax
 
 import lazynb
+from lazynb.xla import optimised_program
 from sharded import asked, computed, others, trained  # noqa: F401
 from sharded.lying import wrong
 from sharded.reading import read
@@ -68,7 +69,7 @@ def is_said(one, said):
 def main():
     is_large, names = "--large" in sys.argv, [name for name in sys.argv[1:] if name != "--large"]
     if is_large:
-        lazynb.xla.optimised_program._MAX_RECOMPILED_INSTRUCTIONS = 0
+        optimised_program._MAX_RECOMPILED_INSTRUCTIONS = 0
     count = stored = 0
     chosen = [program for program in PROGRAMS if not names or program.name in names]
     for program in chosen:
