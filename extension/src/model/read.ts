@@ -130,6 +130,8 @@ const BOUNDARY: Boundary = {
   text: "",
   hint: "",
   label: "rule inferred",
+  rule: "",
+  more: "",
   said: "",
   variables: [],
   verify: null,
