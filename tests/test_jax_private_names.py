@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import functools
 import importlib.util
 import inspect
@@ -1408,6 +1409,56 @@ def test_unplaced_programs_name_no_mesh():
     plain = jc.without_devices(jaxpr)
     assert "data" not in str(plain) and "reshard" not in str(plain)
     assert jc.as_function(plain)(jnp.ones((4, 2)))[0].shape == (4, 2)
+
+
+def _solve(matrix, x):
+    return jnp.linalg.solve(matrix, x)
+
+
+def _diagonal_solve(matrix, x):
+    weights = jnp.diag(matrix)
+    return jax.lax.custom_linear_solve(
+        lambda v: v * weights, x, lambda matvec, b: b / matvec(jnp.ones_like(b)), symmetric=True
+    )
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        _solve,
+        lambda matrix, x: jnp.linalg.inv(matrix),
+        _diagonal_solve,
+        lambda matrix, x: jax.grad(lambda m: _solve(m, x).sum())(matrix),
+        lambda matrix, x: jax.lax.scan(lambda c, _: (_solve(matrix, c), None), x, None, 2)[0],
+        lambda matrix, x: jax.lax.cond(x[0] > 0, lambda: _solve(matrix, x), lambda: x),
+        lambda matrix, x: jax.lax.while_loop(lambda c: c[0] > 1, lambda c: _solve(matrix, c), x),
+        lambda matrix, x: jax.jit(jax.checkpoint(_diagonal_solve))(matrix, x),
+    ],
+    ids=["solve", "inv", "custom", "grad", "scan", "cond", "while", "jit"],
+)
+def test_unplaced_programs_keep_namedtuples_of_functions(program):
+    given = jnp.eye(3) * 2 + 0.5, jnp.array([4.0, 2.0, 1.0])
+    plain = jc.without_devices(jax.make_jaxpr(program)(*given))
+    assert np.array_equal(jc.as_function(plain)(*given)[0], program(*given))
+
+
+def test_functions_are_found_in_any_pytree():
+    one, two = jax.make_jaxpr(jnp.sin)(1.0), jax.make_jaxpr(jnp.cos)(1.0)
+    solve = collections.namedtuple("solve", ["first", "second"])
+    for value in [
+        one,
+        (one, 3),
+        [two, one],
+        solve(one, two),
+        {"f": one, "g": None},
+        (1, (solve(two, 2), "a")),
+    ]:
+        named = jax.tree.map(lambda leaf: {id(one): "one", id(two): "two"}.get(id(leaf), leaf), value)
+        found = [{"one": one, "two": two}[leaf] for leaf in jax.tree.leaves(named) if leaf in ("one", "two")]
+        assert list(map(id, jc.jaxprs_of(value))) == list(map(id, found))
+        assert jc.map_jaxprs(lambda jaxpr: "one" if jaxpr is one else "two", value) == named
+        assert jc.map_jaxprs(lambda jaxpr: jaxpr, value) is value
+    assert jc.jaxprs_of(("f", 1, jnp.ones(2), np.dtype("int8"))) == []
 
 
 def test_a_constraint_stays_on_a_mesh_with_its_axes():

@@ -183,6 +183,7 @@ from lazynb.jax_compat.jaxprs import (
     jaxprs_in as jaxprs_in,
     jaxprs_of as jaxprs_of,
     jit_options as jit_options,
+    map_jaxprs as map_jaxprs,
     name_stack as name_stack,
     new_eqn as new_eqn,
     new_var as new_var,

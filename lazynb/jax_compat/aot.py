@@ -19,7 +19,7 @@ from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 from lazynb.jax_compat.jax_arrays import UNSPECIFIED
 from lazynb.jax_compat.jax_config import without_mesh
-from lazynb.jax_compat.jaxprs import ClosedJaxpr, Jaxpr, constants, eqn_context, is_jaxpr, new_var
+from lazynb.jax_compat.jaxprs import ClosedJaxpr, Jaxpr, constants, eqn_context, map_jaxprs, new_var
 
 # ---- Serialized lowerings -------------------------------------------------------------------------------
 
@@ -181,17 +181,13 @@ class _DeviceRemover:
         )
 
     def _parameter(self, name: str, value: Any) -> Any:
-        if is_jaxpr(value):
-            return self.jaxpr(value)
         if name in _OF_JIT:
             return (UNSPECIFIED,) * len(value)
         if name == "ctx_mesh":
             return _NO_MESH if isinstance(value, AbstractMesh) else _mesh.empty_concrete_mesh
         if isinstance(value, NamedSharding | PartitionSpec):
             return None
-        if isinstance(value, tuple | list) and any(map(is_jaxpr, value)):
-            return type(value)([self._parameter(name, one) for one in value])
-        return value
+        return map_jaxprs(self.jaxpr, value)
 
 
 def _renamed(variable: Any, renamed: dict[Any, Any]) -> Any:

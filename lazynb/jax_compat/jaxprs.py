@@ -8,6 +8,7 @@ from types import CodeType
 from typing import Any
 
 import jax
+import numpy as np
 from jax._src import core as _core, linear_util as _linear_util, source_info_util as _source_info_util
 from jax._src.interpreters import partial_eval as _partial_eval
 
@@ -21,6 +22,7 @@ Literal = _core.Literal
 Jaxpr = _core.Jaxpr
 ClosedJaxpr = getattr(_core, "ClosedJaxpr", _core.Jaxpr)  # 0.12 merged the two into Jaxpr
 no_effects = _core.no_effects
+_NO_PYTREES = (str, bytes, bool, int, float, complex, type, np.dtype)
 separate_consts = _partial_eval.separate_consts
 
 
@@ -96,10 +98,25 @@ def is_jaxpr(value: Any) -> bool:
 
 
 def jaxprs_of(value: Any) -> list[Any]:
-    """The jaxprs in a parameter of a primitive."""
+    """The jaxprs in a parameter of a primitive, which may be a pytree of them."""
     if is_jaxpr(value):
         return [value]
-    return [one for one in value if is_jaxpr(one)] if isinstance(value, tuple | list) else []
+    if value is None or isinstance(value, _NO_PYTREES):
+        return []
+    return [leaf for leaf in jax.tree.leaves(value, is_leaf=is_jaxpr) if is_jaxpr(leaf)]
+
+
+def map_jaxprs(function: Callable[[Any], Any], value: Any) -> Any:
+    """A parameter of a primitive with ``function`` of each of its jaxprs; the same object if all are the
+    same."""
+    if is_jaxpr(value):
+        return function(value)
+    old = jaxprs_of(value)
+    new = [function(jaxpr) for jaxpr in old]
+    if all(one is other for one, other in zip(old, new, strict=True)):
+        return value
+    made = iter(new)
+    return jax.tree.map(lambda leaf: next(made) if is_jaxpr(leaf) else leaf, value, is_leaf=is_jaxpr)
 
 
 def jaxprs_in(params: dict[str, Any]) -> list[Any]:

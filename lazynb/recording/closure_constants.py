@@ -63,28 +63,18 @@ def resolve_params(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
 def _resolve_params(params: dict[str, Any], name: str) -> dict[str, Any]:
     changed = {}
     for key, value in params.items():
-        if jc.jaxprs_of(value):
-            settled_value = _resolve(value, name)
-            if settled_value is not value:
-                changed[key] = settled_value
+        settled_value = jc.map_jaxprs(lambda jaxpr: _resolve(jaxpr, name), value)
+        if settled_value is not value:
+            changed[key] = settled_value
     return dict(params, **changed) if changed else params
 
 
-def _resolve(value: Any, name: str) -> Any:
-    """Returns ``value``, jaxprs, with pending constants computed; the same object if there are none."""
-    if not jc.is_jaxpr(value):
-        return _resolve_all(value, name)
-    if value not in _settled:
-        changed = _resolve_jaxpr(value, name)
-        _settled[value] = None if changed is value else changed
-    return _settled[value] or value
-
-
-def _resolve_all(values: Any, name: str) -> Any:
-    items = [_resolve(item, name) if jc.is_jaxpr(item) else item for item in values]
-    if all(new is old for new, old in zip(items, values)):
-        return values
-    return tuple(items) if type(values) is tuple else items
+def _resolve(jaxpr: Any, name: str) -> Any:
+    """Returns ``jaxpr`` with pending constants computed; the same object if there are none."""
+    if jaxpr not in _settled:
+        changed = _resolve_jaxpr(jaxpr, name)
+        _settled[jaxpr] = None if changed is jaxpr else changed
+    return _settled[jaxpr] or jaxpr
 
 
 def _resolve_jaxpr(jaxpr: Any, name: str) -> Any:

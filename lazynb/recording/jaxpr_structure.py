@@ -9,7 +9,7 @@ content (a callback) is compared by identity.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
@@ -244,16 +244,7 @@ def _positioned(primitive: Any, params: dict[str, Any], known: dict[tuple[int, i
             known[key] = _with_positions(jaxpr, key[1], known)
         return known[key]
 
-    return {name: _map_jaxprs(value, made) for name, value in params.items()}
-
-
-def _map_jaxprs(value: Any, made: Callable[[Any], Any]) -> Any:
-    """Returns a parameter with its jaxprs replaced by ``made`` of them."""
-    if jc.is_jaxpr(value):
-        return made(value)
-    if jc.jaxprs_of(value):
-        return type(value)(made(each) if jc.is_jaxpr(each) else each for each in value)
-    return value
+    return {name: jc.map_jaxprs(made, value) for name, value in params.items()}
 
 
 def _with_positions(jaxpr: Any, number: int, known: dict[tuple[int, int], Any]) -> Any:

@@ -180,3 +180,10 @@ def test_types_carry_shardings(needs):
     made = lazynb.compile(lambda x: x + 1, x, target="v5e:2x2", mesh="data=4")
     assert made.memory.argument_bytes == 32 * 128 * 4  # 128 lanes; the number is no argument
     assert lazynb.compile(lambda x: x + 1, x).clusters  # here a sharding means nothing
+
+
+def test_a_linear_solve_is_compiled_for_a_chip(needs):
+    made = lazynb.compile(
+        jnp.linalg.solve, TYPE((4, 4), jnp.float32), X.update(shape=(4,)), target=needs("h100")
+    )
+    assert "custom_linear_solve" in {node.primitive for node in made.snapshot.nodes} and made.clusters

@@ -125,14 +125,9 @@ def wide_params(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _wide_param(value: Any) -> Any:
-    if jc.is_jaxpr(value):
-        return _wide_jaxpr(value)
-    if jc.jaxprs_of(value):
-        found = [_wide_jaxpr(one) if jc.is_jaxpr(one) else one for one in value]
-        return type(value)(*found) if hasattr(value, "_fields") else type(value)(found)
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         return wide_type(np.dtype(value))
-    return value
+    return jc.map_jaxprs(_wide_jaxpr, value)
 
 
 def _wide_jaxpr(jaxpr: Any) -> Any:
