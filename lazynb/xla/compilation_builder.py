@@ -32,7 +32,7 @@ from lazynb.xla.jit_equivalent import (
     leaves_of,
 )
 from lazynb.xla.program_interface import Inputs
-from lazynb.xla.program_origins import ProgramOrigins, origins_of_binding
+from lazynb.xla.program_origins import ProgramOrigins, origins_of_executable
 from lazynb.xla.recorded_operations import PendingSnapshot, Value, recorded_trace
 from lazynb.xla.targets.target_chip import Target
 from lazynb.xla.targets.target_compilation import OutOfMemory
@@ -87,7 +87,7 @@ class CompilationBuilder:
           is_new: whether the program was made now.
         """
         wanted = tuple([tensor._slot for tensor in tensors])
-        origins = origins_of_binding(pending, binding, wanted, self._description)
+        origins = origins_of_executable(pending, binding.executable, wanted, self._description)
         self._programs.append((binding, is_new, origins, Inputs.of(pending, binding.inputs)))
 
     def give(self, pending: PendingTrace, tensors: Sequence[LazyTensor], results: Sequence[Any]) -> None:
@@ -197,9 +197,7 @@ class CompilationBuilder:
 
     def _explain_out_of_memory(self, error: OutOfMemory, pending: PendingTrace) -> OutOfMemory:
         wanted = tuple([tensor._slot for tensor in pending.live()])
-        origins = None
-        if error.binding is not None:
-            origins = origins_of_binding(pending, error.binding, wanted, self._description)
+        origins = origins_of_executable(pending, error.executable, wanted, self._description)
         return explain_out_of_memory(error, origins, self.snapshot())
 
     def _add_prepared(self, pending: PendingTrace, prepared: tuple[Binding, bool] | None) -> None:

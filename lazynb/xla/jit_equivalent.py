@@ -25,6 +25,7 @@ from lazynb.running.record_table import plural
 from lazynb.running.trace_executable import Executable
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compiled_program import CompiledProgram
+from lazynb.xla.cost.out_of_memory import explain_out_of_memory
 from lazynb.xla.hlo.value_numbering import ValueNumbering
 from lazynb.xla.program_interface import Inputs, weak_getter
 from lazynb.xla.program_origins import ProgramOrigins, program_origins
@@ -38,6 +39,7 @@ from lazynb.xla.recorded_operations import (
     values_read,
 )
 from lazynb.xla.targets.target_chip import Target
+from lazynb.xla.targets.target_compilation import OutOfMemory
 from lazynb.xla.targets.target_executable import TargetExecutable
 
 
@@ -177,7 +179,10 @@ class JitProgram:
         else:
             target, shardings = self._place_on_target(target)
             executable = TargetExecutable(path.end, wanted, self._root.config, target, packing, shardings)
-        executable.compile([taken.type for taken in self._taken])
+        try:
+            executable.compile([taken.type for taken in self._taken])
+        except OutOfMemory as error:
+            raise explain_out_of_memory(error, self._origins(path), self.snapshot) from None
         inputs = Inputs([(taken.step.avals[0], weak_getter(taken.held())) for taken in self._taken])
         trace = CompiledProgram(executable, True, self._origins(path), self.snapshot, inputs, True)
         return Compilation([trace], self.snapshot, target=target, form=self._signature())

@@ -13,8 +13,8 @@ from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.snapshot.nested_nodes import OperationNodes
 from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
 from lazynb.recording.snapshot.trace_description import SnapshotBuilder
-from lazynb.running.executable_cache import Binding
 from lazynb.running.jaxpr_program import ArgumentPacking, needed_steps
+from lazynb.running.trace_executable import Executable
 from lazynb.xla.hlo.clusters import tuple_leaves
 from lazynb.xla.hlo.module import Computation, Instruction, Mark, Module
 from lazynb.xla.hlo.shapes import tuple_parts
@@ -44,10 +44,10 @@ class ProgramOrigins:
     carried: dict[Mark, tuple[Mark, ...]] = dataclasses.field(default_factory=dict)
 
 
-def origins_of_binding(
-    pending: PendingTrace, binding: Binding, wanted: tuple[int, ...], description: SnapshotBuilder
+def origins_of_executable(
+    pending: PendingTrace, executable: Executable, wanted: tuple[int, ...], description: SnapshotBuilder
 ) -> ProgramOrigins:
-    """The origins of the program in ``binding``, which computes ``wanted`` of ``pending``.
+    """The origins of the program ``executable``, which computes ``wanted`` of ``pending``.
 
     A program numbers its steps without the dead operations (``Trie.copy``).
     """
@@ -56,14 +56,14 @@ def origins_of_binding(
     slots = {new: slot for slot, new in moved.items()}
     made: dict[int, OperationNodes] = {}
     inputs: dict[int, int] = {}
-    for step in binding.executable.state.path():
+    for step in executable.state.path():
         if step.first not in slots:
             continue
         if step.operation is None:
             inputs[len(inputs)], _ = description.result(pending, slots[step.first])
         else:
             made[step.depth - 1] = description.made(pending, slots[step.first])
-    results = [description.result(pending, wanted[at]) for at in binding.executable.order]
+    results = [description.result(pending, wanted[at]) for at in executable.order]
     return program_origins(made, inputs, tuple(results))
 
 

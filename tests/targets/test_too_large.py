@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -69,3 +71,55 @@ def test_inputs_have_the_users_names(needs):
         "`params[0]`",
         "`params[1]`",
     }
+
+
+def gib(count, *shape):
+    """The type of an array of that many GiB."""
+    return jax.ShapeDtypeStruct((count * GIB // 4 // math.prod(shape), *shape), jnp.float32)
+
+
+def double(x):
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "taken", "how", "needed"),
+    [
+        (double, gib(75), {}, 150),
+        (double, gib(75), {"as_jit": True}, 150),
+        (jax.jit(double), gib(40), {"target": "a100"}, 80),
+        (double, gib(600), {"target": "h100:8", "mesh": "d=8", "shard": "x=d"}, 150),
+        (double, gib(75), {"target": "h100:8", "mesh": "d=8"}, 150),
+        (double, gib(75), {"target": "h200"}, 150),
+        (jnp.sum, gib(80), {}, 80),
+        (lambda x: jnp.zeros(gib(80).shape) + x, jax.ShapeDtypeStruct((), jnp.float32), {}, 80),
+        (lambda x: (x @ x).sum(), jax.ShapeDtypeStruct((110_000, 110_000), jnp.float32), {}, 90),
+        (lambda x: (x + 1, x[0] * 2), gib(40), {}, 80),
+    ],
+)
+def test_a_gpu_has_no_room_for_what_its_compiler_accepts(needs, function, taken, how, needed):
+    """Arguments, results and temporaries count; the truth is GiB by hand."""
+    with pytest.raises(OutOfMemory, match="does not fit") as caught:
+        lazynb.compile(function, taken, **{"target": needs("h100"), **how})
+    assert needed <= caught.value.needed / GIB < needed + 0.2
+    assert "largest values there:" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "taken", "how"),
+    [
+        (double, gib(39), {}),
+        (double, gib(75), {"target": "b200"}),
+        (double, gib(300), {"target": "h100:8", "mesh": "d=8", "shard": "x=d"}),
+        (lambda x: jnp.tanh(x * 2 + 1).sum(), gib(75), {}),
+    ],
+)
+def test_a_gpu_has_room_for_what_fits(needs, function, taken, how):
+    assert lazynb.compile(function, taken, **{"target": needs("h100"), **how}).clusters
+
+
+def test_a_program_whose_inputs_are_donated_may_fit(needs):
+    for function, words in [(double, "of 79.1 GiB, without donation"), (jnp.sort, "of 79.1 GiB. Most")]:
+        with pytest.raises(OutOfMemory) as caught:
+            lazynb.compile(function, gib(45 if function is double else 85, 1 << 16), target=needs("h100"))
+        assert words in str(caught.value)

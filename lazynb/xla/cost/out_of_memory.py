@@ -19,25 +19,22 @@ _MAX_LISTED = 5
 _MIN_SHARE_OF_PEAK = 0.01  # smaller values are not listed
 
 
-def explain_out_of_memory(
-    error: OutOfMemory, origins: ProgramOrigins | None, snapshot: Snapshot
-) -> OutOfMemory:
+def explain_out_of_memory(error: OutOfMemory, origins: ProgramOrigins, snapshot: Snapshot) -> OutOfMemory:
     """Return ``error`` with the largest values of the program in its message.
 
     Arguments:
-      origins: maps the program's marks, arguments and results to the graph, if known.
+      origins: maps the program's marks, arguments and results to the graph.
       snapshot: the graph that was compiled.
     """
     head = f"This does not fit on {_device_phrase(error)}"
     if error.needed is not None and error.available is not None:
         head += f": it needs {size(error.needed)} of {size(error.available)}"
+        head += ", without donation of inputs" * error.may_fit_with_donation
     values = _largest_values(error)
     if not values:
-        return (
-            error
-            if error.needed is None
-            else _with_message(error, f"{head}. The compiler: {_compiler_message(error)}")
-        )
+        if error.compiled is not None:
+            return _with_message(error, f"{head}.")
+        return error if error.needed is None else _with_message(error, f"{head}. {_compiler_message(error)}")
     memory, largest, module = values
     said = _ValueDescriptions(error, module, origins, snapshot)
     lines = [f"  {said.line(buffer)}" for buffer in largest[:_MAX_LISTED]]
@@ -49,8 +46,8 @@ def explain_out_of_memory(
 
 
 def _with_message(error: OutOfMemory, message: str) -> OutOfMemory:
-    made = OutOfMemory(message, error.target, error.dump)
-    made.needed, made.available = error.needed, error.available
+    made = OutOfMemory(message, error.target, error.dump, error.compiled)
+    made.needed, made.available, made.executable = error.needed, error.available, error.executable
     return made
 
 
@@ -59,7 +56,7 @@ def _device_phrase(error: OutOfMemory) -> str:
 
 
 def _compiler_message(error: OutOfMemory) -> str:
-    return str(error).partition(": ")[2]
+    return f"The compiler: {str(error).partition(': ')[2]}"
 
 
 def _largest_values(error: OutOfMemory) -> tuple[ProgramMemory, list[Buffer], Module | None] | None:
@@ -76,7 +73,8 @@ def _largest_values(error: OutOfMemory) -> tuple[ProgramMemory, list[Buffer], Mo
     largest = [
         buffer for buffer in apart.values() if buffer.bytes >= _MIN_SHARE_OF_PEAK * (memory.peak_bytes or 0)
     ]
-    text = dump.text("*after_optimizations_before_buffer_assignment.txt")
+    compiled = error.compiled
+    text = compiled.as_text() if compiled else dump.text("*after_optimizations_before_buffer_assignment.txt")
     return (memory, largest, parse(text) if text else None) if largest else None
 
 
@@ -90,14 +88,14 @@ _KINDS = {
 
 class _ValueDescriptions:
     def __init__(
-        self, error: OutOfMemory, module: Module | None, origins: ProgramOrigins | None, snapshot: Snapshot
+        self, error: OutOfMemory, module: Module | None, origins: ProgramOrigins, snapshot: Snapshot
     ):
         self._module = module
-        self._operations = origins.operations if origins is not None else {}
+        self._operations = origins.operations
         self._nodes = snapshot.nodes
         self._names: Mapping[str, tuple[str, ...]] = {}
-        if module is not None and origins is not None:
-            taken = error.binding.executable._packing.taken
+        if module is not None:
+            taken = error.executable._packing.taken
             self._names = value_names(module, snapshot, taken, origins)
 
     def line(self, buffer: Buffer) -> str:

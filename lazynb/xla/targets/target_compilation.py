@@ -134,22 +134,40 @@ class OutOfMemory(TargetError):
 
     Attributes:
       target: the target.
-      needed, available: bytes, by the compiler's message; None if it has no figures.
+      needed, available: bytes, by the compiler's message or its memory analysis; None if not known.
       dump: the compiler's dump up to the error; None if none was requested.
-      binding: the program, for a recorded trace.
+      executable: the program of lazynb that was to be compiled.
+      compiled: the program; None if the compiler refused it.
     """
 
-    binding: Any = None
+    executable: Any = None
 
-    def __init__(self, message: str, target: Target, dump: Dump | None = None):
+    def __init__(
+        self,
+        message: str,
+        target: Target,
+        dump: Dump | None = None,
+        compiled: CrossCompiledProgram | None = None,
+    ):
         super().__init__(message)
         self.target = target
         self.dump = dump
-        sizes = _NEEDED.search(message)
+        self.compiled = compiled
         self.needed: int | None = None
         self.available: int | None = None
-        if sizes:
+        if compiled is not None:
+            self.needed, self.available = compiled.device_bytes, target.chip.memory
+        elif sizes := _NEEDED.search(message):
             self.needed, self.available = map(_bytes, filter(None, sizes.groups()))
+
+    @property
+    def may_fit_with_donation(self) -> bool:
+        """Whether the program may fit if results take the memory of inputs, of which it donates none."""
+        if self.compiled is None or self.needed is None or self.available is None:
+            return False
+        parts = self.compiled.memory_analysis()
+        spared = min(parts.argument_size_in_bytes, parts.output_size_in_bytes) - parts.alias_size_in_bytes
+        return self.needed - spared <= self.available
 
 
 _NO_SLICE = re.compile(r"Topology layout .* is not divisible|[Ii]nvalid topology")
@@ -184,6 +202,23 @@ class CrossCompiledProgram:
     def memory_analysis(self) -> Any:
         """Bytes per device, by XLA's names."""
         return types.SimpleNamespace(**self._answer.memory)
+
+    @property
+    def device_bytes(self) -> int | None:
+        """Bytes that a run takes on each device: arguments, results and temporaries, shared memory once. None
+        if the compiler has no figures."""
+        parts = self._answer.memory
+        try:
+            taken = [parts[f"{name}_size_in_bytes"] for name in ("argument", "output", "temp")]
+            return sum(taken) - parts["alias_size_in_bytes"]
+        except KeyError:
+            return None
+
+    def check_memory(self, dump: Dump | None) -> None:
+        """Raises OutOfMemory if a run takes more than the chip has. XLA:GPU compiles such a program."""
+        if self.device_bytes is not None and self.device_bytes > self.target.chip.memory:
+            message = f"This does not fit into the memory of {self.target.title}."
+            raise OutOfMemory(message, self.target, dump, self)
 
     def cost_analysis(self) -> dict[str, float] | None:
         """XLA's figures by name; None if the compiler gives none."""

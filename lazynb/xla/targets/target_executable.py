@@ -13,7 +13,7 @@ from lazynb import jax_compat as jc
 from lazynb.errors import LazynbError
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.trie import State
-from lazynb.running.compiler_dump import new_dump
+from lazynb.running.compiler_dump import Dump, new_dump
 from lazynb.running.executable_cache import Binding, executables
 from lazynb.running.jaxpr_program import ArgumentPacking, Request, constant_packing, lower
 from lazynb.running.run_failure import failing_lines
@@ -71,8 +71,8 @@ class TargetExecutable(Executable):
     def compile(self, inputs: Sequence[Any] = ()) -> None:
         """Compiles it in the compiler process.
 
-        Raises like :func:`lazynb.xla.targets.target_compilation.compile_for`; LoweringUnsupported if JAX
-        cannot lower an operation for the chip.
+        Raises like :func:`lazynb.xla.targets.target_compilation.compile_for`; OutOfMemory also if a run takes
+        more than the chip's memory; LoweringUnsupported if JAX cannot lower an operation for the chip.
         """
         start, dump = time.perf_counter(), new_dump(self.elsewhere)
         with notify_compiling(self.operations):
@@ -85,9 +85,18 @@ class TargetExecutable(Executable):
                 ) from error
             self.lowering_seconds = time.perf_counter() - start
             with dump.profile.taken(None) if dump is not None else contextlib.nullcontext():
-                self.compiled = compile_for(self.target, lowering, self._mesh, dump=dump)
+                self.compiled = self._compile_for_target(lowering, dump)
         self.dump, self.origin = dump, self.compiled.origin
         self.compile_seconds = time.perf_counter() - start
+
+    def _compile_for_target(self, lowering: jc.SerializedLowering, dump: Dump | None) -> CrossCompiledProgram:
+        try:
+            compiled = compile_for(self.target, lowering, self._mesh, dump=dump)
+            compiled.check_memory(dump)
+            return compiled
+        except OutOfMemory as error:
+            error.executable = self
+            raise
 
     def _lowered(self, jaxpr: Any, donated: tuple[int, ...]) -> jax.stages.Lowered:
         layout = self.target.layout
@@ -155,9 +164,6 @@ def prepare_for_target(
     binding = Binding(executable, inputs)
     try:
         executable.compile()
-    except OutOfMemory as error:
-        error.binding = binding
-        raise
     except LoweringUnsupported as error:
         lines = failing_lines(request, target.chip.platform)
         raise LoweringUnsupported(
