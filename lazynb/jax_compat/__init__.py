@@ -35,6 +35,7 @@ from lazynb.jax_compat.aot import (
 )
 from lazynb.jax_compat.array_memory import (
     address as address,
+    alias as alias,
     array_from_host_copy as array_from_host_copy,
     array_type as array_type,
     buffers as buffers,

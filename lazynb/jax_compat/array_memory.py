@@ -66,6 +66,12 @@ def with_buffers(value: Any, parts: Sequence[Any]) -> Any:
     return made if plain is value else type(value)(value._impl, made)
 
 
+def alias(value: Any) -> Any:
+    """Another array with the memory of ``value``; ``value`` itself if it has no buffers to share."""
+    parts = buffers(value)
+    return with_buffers(value, parts) if parts else value
+
+
 def replace_buffers(value: Any, others: Sequence[Any]) -> None:
     """Replaces the buffers of ``value`` by the arrays ``others``, which match its :func:`buffers`."""
     plain = base_array(value)

@@ -109,7 +109,9 @@ class CompilationBuilder:
         if isinstance(leaf, np.ndarray) and not is_constant(leaf):
             aval = jc.typeof(leaf)
             leaf = jax.ShapeDtypeStruct(aval.shape, aval.dtype)
-        return ReturnedLeaf(value, jc.abstract(leaf) if isinstance(leaf, jax.Array) else leaf)
+        if isinstance(leaf, jax.Array) and not is_constant(leaf):
+            leaf = jc.abstract(leaf)
+        return ReturnedLeaf(value, leaf)
 
     def value_of(self, identity: int) -> Value | None:
         """The graph value of the input with id ``identity``; None if there is none."""
@@ -161,6 +163,7 @@ class CompilationBuilder:
             raise NotOneFunction("nothing of it was pending, so there is nothing to compile")
         leaves = [self._returned_leaf(leaf, is_constant) for leaf in returned]
         constants = KeptConstants(self._on_user_arrays(is_constant))
+        results = [(leaf.value, constants.result_getter(leaf.given)) for leaf in leaves]
         kept = [PendingSnapshot(pending, constants.getter) for pending in self._described]
 
         def make() -> JitProgram:
@@ -168,7 +171,8 @@ class CompilationBuilder:
             if len(kept) > 1 and not all(one.is_whole() for one in kept):
                 raise NotOneFunction(INPUT_GONE)
             sources = [one.source(self._description) for one in kept]
-            return JitProgram(sources, self.snapshot(), leaves, lambda array: id(array) in known)
+            again = [ReturnedLeaf(value, given()) for value, given in results]
+            return JitProgram(sources, self.snapshot(), again, lambda array: id(array) in known)
 
         return make
 

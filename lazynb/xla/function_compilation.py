@@ -65,7 +65,7 @@ def compile_function(
         raise LazynbError("A function is compiled for a chip outside of JAX's transformations (jit, grad).")
     called, call = _unjitted(function), _Call(target, as_jit)
     args, kwargs = call.with_types(args, dict(kwargs), jc.static_arguments(function) if as_jit else ())
-    names = _names(called, args, kwargs, namespace, call.given)
+    names = _names(called, args, kwargs, namespace, call)
     with forbid_runs():
         try:
             result = _called(called, args, kwargs)
@@ -86,12 +86,15 @@ class _Call:
     Attributes:
       given: the arguments that have only a type.
       arguments: ids of the arrays passed to the function, in the order of the call.
+      passed: pairs of an array passed to the function and the user's array, which has the same memory. As
+        under ``jax.jit``, an array that is passed twice, or is also closed over, is an argument each time.
       target: the target of the compilation.
     """
 
     def __init__(self, target: Target | None, as_jit: bool):
         self.given = AbstractArguments()
         self.arguments: list[int] = []
+        self.passed: list[tuple[Any, Any]] = []
         self.target = target
         self._as_jit = as_jit
         self._types: list[tuple[Any, Any]] = []  # (argument, the type that replaces it)
@@ -121,15 +124,21 @@ class _Call:
             aval = jc.typeof(leaf)
             type_ = jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
         if type_ is None:
-            held = leaf._value if isinstance(leaf, LazyTensor) else leaf  # the operations read the array
-            self.arguments.append(id(held))
-            return leaf
+            return self._array(leaf)
         if self.target is None:  # shardings apply only on a target
             type_ = jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type)
         tensor = self.given.tensor(type_)
         self.arguments.append(id(tensor))
         self._types.append((leaf, self.given.types[id(tensor)]))
         return tensor
+
+    def _array(self, leaf: Any) -> Any:
+        held = leaf._value if isinstance(leaf, LazyTensor) else leaf  # the operations read the array
+        if self._as_jit and isinstance(held, jax.Array):
+            self.passed.append((jc.alias(held), held))
+            leaf = held = self.passed[-1][0]
+        self.arguments.append(id(held))
+        return leaf
 
 
 def _jitted(
@@ -140,6 +149,7 @@ def _jitted(
         gathering.describe(pending, names)
     arguments = {*call.arguments, *map(id, call.given.types.values())}
     jitted = gathering.as_jit(leaves_of(result), lambda array: id(array) not in arguments, call.arguments)
+    jitted.users_arrays = {id(array): held for array, held in call.passed}
     with dumping_passes():
         return jitted.compile(call.target)
 
@@ -193,16 +203,17 @@ def _names(
     args: Any,
     kwargs: Any,
     namespace: Mapping[str, Any],
-    given: AbstractArguments,
+    call: _Call,
 ) -> dict[int, tuple[str, ...]]:
     """The names of arrays and types, with the function's parameters first."""
     known = names_of(namespace)
+    known.update({id(array): known.get(id(held), ()) for array, held in call.passed})
     try:
         arguments = inspect.signature(function).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):  # no signature, or the call itself raises the error
         arguments = {}
     for identity, names in names_of(arguments).items():
         known[identity] = tuple(dict.fromkeys([*names, *known.get(identity, ())]))
-    for identity, type_ in given.types.items():
+    for identity, type_ in call.given.types.items():
         known[id(type_)] = known.get(identity, ())
     return known

@@ -23,6 +23,7 @@ from lazynb.running.executable_variants import JitExecutable
 from lazynb.running.jaxpr_program import ArgumentPacking
 from lazynb.running.record_table import plural
 from lazynb.running.trace_executable import Executable
+from lazynb.user_code.text_format import join_words
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compiled_program import CompiledProgram
 from lazynb.xla.cost.out_of_memory import explain_out_of_memory
@@ -112,6 +113,7 @@ class JitProgram:
 
     Attributes:
       snapshot: the graph, in which only the function's results are outputs.
+      users_arrays: the user's array of an argument that shares its memory, by ``id`` of the argument.
 
     Raises:
       NotOneFunction: JAX's configuration changes within the code.
@@ -129,6 +131,7 @@ class JitProgram:
         if recorded.root is None:
             raise NotOneFunction("JAX's configuration changes in it, so it is no single program")
         self._root = recorded.root
+        self.users_arrays: dict[int, Any] = {}
         self._nodes = list(snapshot.nodes)
         wanted, given = [], recorded.inputs
         for leaf in returned:
@@ -136,6 +139,7 @@ class JitProgram:
             wanted.append(recorded.known(own))
         self._wanted = tuple(wanted)
         self._operations = recorded.needed(wanted)
+        self._first = frozenset(first)
         self._arguments = _external_values(self._operations, wanted, first)
         self._taken = [given[value] for value in self._arguments]
         self._constants = _constants(self._taken, is_constant)
@@ -183,9 +187,28 @@ class JitProgram:
             executable.compile([taken.type for taken in self._taken])
         except OutOfMemory as error:
             raise explain_out_of_memory(error, self._origins(path), self.snapshot) from None
-        inputs = Inputs([(taken.step.avals[0], weak_getter(taken.held())) for taken in self._taken])
-        trace = CompiledProgram(executable, True, self._origins(path), self.snapshot, inputs, True)
-        return Compilation([trace], self.snapshot, target=target, form=self._signature())
+        trace = CompiledProgram(executable, True, self._origins(path), self.snapshot, self._inputs(), True)
+        form, notes = self._signature(), self._several_names()
+        return Compilation([trace], self.snapshot, target=target, form=form, notes=notes)
+
+    def _inputs(self) -> Inputs:
+        held = [taken.held() for taken in self._taken]
+        users = [weak_getter(self.users_arrays.get(id(array), array)) for array in held]
+        return Inputs([(taken.step.avals[0], own) for taken, own in zip(self._taken, users, strict=True)])
+
+    def _several_names(self) -> list[str]:
+        """Notes on arrays that are several variables. The recording has one value for each array."""
+        outside = [
+            [name for name in self._nodes[node].names if name.isidentifier()]
+            for number, (node, _) in enumerate(self._arguments)
+            if number not in self._constants and (node, 0) not in self._first
+        ]
+        return [
+            f"{join_words([f'`{name}`' for name in names])} are one array and one argument here. A jitted "
+            f"function that takes each of them has {len(names)} arguments."
+            for names in outside
+            if len(names) > 1
+        ]
 
     def _place_on_target(self, target: Target) -> tuple[Target, list[Any]]:
         values, names = [], {}
@@ -384,6 +407,10 @@ class KeptConstants:
                 held = lambda: value  # noqa: E731
             self._held.append(held)
         return held
+
+    def result_getter(self, given: Any) -> Callable[[], Any]:
+        """As :meth:`getter`, for a result that no operation computes: an array, a type or a number."""
+        return self.getter(given) if isinstance(given, jax.Array) else lambda: given
 
     def values(self) -> dict[int, Any]:
         """The constants, by id. Raises NotOneFunction if one no longer exists."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import re
 
 import jax
@@ -160,3 +162,91 @@ def test_lazily_run_programs_have_the_kernels_of_jit(function, made):
         pytest.skip("a number is an input")
     jitted = lazynb.compile(function, *[make() for make in made], as_jit=True)
     assert len(compilation.clusters) == len(jitted.clusters)
+
+
+# ---- One array, passed several times -----------------------------------------------------------------------
+
+WHOLE, TABLE = jnp.arange(8), jnp.linspace(0.0, 1.0, 64).reshape(8, 8)
+
+
+def attention(q, k, v):
+    return jax.nn.softmax(q @ k.T) @ v
+
+
+def same_as_jit(function, *args, **kwargs):
+    """The compilation as ``jax.jit``, which is the program of ``jax.jit``: arguments, their bytes, HLO."""
+    truth = jax.jit(function).lower(*args, **kwargs).compile()
+    made = lazynb.compile(function, *args, as_jit=True, **kwargs)
+    assert made.form.arguments == len(truth._executable._kept_var_idx)
+    assert made.memory.argument_bytes == truth.memory_analysis().argument_size_in_bytes
+    assert without_names(made.traces[0].text) == without_names(truth.as_text())
+    return made
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "kwargs"),
+    [
+        (lambda a, b: a - b, (WHOLE, WHOLE), {}),
+        (attention, (TABLE, TABLE, TABLE), {}),
+        (lambda p: p["a"] @ p["l"][0] + p["l"][1], ({"a": TABLE, "l": [TABLE, TABLE]},), {}),
+        (lambda a, *, b: a * b, (TABLE,), {"b": TABLE}),
+        (lambda a, b: jax.random.bits(a) ^ jax.random.bits(b), (jax.random.key(0),) * 2, {}),
+        (lambda a: a * TABLE - TABLE, (TABLE,), {}),  # an argument, and a constant
+        (lambda a, b: (a + 1, b), (TABLE, TABLE), {}),
+        (lambda a, b: (a + 1, TABLE), (TABLE, TABLE), {}),
+        (jax.grad(lambda a, b: (a * b).sum()), (TABLE, TABLE), {}),
+        (lambda a, b: a - b, (np.ones(3), np.ones(3)), {}),
+        (lambda a, b: a - b, (2.0, 2.0), {}),
+    ],
+)
+def test_an_array_that_is_passed_twice_is_two_arguments(function, args, kwargs):
+    same_as_jit(function, *args, **kwargs)
+
+
+def test_an_argument_twice_is_told_by_its_parameters_and_timed_with_its_values():
+    made = same_as_jit(lambda first, second: first - second, WHOLE, WHOLE)
+    assert [node.names[0] for node in made.snapshot.nodes if node.kind == "input"] == ["first", "second"]
+    assert all(value is WHOLE for value in made.traces[0]._inputs.own_values())
+    with lazynb.lazy():
+        lazily = WHOLE + 0
+        lazynb.sync()
+        same_as_jit(lambda first, second: first - second, lazily, lazily)
+
+
+def test_one_array_of_two_variables_is_noted_where_variables_are_read():
+    one = other = jnp.ones(8)
+    with lazynb.lazy():
+        made = lazynb.compile(one - other, as_jit=True)
+        alone = lazynb.compile(TABLE * 2, as_jit=True)
+    assert made.form.arguments == 1
+    assert "`one` and `other` are one array and one argument here" in made.notes[0]
+    assert not alone.notes
+
+
+def aliased_call(seed):
+    """A random function, and arguments in which arrays occur several times."""
+    draw = random.Random(seed)
+    pool = [WHOLE + 1, WHOLE * 2] if draw.random() < 0.5 else [TABLE[0], TABLE[1]]
+    places = draw.randint(2, 6)
+    leaves = [draw.choice(pool) for _ in range(places)]
+    cuts = sorted(draw.sample(range(places + 1), 2))
+    plain, listed, named = leaves[: cuts[0]], leaves[cuts[0] : cuts[1]], leaves[cuts[1] :]
+    args = (*plain, {"inner": listed})
+    kwargs = {f"k{number}": leaf for number, leaf in enumerate(named)}
+    steps = [(draw.randrange(99), draw.randrange(99), draw.randrange(4)) for _ in range(draw.randint(1, 6))]
+    closed_over = draw.choice(pool)
+    binary = [jnp.add, jnp.subtract, jnp.multiply, jnp.maximum]
+
+    def function(*args, **kwargs):
+        values = [*jax.tree.leaves((args, kwargs)), closed_over]
+        for left, right, which in steps:
+            values.append(binary[which](values[left % len(values)], values[right % len(values)]))
+        return values[-1], {"other": values[-1 - len(steps) % 2]}
+
+    return function, args, kwargs
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("LAZYNB_PROGRAMS", 12))))
+def test_random_functions_of_aliased_arguments_are_those_of_jit(seed):
+    function, args, kwargs = aliased_call(seed)
+    same_as_jit(function, *args, **kwargs)
