@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from importlib.resources import files
+
 import jax.numpy as jnp
 import pytest
 
@@ -74,6 +77,46 @@ def test_the_lower_bound_of_a_product_follows_from_its_operations_and_bytes():
     assert bound.matrix == operations
     assert bound.limit == "memory"
     assert bound.seconds == pytest.approx((128 * 64 + 256 * 64) * 4 / chip.bandwidth)
+
+
+GPUS = ["a100", "a100-40", "h100", "h200", "b200"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rates"),
+    [
+        ("f64", [19.5, 19.5, 67, 67, 37]),  # on tensor cores: NVIDIA's data sheets
+        ("f32", [156, 156, 495, 495, 1100]),
+        ("bf16", [312, 312, 989, 989, 2250]),
+        ("s8", [624, 624, 1979, 1979, 4500]),
+        ("u8", [624, 624, 1979, 1979, 4500]),
+        ("f8e4m3fn", [624 * 2, 624 * 2, 1979, 1979, 4500]),  # no rate on A100: its highest, of s4
+        ("f4e2m1fn", [624 * 2, 624 * 2, 1979, 1979, 9000]),
+    ],
+)
+def test_products_are_bounded_by_the_rate_of_their_type(dtype, rates):
+    module = parse_hlo(TRANSFERS.replace("f32[", f"{dtype}["))
+    clusters = [cluster for cluster in find_clusters(module) if cluster.name == "fusion"]
+    for name, rate in zip(GPUS, rates, strict=True):
+        assert bounds_of(module, clusters, {}, parse_target(name).chip)["fusion"].peak == rate * 1e12
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_published_rates_follow_from_the_cores_of_the_gpu(name):
+    """Clock times units: the data sheets round, and XLA's description of the chip has both."""
+    chip = parse_target(name).chip
+    cores = chip.device["core_count"] * chip.device["fpus_per_core"] * chip.device["clock_rate_ghz"] * 1e9
+    assert chip.peak["f32"] == pytest.approx(2 * cores, rel=0.02)
+    assert chip.peak["f64"] == pytest.approx(cores, rel=0.02)
+    assert chip.peak["f64 tensor"] == pytest.approx(cores if name == "b200" else 2 * cores, rel=0.02)
+
+
+def test_each_figure_of_a_chip_has_its_source_beside_it():
+    text = (files("lazynb.xla.targets") / "chips.toml").read_text()
+    figures = [line for line in text.splitlines() if re.search(r"=.*\d", line) and line[0] != "#"]
+    figures = [line for line in figures if not line.startswith(("title", "dimensions"))]
+    assert len(figures) > 70
+    assert [line for line in figures if "# " not in line] == []
 
 
 @pytest.mark.parametrize("target", ["v5e", "h100"])

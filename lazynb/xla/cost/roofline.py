@@ -281,10 +281,13 @@ def _in_memory(value: Value) -> list[int]:
 def peak_of(chip: Chip, dtype: str) -> float:
     """Return the highest published rate of ``chip`` for matrix products of ``dtype``, in operations a second.
     For a dtype without rate it is the chip's highest: a bound, not an estimate."""
-    if dtype.startswith("f8"):
-        dtype = "f8"
-    rates = [chip.peak[name] for name in (dtype, "tf32" if dtype == "f32" else dtype) if name in chip.peak]
+    if dtype.startswith(("f8", "f4")):
+        dtype = dtype[:2]
+    rates = [chip.peak[name] for name in _PRODUCT_RATES.get(dtype, (dtype,)) if name in chip.peak]
     return max(rates) if rates else max(chip.peak.values())
+
+
+_PRODUCT_RATES = {"f32": ("f32", "tf32"), "f64": ("f64", "f64 tensor"), "u8": ("s8",), "u4": ("s4",)}
 
 
 def _matmuls_of_clusters(module: Module, clusters: Sequence[Cluster]) -> dict[str, list[str]]:

@@ -29,7 +29,8 @@ class Chip:
       memory: bytes of device memory.
       bandwidth: bytes per second to that memory.
       vmem: bytes of vector memory (VMEM) of each TPU core; None where none is published.
-      peak: operations per second, by element type as in HLO; ``tf32`` is for f32 at low precision.
+      peak: operations per second, by element type as in HLO; ``tf32`` is for products of f32 at low
+        precision, ``f64 tensor`` for products of f64 on tensor cores.
       dimensions: of a slice of such chips; 0 where chips form no grid.
       device: XLA's description of a GPU, by field of ``GpuDeviceInfoProto``.
     """
