@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from lazynb.compare.differences.variant_comparison import (
     LineDifference,
+    LineKernels,
     ProgramFigures,
+    kernels_of_no_line,
     line_differences,
     liveness,
     pairs,
@@ -19,6 +22,7 @@ from lazynb.report.inspection.inspection_phrases import kernels, with_loop_execu
 from lazynb.report.inspection.source_data import file_key
 from lazynb.report.short_text import clip
 from lazynb.running.record_table import text_table
+from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import escape_invisible, short_duration, size
 from lazynb.xla.compilation import Compilation
 
@@ -50,9 +54,9 @@ class TargetComparison:
     def __repr__(self) -> str:
         lines = text_table(self._targets())
         if rows := self._lines():
-            lines += ["", "Lines that share kernels with other lines on one target than on another:"]
+            lines += ["", f"{_DIFFERING}:"]
             lines += text_table(rows)
-        for sentence in self._liveness_sentences():
+        for sentence in self._sentences():
             lines += ["", sentence]
         for title, why in self.refused.items():
             lines += ["", f"Not compiled for {title}. {why}"]
@@ -66,9 +70,9 @@ class TargetComparison:
     def to_html(self) -> str:
         """The tables."""
         rows = self._lines()
-        heading = "Lines that share kernels with other lines on one target than on another"
-        if not rows:
-            heading = "On each of them the same lines share a kernel"
+        heading = _DIFFERING if rows else "On each of them the same lines share a kernel"
+        if not rows and any(map(kernels_of_no_line, self.compilations)):
+            heading += ", as far as their lines are known"
         places = [difference.place for difference in self._differences()]
         links = [
             line_link(row["line"], place.file, place.line) for row, place in zip(rows, places, strict=True)
@@ -78,7 +82,7 @@ class TargetComparison:
             targets=html_table(self._targets()),
             heading=escape(heading),
             lines=html_table(rows, links) if rows else "",
-            alive="".join(_paragraph(sentence) for sentence in self._liveness_sentences()),
+            alive="".join(_paragraph(sentence) for sentence in self._sentences()),
             refused="".join(_not_compiled(title, why) for title, why in self.refused.items()),
             note=escape(self._note()),
         )
@@ -104,11 +108,16 @@ class TargetComparison:
         jitted = any(one.form is not None for one in self.compilations)
         return " ".join([*([] if here else [ESTIMATED]), *([NOT_RUN] if jitted else []), COUNTED])
 
-    def _liveness_sentences(self) -> list[str]:
-        """Why lazynb's programs write values that ``jax.jit``'s do not. Equal sentences are listed once."""
+    def _sentences(self) -> list[str]:
+        """On kernels of no known line, and why lazynb's programs write values that ``jax.jit``'s do not.
+        Equal sentences are listed once."""
         sentences = [
             said for lazy, jitted in pairs(self.compilations) for said in liveness(lazy, jitted).sentences()
         ]
+        unknown = [(program_figures(one).target, kernels_of_no_line(one)) for one in self.compilations]
+        listed = ", ".join(f"{title} {count}" for title, count in unknown if count)
+        if listed:
+            sentences.insert(0, f"Kernels whose line is not known: {listed}.")
         return list(dict.fromkeys(sentences))
 
     def _lines(self) -> list[dict[str, str]]:
@@ -121,6 +130,7 @@ class TargetComparison:
         return self._found
 
 
+_DIFFERING = "Lines whose kernels differ between targets, and the lines with which they share them"
 ESTIMATED = (
     "Estimated: no kernel is faster than its bytes by the chip's published bandwidth, or its operations by "
     "the chip's published peaks. A transfer brings a value to another memory."
@@ -150,9 +160,29 @@ def _at_least(one: ProgramFigures) -> str:
 def _line(difference: LineDifference, titles: Sequence[str]) -> dict[str, str]:
     place = difference.place
     cells = {"line": f"{place.label}: {clip(place.text, 60)}"}
-    for title, lines in zip(titles, difference.shared, strict=True):
-        cells[title] = f"with {', '.join(map(str, lines))}" if lines else "alone"
+    for title, own in zip(titles, difference.kernels, strict=True):
+        cells[title] = _kernels_of_line(place, own) if own is not None else "not known"
     return cells
+
+
+def _kernels_of_line(place: Place, own: LineKernels) -> str:
+    """``no kernel``, ``with 2, 3``, ``3 kernels, alone`` or ``3 kernels: 2 alone, 1 with 8``."""
+    counts = collections.Counter(_other_lines(place, others) for others in own)
+    if len(own) == 1:
+        return next(iter(counts))
+    if len(counts) == 1:
+        return f"{len(own)} kernels, {next(iter(counts))}"
+    parts = ", ".join(f"{count} {others}" for others, count in counts.items())
+    return f"{len(own)} kernels: {parts}" if own else "no kernel"
+
+
+def _other_lines(place: Place, others: Sequence[Place]) -> str:
+    """``alone``, ``with 2, 3``; lines of other cells and files with these."""
+    if not others:
+        return "alone"
+    own = place.cell, place.file
+    named = [str(each.line) if (each.cell, each.file) == own else each.label for each in others]
+    return f"with {', '.join(named)}"
 
 
 def html_table(rows: Sequence[dict[str, str]], first: Sequence[str] = ()) -> str:

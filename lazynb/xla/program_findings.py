@@ -30,7 +30,7 @@ from lazynb.xla.fusion.boundaries import Boundary
 from lazynb.xla.hlo.clusters import tuple_leaves, writer
 from lazynb.xla.hlo.module import Computation, Instruction, Module
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
-from lazynb.xla.hlo.shapes import element_count
+from lazynb.xla.hlo.shapes import HOST_SPACE, element_count, memory_space
 from lazynb.xla.hlo.value_numbering import ValueNumbering
 from lazynb.xla.program_origins import result_names
 
@@ -115,12 +115,13 @@ LIBRARY = frozenset({"library-consumer", "library-shared", "library-producer"})
 
 
 def traffic_findings(trace: CompiledProgram, snapshot: Snapshot, number: int) -> Iterator[Finding]:
-    """Yields one finding for each array and reason."""
+    """Yields one finding for each array and reason. What lies in memory on the chip (VMEM) is no traffic."""
     assert trace.module is not None
     moved = {cluster.name for cluster in trace.clusters if cluster.kind == "transfer"}
     groups: dict[tuple[str, str, str], list[Boundary]] = {}
     for boundary in trace.boundaries:
-        if boundary.consumer and moved.isdisjoint((boundary.producer, boundary.consumer)):
+        ends = boundary.producer, boundary.consumer
+        if boundary.consumer and moved.isdisjoint(ends) and _through_memory(trace, boundary):
             groups.setdefault((boundary.producer, boundary.code, boundary.text), []).append(boundary)
     times = executions(trace.module, list({producer for producer, _, _ in groups}))
     for group in groups.values():
@@ -136,7 +137,8 @@ def _traffic_finding(
       group: these boundaries.
       times: how often the array is written; None if unknown.
     """
-    first = max(group, key=lambda boundary: boundary.bytes)
+    first = max(group, key=lambda boundary: _through_memory(trace, boundary))
+    bytes_ = _through_memory(trace, first)
     edges = [trace.edges[boundary.producer, boundary.consumer] for boundary in group]
     written = _nodes(trace, [edges[0].source])
     read = _nodes(trace, [reader for edge in edges for reader in edge.readers])
@@ -144,8 +146,8 @@ def _traffic_finding(
     often = "" if times == 1 else f", {times:,} times" if times else ", an unknown number of times"
     return Finding(
         kind="library" if first.code in LIBRARY else "boundary",
-        text=f"{size(first.bytes)} go through memory {way}{often}: {first.text}.",
-        bytes=first.bytes * (times or 1),
+        text=f"{size(bytes_)} go through memory {way}{often}: {first.text}.",
+        bytes=bytes_ * (times or 1),
         label=INFERRED if first.label == COMPILER else first.label,  # XLA says nothing of lines and bytes
         program=number,
         kernels=(first.producer, *(boundary.consumer for boundary in group)),
@@ -154,6 +156,12 @@ def _traffic_finding(
         boundary=(first.producer, first.consumer),
         verdict=first.verdict,
     )
+
+
+def _through_memory(trace: CompiledProgram, boundary: Boundary) -> int:
+    """Bytes of the arrays of a boundary that lie in the device's memory, not in one on the chip."""
+    values = trace.edges[boundary.producer, boundary.consumer].values
+    return sum(value.bytes for value in values if memory_space(value.shape) in (0, HOST_SPACE))
 
 
 def _nodes(trace: CompiledProgram, instructions: Sequence[Instruction]) -> list[int]:

@@ -146,15 +146,19 @@ class ProgramFigures:
     seconds_in_all: float | None
 
 
+LineKernels = tuple[tuple[Place, ...], ...]
+
+
 @dataclasses.dataclass(frozen=True)
 class LineDifference:
-    """A line that shares kernels with different lines on different targets.
+    """A line whose kernels differ between targets.
 
-    ``shared`` has, for each target, the numbers of the other lines that share a kernel with it.
+    ``kernels`` has, for each target and each kernel of the line, the other lines of that kernel. None: it is
+    not known whether the line has a kernel there, because of some kernels the line is not known.
     """
 
     place: Place
-    shared: tuple[tuple[int, ...], ...]
+    kernels: tuple[LineKernels | None, ...]
 
 
 def compile_for_targets(
@@ -255,13 +259,14 @@ def _in_all(figures: Iterable[tuple[int | None, Figure]]) -> Figure | None:
 
 def line_differences(compilations: Sequence[Compilation]) -> list[LineDifference]:
     """The lines on which the compilations differ, in program order."""
-    shared = [_shared(compilation) for compilation in compilations]
-    places = {place for one in shared for place in one}
+    kernels = [_kernels_by_line(compilation) for compilation in compilations]
+    absent = [None if kernels_of_no_line(compilation) else () for compilation in compilations]
+    places = {place for one in kernels for place in one}
     found = []
     for place in sorted(places, key=_order):
-        lines = tuple(one.get(place, ()) for one in shared)
-        if len(set(lines)) > 1:
-            found.append(LineDifference(place, lines))
+        own = tuple(one.get(place, none) for one, none in zip(kernels, absent, strict=True))
+        if len(set(own)) > 1:
+            found.append(LineDifference(place, own))
     return found
 
 
@@ -269,16 +274,27 @@ def _order(place: Place) -> tuple[int, str, int]:
     return place.cell or 0, place.file, place.line
 
 
-def _shared(compilation: Compilation) -> dict[Place, tuple[int, ...]]:
-    """The other lines that share a kernel with each line."""
-    by_kernel: dict[str, set[Place]] = collections.defaultdict(set)
-    for node, fate in compilation.fates.items():
-        place = compilation.snapshot.nodes[node].place
-        if place is not None:
-            for name in fate.clusters:
-                by_kernel[name].add(place)
-    others: dict[Place, set[Place]] = collections.defaultdict(set)
-    for places in by_kernel.values():
+def kernels_of_no_line(compilation: Compilation) -> int:
+    """The number of kernels of which no operation with a line is known."""
+    return sum(not places for places in _lines_of_kernels(compilation))
+
+
+def _lines_of_kernels(compilation: Compilation) -> list[set[Place]]:
+    found = []
+    for trace in compilation.traces:
+        lines: dict[str, set[Place]] = {each.name: set() for each in trace.clusters if each.is_kernel}
+        for node, fate in trace.fates.items():
+            place = compilation.snapshot.nodes[node].place
+            for name in fate.clusters if place is not None else ():
+                lines.get(name, set()).add(place)
+        found += lines.values()
+    return found
+
+
+def _kernels_by_line(compilation: Compilation) -> dict[Place, LineKernels]:
+    """By line, for each of its kernels the other lines that have a part in it."""
+    found: dict[Place, list[tuple[Place, ...]]] = collections.defaultdict(list)
+    for places in _lines_of_kernels(compilation):
         for place in places:
-            others[place] |= places - {place}
-    return {place: tuple(sorted(each.line for each in found)) for place, found in others.items()}
+            found[place].append(tuple(sorted(places - {place}, key=_order)))
+    return {place: tuple(sorted(own, key=lambda each: [*map(_order, each)])) for place, own in found.items()}

@@ -16,7 +16,7 @@ from lazynb.xla.fusion.cluster_edges import ClusterEdge
 from lazynb.xla.hlo.clusters import Cluster
 from lazynb.xla.hlo.module import Module
 from lazynb.xla.hlo.passes import Pass
-from lazynb.xla.hlo.shapes import memory_space, memory_space_of
+from lazynb.xla.hlo.shapes import HOST_SPACE, memory_space, memory_space_of
 
 
 class BackendRules(abc.ABC):
@@ -191,10 +191,7 @@ class TpuRules(UnknownBackendRules):
     def facts(self, edge: ClusterEdge) -> str:
         """Return the on-chip memory that holds the array."""
         spaces = {memory_space(value.shape) for value in edge.values}
-        if len(spaces) != 1 or spaces <= {0, _HOST}:
+        if len(spaces) != 1 or spaces <= {0, HOST_SPACE}:
             return ""
         name = memory_space_of(spaces.pop()).name
         return f"it lies in {name}, and crosses no bus to HBM" if name == "VMEM" else f"it lies in {name}"
-
-
-_HOST = 5

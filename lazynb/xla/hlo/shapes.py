@@ -26,6 +26,9 @@ _KNOWN = {
 (color=2)"). That report has no name for 6 ("color_6"), in which scalars were seen."""
 
 
+HOST_SPACE = 5
+
+
 def memory_space_of(space: int) -> MemorySpace:
     """Return the memory with a number: no name for 0 (the device's own), no text if undocumented."""
     if space == 0:
