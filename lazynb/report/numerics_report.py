@@ -55,12 +55,35 @@ def _apart_or_not(numerics: Numerics) -> str:
         return "nothing to compare"
     if first is not None:
         return f"compiled and eager values part at {_where(first.location)}, `{first.name}`"
-    if not any(row.differing for row in numerics.operations):
-        return "compiled and eager values are equal to the bit"
-    most = max((row.ulps or 0.0 for row in numerics.operations if row.seen == RESULT), default=0.0)
+    results = [row for row in numerics.operations if row.seen == RESULT]
+    if any(row.differing for row in results):
+        nans, size = numerics.nan_results
+        both = f"; both are NaN in {nans:,} of {size:,} elements" if nans else ""
+        return f"compiled and eager results differ {_difference(results)}{both}"
+    if any(row.differing for row in numerics.operations):
+        return f"compiled and eager results are {_equal(numerics)}, values before them differ"
+    what = "results" if numerics.nan_results[0] else "values"
+    return f"compiled and eager {what} are {_equal(numerics)}"
+
+
+def _equal(numerics: Numerics) -> str:
+    """How results are equal. NaNs of different bits count as equal."""
+    nans, size = numerics.nan_results
+    if not nans:
+        return "equal to the bit"
+    if nans == size:
+        return "NaN in every element"
+    return f"NaN in the same {nans:,} of {size:,} elements, and equal to the bit in the others"
+
+
+def _difference(results: Sequence[ComparedOperation]) -> str:
+    """How results differ that do not part."""
+    most = max(row.ulps or 0.0 for row in results)
     if not most:
-        return "compiled and eager results are equal to the bit, values before them are not"
-    return f"compiled and eager results differ by rounding alone, up to {ulps_text(most)} ULPs"
+        return "in the sign of zeros alone"
+    if most == float("inf"):
+        return "by rounding, which makes a NaN or an infinity of one and not of the other"
+    return f"by rounding alone, up to {ulps_text(most)} ULPs"
 
 
 def _nonfinite_text(numerics: Numerics) -> Iterator[str]:
@@ -80,7 +103,7 @@ def findings(numerics: Numerics) -> Iterator[str]:
         return
     if first is not None or (row.ulps or 0.0) > ULPS:
         yield _apart(row)
-    if first is None and (row.ulps or 0.0) > ULPS:
+    if first is None and ULPS < (row.ulps or 0.0) < float("inf"):
         yield (
             "That is within the rounding of the operands: they are larger than the result, or the operation "
             "makes more of their last digits."
@@ -221,12 +244,18 @@ def to_html(numerics: Numerics) -> str:
         parts.append(fill_template("section", open="open", title=document.escaped(heading), body=body))
     return fill_template(
         "numerics",
-        colour=_APART if numerics.first is not None else _AGREE,
+        colour=_APART if _is_notable(numerics) else _AGREE,
         headline=document.sentence_html(headline(numerics)),
         findings="".join(f"<div>{document.sentence_html(sentence)}</div>" for sentence in findings(numerics)),
         sections="\n".join(parts),
         notes="".join(_soft(_sentence(note)) for note in numerics.notes),
     )
+
+
+def _is_notable(numerics: Numerics) -> bool:
+    """Whether values part, or are not finite because of an operation, or are NaN."""
+    infinite = any(row.ulps == float("inf") for row in numerics.operations if row.seen == RESULT)
+    return numerics.first is not None or bool(len(numerics.nonfinite) or numerics.nan_results[0]) or infinite
 
 
 def _table(rows: list[Row]) -> str:

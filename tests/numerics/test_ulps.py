@@ -31,13 +31,26 @@ def test_neighbours_are_one_ulp_apart(dtype):
 
 def test_equal_nonfinite_values_are_no_distance_apart_and_others_infinite():
     nan, inf = np.float32(np.nan), np.float32(np.inf)
-    equal = distance(
-        np.array([nan, inf, -inf, 0.0], np.float32), np.array([nan, inf, -inf, -0.0]), np.float32
-    )
+    equal = distance(np.array([nan, inf, -inf], np.float32), np.array([nan, inf, -inf]), np.float32)
     assert (equal.ulps, equal.relative, equal.differing, equal.index) == (0, 0, 0, None)
     for first, second in ((nan, 1), (inf, 1), (inf, -inf), (inf, nan), (1, inf)):
         apart = distance(np.array([0, first], np.float32), np.array([0, second], np.float32), np.float32)
         assert (apart.ulps, apart.relative, apart.index) == (np.inf, np.inf, (1,))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.complex64])
+def test_zeros_of_different_signs_differ_by_no_ulp(dtype):
+    zero = distance(np.array([1, 0.0], dtype), np.array([1, -0.0], dtype), dtype)
+    assert (zero.ulps, zero.relative, zero.differing, zero.index) == (0, 0, 1, (1,))
+
+
+def test_complex_numbers_are_equal_if_both_parts_are():
+    nan, one = np.nan, np.array([complex(np.inf, 1)], np.complex64)
+    assert distance(one, one, np.complex64).differing == 0
+    assert distance(one, np.array([complex(np.inf, 2)], np.complex64), np.complex64).ulps == np.inf
+    for other, differing in [(complex(nan, 1), 0), (complex(nan, 2), 1), (complex(1, nan), 1)]:
+        parts = np.array([complex(nan, 1)], np.complex64), np.array([other], np.complex64)
+        assert distance(*parts, np.complex64).differing == differing
 
 
 def test_integers_have_no_ulps_and_empty_arrays_no_distance():

@@ -2,8 +2,8 @@
 
 One ULP is the distance from a number to the next larger one of its type, at the larger magnitude of the two
 compared; below the smallest normal number it is the smallest subnormal one. Two NaNs are equal, and so are
-two infinities of one sign. Any other pair with a NaN or an infinity is infinitely far apart. A
-*wide* array is float64 or complex128.
+two infinities of one sign. Two zeros of different signs differ, by 0 ULPs. Any other pair with a NaN or an
+infinity is infinitely far apart. A *wide* array is float64 or complex128.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Distance:
     Attributes:
       ulps: the largest difference in ULPs; None for types that are not floating point.
       relative: the largest difference relative to the larger magnitude; for other types absolute.
-      differing: number of elements that differ.
+      differing: number of elements that differ, also in the sign of a zero alone.
       index: index of the element with the largest difference; None if none differs.
     """
 
@@ -139,8 +139,20 @@ def round_to(array: np.ndarray, dtype: Any) -> np.ndarray:
         return to_widest(array.astype(dtype))
 
 
+def same_elements(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """As :func:`equal_elements`, with zeros of different signs as different."""
+    if first.dtype.kind == "c":
+        return same_elements(first.real, second.real) & same_elements(first.imag, second.imag)
+    same = equal_elements(first, second)
+    if first.dtype.kind == "f":
+        same &= (first != 0) | (np.signbit(first) == np.signbit(second))
+    return same
+
+
 def equal_elements(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Marks where two wide arrays are equal."""
+    """Marks where two wide arrays are equal; complex numbers are if both parts are."""
+    if first.dtype.kind == "c":
+        return equal_elements(first.real, second.real) & equal_elements(first.imag, second.imag)
     if first.dtype.kind in "fc":
         return (first == second) | (np.isnan(first) & np.isnan(second))  # type: ignore[no-any-return]
     return first == second  # type: ignore[no-any-return]
@@ -162,7 +174,7 @@ def distance(first: Any, second: Any, dtype: Any) -> Distance:
       first, second: arrays of one shape; may be wide already.
     """
     first, second = to_widest(first), to_widest(second)
-    differ = ~equal_elements(first, second)
+    differ = ~same_elements(first, second)
     count = int(np.count_nonzero(differ))
     if not is_inexact(dtype):
         apart = np.abs(first.astype(np.float64) - second.astype(np.float64))
@@ -170,8 +182,8 @@ def distance(first: Any, second: Any, dtype: Any) -> Distance:
     ulps = ulps_between(first, second, dtype)
     with np.errstate(all="ignore"):
         relative = np.abs(first - second) / np.maximum(np.abs(first), np.abs(second))
-    relative = np.where(differ, np.where(np.isfinite(relative), relative, np.inf), 0.0)
-    return Distance(_largest(ulps), _largest(relative), count, _at(ulps, count))
+    relative = np.where(ulps > 0, np.where(np.isfinite(relative), relative, np.inf), 0.0)
+    return Distance(_largest(ulps), _largest(relative), count, _at(np.where(differ, ulps, -1.0), count))
 
 
 def _largest(array: np.ndarray) -> float:

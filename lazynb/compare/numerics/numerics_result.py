@@ -47,6 +47,8 @@ class Numerics:
       operations: each operation, in order.
       first: the first operation that differs by more than rounding; None if there is none.
       nonfinite: origins of NaNs and infinities, in order.
+      nan_results: of the elements of the results, how many are NaN eagerly and compiled, and how many there
+        are.
       notes: further remarks, a sentence each.
     """
 
@@ -64,6 +66,7 @@ class Numerics:
         if comparison is not None:
             births = [birth for one in self._shown for birth in nonfinite_rows(comparison, one)]
         self.nonfinite: Records[Nonfinite] = Records(births, "no NaN, no Inf", nonfinite_row, ranked=True)
+        self.nan_results = comparison.nan_results() if comparison is not None else (0, 0)
         self.notes = (*notes, *self._notes())
 
     @property
@@ -101,6 +104,7 @@ class Numerics:
             "cause": dataclasses.asdict(cause) if cause is not None else None,
             "operations": self.operations.to_dicts(),
             "nonfinite": self.nonfinite.to_dicts(),
+            "nan_results": self.nan_results[0],
             "notes": list(self.notes),
         }
 

@@ -18,6 +18,7 @@ from lazynb.compare.numerics.value_comparison import (
     LOOKED,
     PARTS,
     ROUNDING,
+    SIGN,
     ComparedEquation,
     ValueComparison,
 )
@@ -151,13 +152,15 @@ class ComparedOperation:
       within: the enclosing functions, outermost first.
       type: type of its result.
       size: number of elements of the result.
-      differing: number of elements that differ.
+      differing: number of elements that differ, also in the sign of a zero alone.
       ulps: the largest difference in ULPs of the type: units in the last place at the larger magnitude of the
         two; infinite where only one is a NaN or an infinity. None for a type that is not floating point.
       relative: the largest difference relative to the larger magnitude; for other types absolute.
       eager_error, compiled_error: the largest distance from the float64 reference in ULPs, or None.
-      verdict: ``equal``: bit-identical; ``rounding``: differs by its own rounding; ``carried``: its operands
-        differ; ``parts``: differs by more than rounding. Two exceptions from ``parts``: ``inside``, if the
+      nans: number of elements that are NaN eagerly and compiled; they count as equal.
+      verdict: ``equal``; ``rounding``: differs by its own rounding; ``sign``: zeros differ in their sign;
+        ``carried``: its operands differ; ``parts``: differs by more than rounding, or only one is a NaN or an
+        infinity and no operand is so. Two exceptions from ``parts``: ``inside``, if the
         operation is inside a function that eager JAX compiles too and whose results agree; ``looked``, if it
         is a conversion from a narrower type that lost a rounding because its value was observed.
       seen: how the compiled values are known: ``result``: a result of the program; ``seen``: returned by a
@@ -176,6 +179,7 @@ class ComparedOperation:
     relative: float
     eager_error: float | None
     compiled_error: float | None
+    nans: int
     verdict: str
     seen: str
     index: tuple[int, ...] | None
@@ -205,6 +209,7 @@ def operation_of(comparison: ValueComparison, one: ComparedEquation) -> Compared
         relative=apart.relative,
         eager_error=one.eager_error.ulps if one.eager_error is not None else None,
         compiled_error=one.compiled_error.ulps if one.compiled_error is not None else None,
+        nans=_both_nan(forms[0][value], forms[1][value]),
         verdict=one.verdict,
         seen=one.how,
         index=apart.index,
@@ -212,6 +217,12 @@ def operation_of(comparison: ValueComparison, one: ComparedEquation) -> Compared
         compiled=samples[1],
         reference=samples[2],
     )
+
+
+def _both_nan(eager: Any, compiled: Any) -> int:
+    if not is_inexact(eager.dtype):
+        return 0
+    return int(np.count_nonzero(np.isnan(to_widest(eager)) & np.isnan(to_widest(compiled))))
 
 
 def _element(array: Any, index: tuple[int, ...] | None) -> Any:
@@ -228,13 +239,14 @@ def operation_row(row: ComparedOperation) -> dict[str, str]:
         "differ": f"{row.differing:,} of {row.size:,}" if row.differing else "",
         "eager from float64": ulps_text(row.eager_error),
         "compiled from float64": ulps_text(row.compiled_error),
-        "verdict": _VERDICTS[row.verdict],
+        "verdict": _VERDICTS[row.verdict] + (f", {row.nans:,} NaN in both" if row.nans else ""),
     }
 
 
 _VERDICTS = {
     EQUAL: "equal",
     ROUNDING: "rounding",
+    SIGN: "sign of zero",
     CARRIED: "its operands differ",
     INSIDE: "only inside",
     LOOKED: "only looked at",

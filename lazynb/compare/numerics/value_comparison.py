@@ -36,10 +36,11 @@ from lazynb.compare.numerics.program_values import (
 from lazynb.compare.numerics.rounding_bounds import ULPS, Error, beyond_rounding, is_narrow
 
 EQUAL, ROUNDING, CARRIED, PARTS = "equal", "rounding", "carried", "parts"
-INSIDE, LOOKED = "inside", "looked"
-"""Verdicts: bit-identical values; difference by rounding; difference carried over from the operands;
-difference beyond rounding; beyond rounding, but inside a function that eager JAX compiles too and whose
-results agree; beyond rounding, but only because the value was made a result."""
+INSIDE, LOOKED, SIGN = "inside", "looked", "sign"
+"""Verdicts: equal values; difference by rounding; difference carried over from the operands; difference
+beyond rounding, also a NaN or an infinity in one alone that no operand has; beyond rounding, but inside a
+function that eager JAX compiles too and whose results agree; beyond rounding, but only because the value was
+made a result; difference in the sign of zeros."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +151,11 @@ class ValueComparison:
             for mark in self.beyond_rounding_at(equation, compiled, operands_of(equation, self.compiled))
         ):
             return PARTS
-        return CARRIED if self._operands_differ(equation) else ROUNDING
+        carried = self._operand_distances(equation)
+        if not any(one.differing for one in carried):
+            return ROUNDING if any(one.ulps != 0 for one in apart if one.differing) else SIGN
+        is_new = any(map(_is_infinite, apart)) and not any(map(_is_infinite, carried))
+        return PARTS if is_new else CARRIED
 
     def beyond_rounding_at(
         self, equation: Equation, compiled: Sequence[Any], operands: Sequence[Any]
@@ -186,13 +191,13 @@ class ValueComparison:
         single = self._results(equation, self._single)
         return [Error(one, other, aval.dtype) for one, other, aval in zip(single, exact, equation.avals)]
 
-    def _operands_differ(self, equation: Equation) -> bool:
+    def _operand_distances(self, equation: Equation) -> list[Distance]:
         pairs = zip(operands_of(equation, self.eager), operands_of(equation, self.compiled))
         types = types_of(equation, self.code.program)
-        return any(
-            distance(_comparable(one), _comparable(other), aval.dtype).differing
+        return [
+            distance(_comparable(one), _comparable(other), aval.dtype)
             for (one, other), aval in zip(pairs, types)
-        )
+        ]
 
     def _inside_of_units(self, compared: Sequence[ComparedEquation]) -> list[ComparedEquation]:
         """Changes the verdict of operations inside a jitted function whose results agree."""
@@ -227,6 +232,16 @@ class ValueComparison:
         [taken] = types_of(equation, self.code.program)
         return is_inexact(taken.dtype) and is_narrow(taken.dtype)
 
+    def nan_results(self) -> tuple[int, int]:
+        """Of the elements of the results, how many are NaN eagerly and compiled, and how many there are."""
+        both = total = 0
+        for value in self.code.program.wanted:
+            eager, compiled = _comparable(self.eager[value]), _comparable(self.compiled[value])
+            total += eager.size
+            if eager.dtype.kind in "fc":
+                both += int(np.count_nonzero(np.isnan(eager) & np.isnan(compiled)))
+        return both, total
+
     def _agrees(self, value: int) -> bool:
         eager, compiled = _comparable(self.eager[value]), _comparable(self.compiled[value])
         apart = distance(eager, compiled, self.code.program.avals[value].dtype)
@@ -243,6 +258,10 @@ def _comparable(value: Any) -> np.ndarray:
     if hasattr(value, "dtype") and jc.is_key(value):
         value = jax.random.key_data(value)
     return to_widest(value)
+
+
+def _is_infinite(apart: Distance) -> bool:
+    return apart.ulps == np.inf
 
 
 def _rank(apart: Distance) -> tuple[float, float]:
