@@ -16,6 +16,7 @@ from lazynb.notebook.frontend_requests import RequestHandler, lab_execution
 from lazynb.report.graph.graph_html import fill_template
 from lazynb.report.inspection.inspection_data import inspection
 from lazynb.report.inspection.inspection_page import BUNDLE
+from lazynb.report.inspection.inspection_text import to_text
 from lazynb.report.inspection.operation_data import recorded_graph
 from lazynb.report.inspection.program_data import has_countable_changes
 from lazynb.xla.compilation import Compilation
@@ -93,6 +94,19 @@ class Inspector(anywidget.AnyWidget):
         _answering.append(self)
         if len(_answering) > _LIVE_INSPECTORS:
             _answering.popleft().release_compilation()
+
+    def __repr__(self) -> str:
+        """The static form as text; a line about the compilation while its data is still to be computed."""
+        known = self._static.get("text/plain")
+        if not known and "programs" in self.data:
+            known = to_text(self.data)  # type: ignore[arg-type]
+        return str(known or "Inspector")
+
+    def __str__(self) -> str:
+        """The static form as text, computed now if need be: ``print`` of it may be the cell's only output."""
+        if not self.data and self._make is not None:
+            return str(self._make(lambda part: None)[1]["text/plain"])
+        return repr(self)
 
     def release_compilation(self) -> None:
         self._compilation = self._answers = self._make = None

@@ -33,12 +33,16 @@ class Region:
     block, so code that runs while it waits is outside of the block.
     """
 
-    __slots__ = ("__weakref__", "_make", "_missed", "_open")
+    __slots__ = ("__weakref__", "_make", "_missed", "_open", "_text")
 
-    def __init__(self, make: Callable[[], Block]):
+    def __init__(self, make: Callable[[], Block], text: str):
         self._make = make
+        self._text = text  # the call that made it
         self._open: list[Block] = []
         self._missed = 0  # ``id`` of the frame of an interrupted ``__exit__`` whose block was closed later
+
+    def __repr__(self) -> str:
+        return f"{self._text}: a context manager and decorator"
 
     # A class, not a generator function: an interrupted step can be repeated, and the blocks of an abandoned
     # object are freed with it.
@@ -93,7 +97,7 @@ class Region:
             self._open.remove(block)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return _decorated(function, lambda: Region(self._make))
+        return _decorated(function, lambda: Region(self._make, self._text))
 
     def interrupted_block(self, end: FrameType) -> Block | None:
         """Returns the block that an interrupt kept ``end``, the frame of an :meth:`__exit__`, from closing.
@@ -155,7 +159,7 @@ def lazy(*, strict: bool | None = None) -> Region:
             return Block(None, strict)
         return Block(recorder, strict)
 
-    return Region(block)
+    return Region(block, "lazynb.lazy()" if strict is None else f"lazynb.lazy(strict={strict})")
 
 
 def eager() -> Region:
@@ -170,12 +174,12 @@ def eager() -> Region:
             return Block(jc.eval_trace)
         return Block(None)
 
-    return Region(block)
+    return Region(block, "lazynb.eager()")
 
 
 def recording() -> Region:
     """Records the operations of its body in the open trace of this thread."""
-    return Region(lambda: Block(thread_trace()))
+    return Region(lambda: Block(thread_trace()), "recording()")
 
 
 def is_lazy() -> bool:

@@ -114,6 +114,9 @@ class Dump:
             oldest.reading = None
             oldest.profile.forget()
 
+    def __repr__(self) -> str:
+        return f"Dump({str(self.directory)!r})"
+
     @property
     def exists(self) -> bool:
         """Whether the files still exist."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from lazynb.running.step_log import Array, Parts as Parts, Step, StepSpan, log, merge_overlapping, span_of
 from lazynb.user_code.source_lines import CodePosition, Place
+from lazynb.user_code.text_format import short_duration
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,6 +98,9 @@ class Timeline:
 
     def __bool__(self) -> bool:
         return bool(self.rows)
+
+    def __repr__(self) -> str:
+        return f"Timeline({self.title}, {short_duration(self.seconds)})"
 
 
 # ---- Rows by line ---------------------------------------------------------------------------------------

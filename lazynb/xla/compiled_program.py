@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from lazynb.recording.snapshot.snapshot_nodes import Snapshot
+from lazynb.running.record_table import plural
 from lazynb.xla.cost.kernel_profile import Profile, Timing, profile
 from lazynb.xla.cost.program_memory import ProgramMemory, memory_stats, parse_memory
 from lazynb.xla.dump_reader import DumpContents
@@ -66,6 +67,9 @@ class CompiledProgram(OptimisedProgram):
         self._nodes_of: tuple[dict[int, Fate], dict[str, list[int]]] | None = None  # for these fates
         self.operations = len(origins.operations)
         self.compile_seconds = executable.compile_seconds if is_new else 0.0
+
+    def __repr__(self) -> str:
+        return f"CompiledProgram({plural(self.operations, 'operation')}, {self.cache_event})"
 
     @property
     def numbers(self) -> int:

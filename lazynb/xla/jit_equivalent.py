@@ -362,6 +362,10 @@ class Counterpart:
         self.compilation = compilation
         self.why = why
 
+    def __repr__(self) -> str:
+        known = self.compilation if self.compilation is not None else self.why or "not compiled yet"
+        return f"Counterpart({known})"
+
     def compile(self) -> Compilation | None:
         """Compiles the counterpart on the first call. Returns None if there is none, with the reason in
         ``why``.

@@ -222,6 +222,18 @@ class Budget(contextlib.ContextDecorator):
         self._account: Account | None = None
         self._inside = False
 
+    def __repr__(self) -> str:
+        asked = ", ".join(f"{name}={limit!r}" for name, limit in self.limits.asked().items())
+        return f"lazynb.budget({asked}): {self._progress()}"
+
+    def _progress(self) -> str:
+        """What has been counted; the details of :attr:`used` take long to compute."""
+        if self._account is None:
+            return "not begun"
+        counter = self._account.counter
+        counted = f"{plural(counter.misses, 'compilation')}, {plural(counter.broken, 'trace break')}"
+        return f"{counted} {'so far' if self._inside else 'in the block'}"
+
     @property
     def used(self) -> Used:
         """What the block used so far, or in total once it has ended.

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 from lazynb.compare.differences.compilation_side import CompilationSide, KernelFigures, Line
 from lazynb.compare.matching import Alignment, common_subsequence
 from lazynb.compare.program_graph import ProgramGraph, ProgramStep
+from lazynb.running.record_table import plural
 
 
 class LinePair(NamedTuple):
@@ -92,6 +93,9 @@ class CompilationMatch:
         else:  # several alignments can be equally good; the order of the sides must not decide
             (new, old), self.before_of, self.now_of = _aligned(now, before)
             self._written = old, new
+
+    def __repr__(self) -> str:
+        return f"CompilationMatch({plural(len(self.now_of), 'paired operation')})"
 
     @cached_property
     def _pairs(self) -> tuple[dict[Line, LinePair], dict[Line, LinePair]]:

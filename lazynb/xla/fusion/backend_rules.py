@@ -40,6 +40,9 @@ class BackendRules(abc.ABC):
         self.is_function = False
         self.numbers: Callable[[ClusterEdge], str] = lambda edge: ""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     @property
     def held(self) -> str:
         """The key in ``reasons`` for an array that is also a result of the program."""

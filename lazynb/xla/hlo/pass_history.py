@@ -45,6 +45,9 @@ class PassHistory:
     def __len__(self) -> int:
         return len(self._texts)
 
+    def __repr__(self) -> str:
+        return f"PassHistory({len(self)} modules)"
+
     def module(self, index: int) -> Module:
         """Return the module before pass ``index``."""
         if index not in self._modules:
