@@ -7,7 +7,7 @@ and arrays that the code itself creates are constants. ``Counterpart`` pairs thi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -27,7 +27,6 @@ from lazynb.user_code.text_format import join_words
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compiled_program import CompiledProgram
 from lazynb.xla.cost.out_of_memory import explain_out_of_memory
-from lazynb.xla.hlo.value_numbering import ValueNumbering
 from lazynb.xla.program_interface import Inputs, weak_getter
 from lazynb.xla.program_origins import ProgramOrigins, program_origins
 from lazynb.xla.recorded_operations import (
@@ -298,43 +297,6 @@ def _new_input_node(number: int, given: Any) -> Node:
         value=None if isinstance(given, jax.ShapeDtypeStruct) else str(given),
         output=True,
     )
-
-
-# ---- Results that another program writes to memory ---------------------------------------------------------
-
-
-def extra_outputs(one: Compilation, other: Compilation, values: Collection[Value]) -> set[Value]:
-    """The ``values``, results of ``one``, that a kernel of ``other`` writes for another kernel.
-
-    Both compilations are of one graph. An array counts only if both compute it by the same operations from
-    the same inputs; arrays that XLA computes in different ways are left out.
-    """
-    numbers = ValueNumbering()
-    handed_on: set[int] = set()
-    for trace in other.traces:
-        if trace.module is not None:
-            handed_on |= numbers.of(trace.module, _input_identity(other, trace)).kernel_to_kernel()
-    found: set[Value] = set()
-    for trace in one.traces:
-        if trace.module is not None and handed_on:
-            given = numbers.of(trace.module, _input_identity(one, trace)).results()
-            results = zip(trace.origins.results, given, strict=False)
-            found.update(value for value, number in results if value in values and number in handed_on)
-    return found
-
-
-def _input_identity(compilation: Compilation, trace: CompiledProgram) -> Callable[[str], Hashable | None]:
-    """Identifies a parameter by its input nodes in the graph, or by its number."""
-
-    def behind(name: str) -> Hashable | None:
-        number = trace.scalar_of_parameter(name)
-        if number is not None:
-            return number
-        nodes = trace.inputs_of_parameter(name)
-        is_known = nodes and all(compilation.snapshot.nodes[node].kind == "input" for node in nodes)
-        return tuple(nodes) if is_known else None
-
-    return behind
 
 
 # ---- The counterpart program -------------------------------------------------------------------------------

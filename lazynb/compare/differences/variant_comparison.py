@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from lazynb.xla.compiled_program import CompiledProgram
 from lazynb.xla.cost.kernel_cost import executions
 from lazynb.xla.cost.roofline import bytes_moved, bytes_written
 from lazynb.xla.hlo.clusters import Cluster
-from lazynb.xla.jit_equivalent import extra_outputs
+from lazynb.xla.hlo.value_numbering import ValueNumbering
 from lazynb.xla.recorded_operations import Value
 from lazynb.xla.targets.compiler_packages import CompilerMissing
 from lazynb.xla.targets.compiler_process import CompilerCrashed
@@ -91,7 +91,7 @@ def liveness(lazy: Compilation, jitted: Compilation) -> Liveness:
             if value not in given:
                 arrays[value] = 0 if jc.is_key(aval) else aval.size * np.dtype(aval.dtype).itemsize
     numbers = sum(trace.numbers for trace in lazy.traces)
-    anyway = extra_outputs(lazy, jitted, arrays)
+    anyway = _extra_outputs(lazy, jitted, arrays)
     return Liveness(
         len(arrays),
         sum(arrays.values()),
@@ -115,6 +115,40 @@ def listed(names: Sequence[str]) -> str:
     """The first few names, separated by commas."""
     more = [f"{len(names) - _LISTED} more"] if len(names) > _LISTED else []
     return ", ".join([*names[:_LISTED], *more])
+
+
+def _extra_outputs(one: Compilation, other: Compilation, values: Collection[Value]) -> set[Value]:
+    """The ``values``, results of ``one``, that a kernel of ``other`` writes for another kernel.
+
+    Both compilations are of one graph. An array counts only if both compute it by the same operations from
+    the same inputs; arrays that XLA computes in different ways are left out.
+    """
+    numbers = ValueNumbering()
+    handed_on: set[int] = set()
+    for trace in other.traces:
+        if trace.module is not None:
+            handed_on |= numbers.of(trace.module, _input_identity(other, trace)).kernel_to_kernel()
+    found: set[Value] = set()
+    for trace in one.traces:
+        if trace.module is not None and handed_on:
+            given = numbers.of(trace.module, _input_identity(one, trace)).results()
+            results = zip(trace.origins.results, given, strict=False)
+            found.update(value for value, number in results if value in values and number in handed_on)
+    return found
+
+
+def _input_identity(compilation: Compilation, trace: CompiledProgram) -> Callable[[str], Hashable | None]:
+    """Identifies a parameter by its input nodes in the graph, or by its number."""
+
+    def behind(name: str) -> Hashable | None:
+        number = trace.scalar_of_parameter(name)
+        if number is not None:
+            return number
+        nodes = trace.inputs_of_parameter(name)
+        is_known = nodes and all(compilation.snapshot.nodes[node].kind == "input" for node in nodes)
+        return tuple(nodes) if is_known else None
+
+    return behind
 
 
 HERE = "this machine"
@@ -280,13 +314,14 @@ def kernels_of_no_line(compilation: Compilation) -> int:
 
 
 def _lines_of_kernels(compilation: Compilation) -> list[set[Place]]:
-    found = []
+    found: list[set[Place]] = []
     for trace in compilation.traces:
         lines: dict[str, set[Place]] = {each.name: set() for each in trace.clusters if each.is_kernel}
         for node, fate in trace.fates.items():
             place = compilation.snapshot.nodes[node].place
-            for name in fate.clusters if place is not None else ():
-                lines.get(name, set()).add(place)
+            if place is not None:
+                for name in lines.keys() & set(fate.clusters):
+                    lines[name].add(place)
         found += lines.values()
     return found
 
