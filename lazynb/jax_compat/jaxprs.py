@@ -103,7 +103,7 @@ def jaxprs_of(value: Any) -> list[Any]:
         return [value]
     if value is None or isinstance(value, _NO_PYTREES):
         return []
-    return [leaf for leaf in jax.tree.leaves(value, is_leaf=is_jaxpr) if is_jaxpr(leaf)]
+    return [leaf for leaf in jax.tree.leaves(value) if is_jaxpr(leaf)]  # a jaxpr is a leaf
 
 
 def map_jaxprs(function: Callable[[Any], Any], value: Any) -> Any:
@@ -116,7 +116,7 @@ def map_jaxprs(function: Callable[[Any], Any], value: Any) -> Any:
     if all(one is other for one, other in zip(old, new, strict=True)):
         return value
     made = iter(new)
-    return jax.tree.map(lambda leaf: next(made) if is_jaxpr(leaf) else leaf, value, is_leaf=is_jaxpr)
+    return jax.tree.map(lambda leaf: next(made) if is_jaxpr(leaf) else leaf, value)
 
 
 def jaxprs_in(params: dict[str, Any]) -> list[Any]:
