@@ -253,14 +253,22 @@ class Compilation:
             trace.profile(runs)
         return [trace.times.get(cluster.name) for trace in self.traces for cluster in trace.clusters]
 
-    def ask(self) -> Records[Boundary]:
+    def ask(self, most: int = 8) -> Records[Boundary]:
         """Compiles again with XLA's fusion decisions logged; the boundaries then have the compiler's reasons.
+
+        XLA:TPU gives positions in its source instead, and XLA:GPU does not log every pair. Then the program
+        is compiled again without each likely cause in turn: a variable that keeps the value, a second reader,
+        the layouts of arguments and results, the precision of products, the rest of the program. The
+        ``verdict`` of a boundary names the experiments.
+
+        Arguments:
+          most: so many boundaries are tested in this way, the largest first. Each takes several compilations.
 
         Raises:
           DumpUnavailable: there is no place to write the dump.
         """
         for trace in self.traces:
-            trace.ask()
+            trace.ask(most)
         return self.boundaries
 
     def verify(self, boundary: Boundary) -> Boundary:

@@ -3,6 +3,7 @@ Each is computed on first access."""
 
 from __future__ import annotations
 
+import dataclasses
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +20,7 @@ from lazynb.xla.fates.fate_assignment import fates, fates_by_node, fates_in_plac
 from lazynb.xla.fates.operation_clusters import cluster_of, computes
 from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.boundaries import Boundary, find_boundaries, rules_of, with_compiler_words
-from lazynb.xla.fusion.boundary_experiments import NotTestable, verify_boundary
+from lazynb.xla.fusion.boundary_experiments import ALL_CAUSES, NotTestable, verify_boundary
 from lazynb.xla.fusion.cluster_edges import ClusterEdge, ScalarInputs, find_edges
 from lazynb.xla.fusion.fusion_log import refusals_when_recompiled
 from lazynb.xla.hlo.clusters import Cluster
@@ -273,13 +274,23 @@ class CompiledProgram(OptimisedProgram):
         words = self.rules.written(self.dump, self.passes, self.clusters)
         return with_compiler_words(found, words, self.edges, self.rules)
 
-    def ask(self) -> list[Boundary]:
-        """Compiles again with XLA's fusion decisions logged, for boundaries with the compiler's words. May
-        raise DumpUnavailable."""
+    def ask(self, most: int = 8) -> list[Boundary]:
+        """Compiles again with XLA's fusion decisions logged, for boundaries with the compiler's words; if the
+        backend says nothing of a boundary, without each likely cause. May raise DumpUnavailable.
+
+        Arguments:
+          most: so many boundaries are tested, the largest first.
+        """
         if self.module is None:
             return []
         decisions = refusals_when_recompiled(self._executable, self.module, self.clusters)
         self.boundaries = with_compiler_words(self.boundaries, decisions, self.edges, self.rules)
+        silent = [one for one in self.boundaries if one.verify == ALL_CAUSES and not one.verdict]
+        for boundary in sorted(silent, key=lambda one: -one.bytes)[:most]:
+            try:
+                self.verify(boundary)
+            except NotTestable as error:
+                self._replace(dataclasses.replace(boundary, verdict=f"No experiment is possible: {error}."))
         return self.boundaries
 
     def verify(self, boundary: Boundary) -> Boundary:
@@ -296,9 +307,11 @@ class CompiledProgram(OptimisedProgram):
         if edge is None:
             raise NotTestable("this is no boundary between two clusters of this program")
         verified = verify_boundary(boundary, edge, self._executable, self.rules, self._unfused_text)
-        boundaries = list(self.boundaries)
-        for number, other in enumerate(boundaries):
-            if (other.producer, other.consumer) == (verified.producer, verified.consumer):
-                boundaries[number] = verified
-        self.boundaries = boundaries
+        self._replace(verified)
         return verified
+
+    def _replace(self, boundary: Boundary) -> None:
+        ends = boundary.producer, boundary.consumer
+        self.boundaries = [
+            boundary if (other.producer, other.consumer) == ends else other for other in self.boundaries
+        ]

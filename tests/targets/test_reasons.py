@@ -52,3 +52,24 @@ def test_other_compilers_estimate_no_cycles(needs):
     with lazynb.lazy():
         compilation = lazynb.compile(jnp.ones((8, 8)) * 2, target=needs("h100"))
     assert compilation.traces[0].estimates == {}
+
+
+@pytest.mark.parametrize("name", ["v5e", "h100"])
+def test_asking_a_compiler_that_says_nothing_tests_likely_causes(name, needs):
+    """The two largest boundaries are tested; no label is stronger than the experiment."""
+    with lazynb.lazy():
+        x = jnp.ones((512, 256)) + jnp.arange(256.0)
+        h = jnp.exp(x * 2).sum(-1)
+        y, z = jnp.sin(h) + 1, jnp.sort(h * 3)
+        compilation = lazynb.compile(h, y, z, target=needs(name))
+    asked = {one.verify for one in compilation.boundaries}
+    found = compilation.ask(most=2)
+    tested = [one for one in found if one.verdict]
+    assert len(tested) == 2 * ("each-cause" in asked or any(one.code == "other" for one in found))
+    for one in tested:
+        assert one.verdict.startswith(("Compiled again ", "No experiment is possible: "))
+        assert (one.label == VERIFIED) == one.verdict.endswith(
+            "the boundary is gone."
+        ) or "only these two" in one.verdict
+        sentences = one.verdict.split(". ")
+        assert len(sentences) == len(set(sentences)), "no experiment is made twice"

@@ -59,6 +59,8 @@ FACTS = {
     "around": {"alone one kernel": EXPERIMENT},
     "transfer": {"an instruction copies to another memory": HLO},
     "layout": {"the two ends have other layouts": HLO},
+    "prescribed-layout": {"with free layouts: fused": EXPERIMENT},
+    "precision": {"with the default: fused": EXPERIMENT},
     "unknown": {"nothing is claimed": NOTHING},
     "refuted": {"the boundary stayed": EXPERIMENT},
 }

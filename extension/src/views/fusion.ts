@@ -28,14 +28,16 @@ export function fusionView(context: Context): View {
   const ask = questions.button({
     key: "ask",
     label: "Ask the compiler",
-    title: "Compile again and log the compiler's own reasons",
+    title: "Compile again and log the compiler's own reasons; where it logs none, compile again without each likely cause",
     doing: "compiling again",
     alone: true,
     ask: async () => {
       const answer = await comm.ask({ type: "ask" }, "boundaries");
       store.setBoundaries(boundaries(answer.boundaries), findings(answer.findings));
-      const said = store.data.boundaries.filter(({ said }) => said).length;
-      return `The compiler said why for ${said} of ${store.data.boundaries.length}.`;
+      const all = store.data.boundaries;
+      const said = all.filter(({ said }) => said).length;
+      const tested = all.filter(({ verdict }) => verdict).length;
+      return `The compiler said why for ${said} of ${all.length}.${tested ? ` Experiments were made for ${tested}: see their verdicts.` : ""}`;
     },
   });
   let shown = PAGE;

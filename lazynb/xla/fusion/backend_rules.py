@@ -97,6 +97,8 @@ _WITHOUT_RULES = (
     "pair",
     "shared",
     "around",
+    "prescribed-layout",
+    "precision",
     "refuted",
 )
 
@@ -118,7 +120,7 @@ class UnknownBackendRules(BackendRules):
             found.append(self.held)
         if edge.others:
             found.append("read-elsewhere")
-        return found
+        return [*found, "prescribed-layout", "precision"]
 
     def meaning(self, edge: ClusterEdge, words: str) -> str:
         """Return ``loop-carry`` or ``other``; the compiler's words are not interpreted."""

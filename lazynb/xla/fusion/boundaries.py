@@ -11,9 +11,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from lazynb.xla.evidence import INFERRED, VERIFIED
+from lazynb.xla.evidence import COMPILER, INFERRED, VERIFIED
 from lazynb.xla.fusion.backend_rules import BackendRules, GpuRules, TpuRules, UnknownBackendRules
-from lazynb.xla.fusion.boundary_reasons import REASONS
+from lazynb.xla.fusion.boundary_reasons import HLO, REASONS
 from lazynb.xla.fusion.cluster_edges import ClusterEdge, Variables, find_edges, result_variables
 from lazynb.xla.fusion.cpu_rules import CpuRules
 from lazynb.xla.hlo.clusters import Cluster, Value, result_values
@@ -164,7 +164,9 @@ def boundary_with_reason(
     reason = rules.reasons[code]
     variables = (rules.keeping_alive(edge) or ()) if code == rules.held else ()
     clauses = [rules.facts(edge), rules.numbers(edge)]
-    label = reason.label(words if not any(clauses) else None)
+    label, rule = reason.label(words), reason.rule
+    if label == COMPILER and any(clauses):
+        label, rule = INFERRED, HLO  # what the clauses say is not in the words
     return Boundary(
         edge.producer.name,
         edge.consumer.name,
@@ -174,7 +176,7 @@ def boundary_with_reason(
         "; ".join(filter(None, (_sentence(edge, rules, code, variables), *clauses))),
         reason.hint,
         label,
-        rule=reason.rule if label == INFERRED else "",
+        rule=rule if label == INFERRED else "",
         said=words or "",
         variables=variables,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ from lazynb.errors import LazynbError
 from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.boundaries import Boundary, boundary_with_reason, verified
 from lazynb.xla.fusion.boundary_match import BoundaryOutcome, boundary_outcome
+from lazynb.xla.fusion.boundary_reasons import REASONS
 from lazynb.xla.fusion.cluster_edges import ClusterEdge
 from lazynb.xla.fusion.isolated_kernels import IsolationResult, NotIsolable, compile_isolated
 from lazynb.xla.hlo.clusters import result_copy_chains
@@ -77,7 +79,8 @@ def _try_all_causes(subject: ExperimentSubject) -> Boundary:
     _try_other_causes(subject, trials, [])
     verdict = " ".join(trial.sentence for trial in trials)
     if trials and trials[-1].outcome is BoundaryOutcome.GONE:
-        return verified(trials[-1].boundary, subject.edge, subject.rules, verdict)
+        gone = dataclasses.replace(trials[-1].boundary, said=subject.boundary.said)
+        return verified(gone, subject.edge, subject.rules, verdict)
     try:
         found = _try_isolated(subject)
     except NotIsolable as error:
@@ -183,7 +186,9 @@ def _try_other_causes(subject: ExperimentSubject, trials: list[Trial], untested:
     """Tests the other reasons that apply, until the boundary goes.
     Adds to ``trials`` the experiments, and to ``untested`` the reasons that cannot be tested here."""
     for code in subject.rules.candidates(subject.edge):
-        if code == subject.boundary.code:
+        if code == subject.boundary.code or any(
+            REASONS[code].verify == one.boundary.verify for one in trials
+        ):
             continue
         other = boundary_with_reason(subject.edge, subject.rules, code)
         try:
@@ -304,10 +309,25 @@ def _free_layouts(subject: ExperimentSubject) -> tuple[Changes, str]:
     return {"hlo": first}, "with the order of arguments and results in memory left to the compiler"
 
 
+def _default_precision(subject: ExperimentSubject) -> tuple[Changes, str]:
+    """Leaves the precision of products to the compiler. The text is compiled with free layouts: these alone
+    must not remove the boundary."""
+    first = subject.unfused()
+    plain = _PRECISION.sub("", first)
+    if plain == first:
+        raise NotTestable("the program asks for no precision of its own")
+    if _outcome(subject, {"hlo": first}) is not BoundaryOutcome.STAYS:
+        raise NotTestable("the boundary goes already where the compiler chooses the layouts")
+    return {"hlo": plain}, "with the default precision of products"
+
+
+_PRECISION = re.compile(r", operand_precision=\{[^}]*\}")
+
 EXPERIMENTS: dict[str, Experiment] = {
     "drop-output": _drop_results,
     "only-this-user": _duplicate_producer,
     "no-library": _no_library,
     "free-layouts": _free_layouts,
+    "default-precision": _default_precision,
 }
 """Experiments by :attr:`BoundaryReason.verify`, see :data:`lazynb.xla.fusion.backend_rules.REASONS`."""

@@ -39,7 +39,9 @@ class BoundaryReason:
         return INFERRED if self.rule else UNKNOWN
 
 
-_HLO = "what the optimised HLO states"
+HLO = "what the optimised HLO states"
+"""The rule of sentences that only repeat the HLO."""
+
 _RESULTS = "XLA writes each result of the program"
 _LIBRARY = "XLA fuses nothing into or out of a call of a library"
 _DUPLICATION = "FusionNodeIndexingEvaluation::CodeDuplicationTooHigh"
@@ -49,7 +51,7 @@ _DROP = "del the variable before the run, or do not name the intermediate value"
 _RETURN_LESS = "return no more than the caller needs"
 
 REASONS = {
-    "result": BoundaryReason("it is a result of the program", _HLO),
+    "result": BoundaryReason("it is a result of the program", HLO),
     "kept-alive": BoundaryReason(
         "{variables} {verb} still in reach: the result of {producer} is written to memory for it, and "
         "{consumer} reads it from there",
@@ -138,7 +140,7 @@ REASONS = {
     ),
     "loop-carry": BoundaryReason(
         "the value enters or leaves a loop, a branch or a call, which takes and gives its values in memory",
-        _HLO,
+        HLO,
     ),
     "concatenate": BoundaryReason(
         "XLA:CPU does not fuse a concatenation of more than 8 parts, or of long rows along the last axis: "
@@ -167,7 +169,7 @@ REASONS = {
         "of it, has to finish first",
         "InstructionFusion::ShouldFuseInPlaceOp",
     ),
-    "copy": BoundaryReason("XLA inserted a copy between the two, after fusion", _HLO),
+    "copy": BoundaryReason("XLA inserted a copy between the two, after fusion", HLO),
     "all-or-none": BoundaryReason(
         "XLA:GPU noted why it does not fuse {producer} into what reads it: see its words", words="."
     ),
@@ -176,9 +178,11 @@ REASONS = {
         words=r"^fused .*, apart ",
     ),
     "asynchronous": BoundaryReason(
-        "a transfer that runs beside other kernels: its start and its end are two instructions", _HLO
+        "a transfer that runs beside other kernels: its start and its end are two instructions", HLO
     ),
-    "other": BoundaryReason("XLA has a rule of its own for this case: see its words", words="."),
+    "other": BoundaryReason(
+        "XLA has a rule of its own for this case: see its words", words=".", verify="each-cause"
+    ),
     "no-rules": BoundaryReason(
         "lazynb does not know by which rules XLA fuses for this backend", verify="each-cause"
     ),
@@ -200,12 +204,22 @@ REASONS = {
     "around": BoundaryReason(
         "what the program does around them keeps them apart: {producer} and {consumer} alone are one kernel"
     ),
-    "transfer": BoundaryReason("an instruction of its own copies the value to another memory", _HLO),
+    "transfer": BoundaryReason("an instruction of its own copies the value to another memory", HLO),
     "layout": BoundaryReason(
         "a copy into another order of elements or another dtype: the two ends use different ones",
-        _HLO,
+        HLO,
         verify="free-layouts",
         is_fact=True,
+    ),
+    "prescribed-layout": BoundaryReason(
+        "the program prescribes the order in memory of its arguments and results: with the order left to the "
+        "compiler, the two are one kernel",
+        verify="free-layouts",
+    ),
+    "precision": BoundaryReason(
+        "the program asks for products of a higher precision than the default: with the default, the two are "
+        "one kernel",
+        verify="default-precision",
     ),
     "unknown": BoundaryReason(
         "no rule that lazynb knows explains it", hint="ask the compiler: it logs each decision"

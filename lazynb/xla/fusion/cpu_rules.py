@@ -28,6 +28,8 @@ _REASONS_OF_OTHER_BACKENDS = {
     "pair",
     "shared",
     "around",
+    "prescribed-layout",
+    "precision",
 }
 """Reasons that only other backends have."""
 

@@ -151,8 +151,8 @@ def _propagate_marks(
     module: Module, known: Marks, stands_for: Mapping[str, Iterable[str]], before: Mapping[str, Instruction]
 ) -> Marks:
     """The operations of each instruction, by the first rule that applies: its mark; its operations in the
-    module before; its position in a called function; the instructions it replaces; its new readers. An
-    instruction between two older ones has none.
+    module before; its position in a called function; the instructions it replaces; its new readers; the
+    removed operands of its kept readers. An instruction inserted between two kept ones has none.
 
     Arguments:
       known: the operations of the instructions of the module before.
@@ -183,8 +183,19 @@ def _propagate_marks(
             else:
                 users = body.users[name] if before else ()
                 new = [user.name for user in users if user.name not in before and user.name in marks]
-                marks[name] = _union(marks, new) if users else inside
+                replaced = _former_operands(name, users, before) - module.by_name.keys()
+                marks[name] = (_union(marks, new) or _union(known, replaced)) if users else inside
     return marks
+
+
+def _former_operands(name: str, users: Iterable[Instruction], before: Mapping[str, Instruction]) -> set[str]:
+    """What the kept users of a new instruction read in its place in the module before."""
+    found: set[str] = set()
+    for user in users:
+        was = before.get(user.name)
+        if was is not None and was.opcode == user.opcode and len(was.operands) == len(user.operands):
+            found |= {old for old, now in zip(was.operands, user.operands) if now == name}
+    return found - {name}
 
 
 def _union(marks: Marks, names: Iterable[str]) -> frozenset[Mark]:
@@ -278,7 +289,7 @@ class _PassPair(NamedTuple):
     def is_moved(self, one: Instruction, names: Collection[str]) -> bool:
         replaced = predecessors(self.match)
         for top in self._outermost_new_users(one):
-            read = self._previous_operands(top)
+            read = _former_operands(top.name, _users(self.after, top), self.before.by_name)
             stood = replaced.get(top.name, set()) | {name for name in read if name not in self.after.by_name}
             if not stood and read:
                 return True  # inserted between two kept instructions
@@ -287,15 +298,6 @@ class _PassPair(NamedTuple):
             if top is one and any(self._computes_after(one, name, names) for name in stood - set(names)):
                 return True
         return False
-
-    def _previous_operands(self, top: Instruction) -> set[str]:
-        """The old operands, in the place of ``top``, of the kept users of a new instruction."""
-        found: set[str] = set()
-        for user in _users(self.after, top):
-            was = self.before.by_name.get(user.name)
-            if was is not None and was.opcode == user.opcode and len(was.operands) == len(user.operands):
-                found |= {old for old, now in zip(was.operands, user.operands) if now == top.name}
-        return found - {top.name}
 
     def _outermost_new_users(self, one: Instruction) -> Iterator[Instruction]:
         """The new instructions that depend on ``one`` (or are it) and have a kept reader or none."""
