@@ -9,7 +9,7 @@ from lazynb.config import config
 from lazynb.recording.trace_registry import trie
 from lazynb.recording.trie import State, Trie
 from lazynb.running.jaxpr_program import Request, key_of
-from lazynb.running.miss_log import miss_log
+from lazynb.running.miss_log import Eviction, miss_log
 from lazynb.running.process_heap import trim_heap
 from lazynb.running.run_failure import add_note
 from lazynb.running.trace_executable import Executable
@@ -184,24 +184,27 @@ class ExecutableCache:
 
     def bound(self) -> None:
         """Evicts the least recently used executables until the limits are kept."""
-        while len(self.order) > 1 and self._is_over():
+        while len(self.order) > 1 and (exceeded := self._exceeded()) is not None:
             oldest = next(iter(self.order))
+            if oldest.miss is not None:
+                oldest.miss.forgotten = Eviction(miss_log.total, exceeded, getattr(config, exceeded))
             self._forget(oldest)
             self.order.pop(oldest, None)
             self._freed += 1
         if self._freed >= _TOGETHER:
             self._give_back()
 
-    def _is_over(self) -> bool:
-        return len(self.order) > config.max_executables or self.trie.size > config.max_recorded
+    def _exceeded(self) -> str | None:
+        """The name of a setting that the cache exceeds; None if it keeps both limits."""
+        if len(self.order) > config.max_executables:
+            return "max_executables"
+        return "max_recorded" if self.trie.size > config.max_recorded else None
 
     def _give_back(self) -> None:
         self._freed = 0
         trim_heap()
 
     def _forget(self, executable: Executable) -> None:
-        if executable.miss is not None:
-            executable.miss.forgotten = miss_log.total
         for state, key in executable.bindings:
             state.executables.pop(key, None)
             self.trie.prune(state)

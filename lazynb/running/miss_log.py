@@ -27,6 +27,19 @@ class Cut(NamedTuple):
     spot: CodePosition
 
 
+class Eviction(NamedTuple):
+    """Why a program was evicted from the cache, and when.
+
+    Attributes:
+      number: number of the first miss after it.
+      setting, limit: the setting of ``lazynb.config`` that was exceeded, and its value at that time.
+    """
+
+    number: int
+    setting: str
+    limit: int
+
+
 @dataclasses.dataclass(eq=False)
 class Miss:
     """A cache miss: a program that was compiled or loaded from disk.
@@ -44,7 +57,7 @@ class Miss:
       sources: the text at that time of each user file that recorded an operation.
       settings: JAX's settings at that time that are not part of the trace, by name.
       raised: number of exceptions logged by then, see :mod:`lazynb.user_code.tracebacks`.
-      forgotten: number of the first miss after the program was evicted; None while it is cached.
+      forgotten: the eviction of the program; None while it is cached.
     """
 
     number: int
@@ -60,7 +73,7 @@ class Miss:
     sources: dict[str, str]
     settings: dict[str, Any]
     raised: int
-    forgotten: int | None = None
+    forgotten: Eviction | None = None
 
     @property
     def place(self) -> Place:

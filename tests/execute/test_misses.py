@@ -155,7 +155,7 @@ def test_a_program_evicted_by_max_executables_is_explained_as_forgotten(cells, m
     (miss,) = cells.run(one)
     ((kind, text),) = told(miss)
     assert kind == "forgotten" and text.endswith(
-        "compiled before and forgotten: lazynb.config.max_executables is 1"
+        "compiled before and forgotten when lazynb.config.max_executables was 1"
     )
     assert causes_of(miss)[0].cure == "raise lazynb.config.max_executables" and times_made(miss) == 2
     cells.run(other)
@@ -170,8 +170,22 @@ def test_a_program_evicted_by_max_recorded_is_explained_as_forgotten(cells, monk
     cause = only(cells.run("float(jnp.sin(x).sum())"))[0]
     assert cause == (
         "forgotten",
-        "the same program was compiled before and forgotten: lazynb.config.max_recorded is 4",
+        "the same program was compiled before and forgotten when lazynb.config.max_recorded was 4",
     )
+
+
+@pytest.mark.parametrize("later", [1, 2, 1024, None])
+@pytest.mark.parametrize("setting, limit", [("max_executables", 1), ("max_recorded", 4)])
+def test_an_eviction_is_told_with_the_limit_at_that_time(setting, limit, later, cells, monkeypatch):
+    default = getattr(config, setting)
+    monkeypatch.setattr(config, setting, limit)
+    cells.run("float(jnp.sin(x).sum())")
+    cells.run("float(jnp.exp(z).mean())")
+    monkeypatch.setattr(config, setting, default if later is None else limit * later)
+    (miss,) = cells.run("float(jnp.sin(x).sum())")
+    (cause,) = causes_of(miss)
+    assert cause.text.endswith(f"and forgotten when lazynb.config.{setting} was {limit}")
+    assert cause.cure == (f"raise lazynb.config.{setting}" if later == 1 else "")
 
 
 def test_an_evicted_program_is_not_compared_with_a_new_one(cells, monkeypatch):

@@ -7,7 +7,7 @@ entry explains later ones more often than the reverse. Codes are stable and neve
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from lazynb.compare.misses.program_sides import ProgramChange
 from lazynb.config import config
@@ -38,7 +38,7 @@ _TABLE = (
     CauseKind(
         "LNB402",
         "forgotten",
-        "the same program was compiled before and forgotten: lazynb.config.{setting} is {limit:,}",
+        "the same program was compiled before and forgotten when lazynb.config.{setting} was {limit:,}",
         "raise lazynb.config.{setting}",
     ),
     CauseKind(
@@ -387,16 +387,10 @@ def unnamed_cause(other: Miss, miss: Miss) -> Cause:
     return Cause(kind, cause.text.format(name="the program"), None, cause.cure)
 
 
-def forgotten_cause(other: Miss, earlier: Iterable[Miss]) -> Cause:
-    """The cause of a recompilation after eviction from the cache."""
+def forgotten_cause(other: Miss) -> Cause:
+    """The cause of a recompilation after eviction from the cache. No cure if the limit was raised since."""
     assert other.forgotten is not None
-    kept = sum(_was_kept(miss, other.forgotten) for miss in earlier)
-    setting = "max_executables" if kept >= config.max_executables else "max_recorded"
-    fields = {"setting": setting, "limit": getattr(config, setting)}
+    _, setting, limit = other.forgotten
     cause = CAUSES["forgotten"]
-    return Cause("forgotten", cause.text.format(**fields), None, cause.cure.format(**fields))
-
-
-def _was_kept(miss: Miss, number: int) -> bool:
-    """Whether the cache held the program of ``miss`` when the miss ``number`` occurred."""
-    return miss.number <= number and (miss.forgotten is None or miss.forgotten >= number)
+    cure = "" if getattr(config, setting) > limit else cause.cure.format(setting=setting)
+    return Cause("forgotten", cause.text.format(setting=setting, limit=limit), None, cure)

@@ -265,7 +265,7 @@ def difference(miss: Miss, earlier: Sequence[Miss], runs: Callable[[], Sequence[
     for other in forgotten[:_EXACT]:
         candidate = Candidate(other, miss, comparable)
         if candidate.is_same:
-            return candidate.same_program(forgotten_cause(candidate.other, earlier))
+            return candidate.same_program(forgotten_cause(candidate.other))
     remembered = [other for other in ranked if not _was_forgotten(other, miss)]
     candidates = _candidates(remembered, miss, comparable)
     related = [candidate for candidate in candidates if candidate.is_related]
@@ -296,7 +296,7 @@ def _candidates(ranked: Sequence[Miss], miss: Miss, comparable: ProgramGraph) ->
 
 def _was_forgotten(other: Miss, miss: Miss) -> bool:
     # A program that the miss itself evicted was cached at the lookup, but then it is not the same program.
-    return other.forgotten is not None and other.forgotten <= miss.number
+    return other.forgotten is not None and other.forgotten.number <= miss.number
 
 
 def _by_likeness(miss: Miss, earlier: Sequence[Miss]) -> list[Miss]:
