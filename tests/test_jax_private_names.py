@@ -1359,10 +1359,15 @@ def test_a_hit_in_the_persistent_cache_is_an_event(tmp_path):
     assert jax_names.CACHE_HIT_EVENT in events
 
 
-def test_source_file_gives_the_file_of_a_traced_function():
-    assert jc.source_file(jax.make_jaxpr(lambda x: x)(1.0)) == __file__
-    assert jc.source_file(jc.closed_jaxpr([], [], [])) is None
-    assert jc.source_file(jc.trace_to_jaxpr(lambda x: [x], [jc.typeof(1.0)])) is not None
+def test_traced_function_gives_name_file_and_first_line_of_a_traced_function():
+    def double(x):
+        return x * 2
+
+    line = double.__code__.co_firstlineno
+    assert jc.traced_function(jax.make_jaxpr(double)(1.0)) == ("double", __file__, line)
+    assert jc.traced_function(jax.make_jaxpr(lambda x: x)(1.0))[0] == "<lambda>"
+    assert jc.traced_function(jc.closed_jaxpr([], [], [])) is None
+    assert jc.traced_function(jc.trace_to_jaxpr(lambda x: [x], [jc.typeof(1.0)])) is not None
 
 
 def test_process_methods_of_the_lazy_trace_exist_on_the_eval_trace():

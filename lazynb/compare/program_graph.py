@@ -296,8 +296,8 @@ def _line_in(eqn: Any) -> tuple[str, int] | None:
 
 def is_users(jaxpr: Any) -> bool:
     """Whether the function behind ``jaxpr`` is user code, not library code."""
-    file = jc.source_file(jaxpr)
-    return file is not None and is_user_file(file)
+    function = jc.traced_function(jaxpr)
+    return function is not None and is_user_file(function[1])
 
 
 def is_number(step: ProgramStep) -> bool:

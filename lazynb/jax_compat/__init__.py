@@ -194,11 +194,11 @@ from lazynb.jax_compat.jaxprs import (
     replace_eqns as replace_eqns,
     scan_constants as scan_constants,
     separate_consts as separate_consts,
-    source_file as source_file,
     static_arguments as static_arguments,
     trace_to_jaxpr as trace_to_jaxpr,
     traceback_frames as traceback_frames,
     traceback_of as traceback_of,
+    traced_function as traced_function,
     with_name_scope as with_name_scope,
 )
 from lazynb.jax_compat.primitives import (

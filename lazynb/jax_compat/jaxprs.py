@@ -63,12 +63,13 @@ def closed_jaxpr(invars: Sequence[Any], outvars: Sequence[Any], eqns: Sequence[A
     return jaxpr if ClosedJaxpr is Jaxpr else ClosedJaxpr(jaxpr, ())
 
 
-def source_file(jaxpr: Any) -> str | None:
-    """The file of the function that was traced to ``jaxpr``; None if JAX has no record of it."""
+def traced_function(jaxpr: Any) -> tuple[str, str, int] | None:
+    """Name, file and first line of the function that was traced to ``jaxpr``; None if JAX has no record."""
     debug_info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
     # ``name at file:line``
-    _, separator, place = str(getattr(debug_info, "func_src_info", None) or "").rpartition(" at ")
-    return place.rpartition(":")[0] if separator else None
+    name, separator, place = str(getattr(debug_info, "func_src_info", None) or "").partition(" at ")
+    file, _, line = place.rpartition(":")
+    return (name, file, int(line)) if separator and line.isdigit() else None
 
 
 as_function: Callable[[Any], Callable[..., list[Any]]] = _core.jaxpr_as_fun
@@ -262,11 +263,8 @@ def eqn_frames(eqn: Any) -> Iterable[tuple[CodeType, int]]:
 
 def jax_function_of(jaxpr: Any) -> tuple[str, str] | None:
     """Name and file of the function that was traced to ``jaxpr``, if it is JAX's own; None otherwise."""
-    debug_info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
-    info = getattr(debug_info, "func_src_info", None) or ""
-    name, _, where = info.partition(" at ")
-    file = where.rpartition(":")[0]
-    return (name, file) if file.startswith(_JAX_ROOT) else None
+    function = traced_function(jaxpr)
+    return function[:2] if function is not None and function[1].startswith(_JAX_ROOT) else None
 
 
 def traceback_frames(traceback: Any) -> Iterable[tuple[CodeType, int]]:

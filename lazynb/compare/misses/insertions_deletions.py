@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from types import CodeType
+from typing import Any
 
+from lazynb import jax_compat as jc
 from lazynb.compare.misses.operation_pairs import OperationPairs
 from lazynb.compare.misses.operation_parameters import calls_users_function
 from lazynb.compare.misses.program_sides import ProgramChange, ProgramPair, ProgramSide, is_derivative
-from lazynb.compare.program_graph import ProgramGraph, ProgramStep, Value
+from lazynb.compare.program_graph import ProgramGraph, ProgramStep, Value, graph_of_jaxpr
 from lazynb.jax_compat.jax_names import CONVERTING, MOVING, SHAPE_ADAPTERS
 from lazynb.user_code.text_format import join_words
 
@@ -23,7 +26,17 @@ Groups = list[list[ProgramStep]]
 """Operations of one program, grouped by line."""
 
 
-def find_jitted(sides: ProgramPair) -> None:
+SameFunction = Callable[[int, tuple[str, str, int], CodeType], bool]
+"""Takes the number of a program; name, file and first line of a function in it; and the code of a function of the
+other program. Returns whether one function may be an edit of the other."""
+
+
+def is_same_position(side: int, function: tuple[str, str, int], code: CodeType) -> bool:
+    """Whether both are the function of one name that begins at one line."""
+    return function == (code.co_name, code.co_filename, code.co_firstlineno)
+
+
+def find_jitted(sides: ProgramPair, is_same: SameFunction) -> None:
     """Finds functions that are jitted in one program only, where one operation replaces their body."""
     users_functions: dict[int, bool] = {}
     for side, kind in zip(sides.both, ("unjitted", "jitted"), strict=True):
@@ -38,21 +51,40 @@ def find_jitted(sides: ProgramPair) -> None:
             partner = side.partner_of(step)
             if partner is not None and partner.name == step.name:
                 continue
-            body = _body(side, step)
+            body = _body(side, step, is_same)
             if body:
                 _add_jitted(sides, kind, side, step, body)
 
 
-def _body(side: ProgramSide, step: ProgramStep) -> list[ProgramStep]:
+def _body(side: ProgramSide, step: ProgramStep, is_same: SameFunction) -> list[ProgramStep]:
     """The operations of the other program that form the body of the jitted function that ``step`` calls."""
-    name = step.params["name"]
+    params = (step.origin.inside if step.origin is not None else None) or step.params
+    (jaxpr,) = jc.jaxprs_in(params)
+    function = jc.traced_function(jaxpr)
+    if function is None:
+        return []
     body = []
+    codes: dict[int, bool] = {}  # by id
     for other in side.other.operations:
-        if not other.needed or other.origin is None or other.origin.code.co_name != name:
+        if not other.needed or other.origin is None:
             continue
-        if side.back.get(other.number) in (None, step.number):
+        if side.back.get(other.number) not in (None, step.number):
+            continue
+        code = other.origin.code
+        if id(code) not in codes:
+            codes[id(code)] = is_same(side.number, function, code)
+        if codes[id(code)]:
             body.append(other)
-    return body
+    # A statement may have several lambdas.
+    is_lambda = function[0] == "<lambda>"
+    return [] if is_lambda and not {each.name for each in body} <= _names_within(jaxpr) else body
+
+
+def _names_within(jaxpr: Any) -> set[str]:
+    """The names of the operations in a function and in those that it calls."""
+    operations = graph_of_jaxpr(jaxpr).operations
+    inner = [_names_within(each) for step in operations for each in jc.jaxprs_in(step.params)]
+    return {step.name for step in operations}.union(*inner)
 
 
 def _add_jitted(

@@ -77,6 +77,7 @@ class Candidate:
             outside=trace_bounds.outside,
             sources=trace_bounds.sources,
             key=self._key,
+            is_same_function=self.sources.is_same_function,
         )
         self.bounds = trace_bounds.bounds
         operations = reached.report_exceptions(self.comparison.changes)

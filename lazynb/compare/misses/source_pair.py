@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Sequence, Set
+from types import CodeType
 
 from lazynb.compare.matching import common_subsequence
 from lazynb.compare.misses.source_syntax import Signatures, Source, Statement, names_in, source_of
@@ -176,6 +177,24 @@ class SourcePair:
         source, there = self.sides[side].source(line[0]), self.partner(side, line)
         statement = source.at(line[1]) if source is not None else None
         return statement is None or there is None or statement.key != there[1].key
+
+    def is_same_function(self, side: int, function: tuple[str, str, int], code: CodeType) -> bool:
+        """Whether the function of ``code`` in the other source is ``function`` of ``side``, possibly edited.
+
+        Arguments:
+          function: name, file and first line.
+        """
+        name, file, line = function
+        own, other = self.sides[side].source(file), self.sides[1 - side].source(code.co_filename)
+        first = own.at(line) if own is not None else None
+        second = other.at(code.co_firstlineno) if other is not None else None
+        if name != code.co_name or own is None or other is None or first is None or second is None:
+            return function == (code.co_name, code.co_filename, code.co_firstlineno)
+        partner = self.partner(side, (file, line))
+        if partner is not None:
+            return partner[1] is second
+        unpaired = self.partner(1 - side, (code.co_filename, code.co_firstlineno)) is None
+        return unpaired and own.qualified_name(first) == other.qualified_name(second) is not None
 
     def is_unchanged(self, place: Place | None) -> bool:
         """Whether the line of ``place`` is also in the source before."""

@@ -17,6 +17,7 @@ import jax
 _NOT_PYTHON = re.compile(r"^(\s*)[%!?].*$", re.MULTILINE)
 """Lines with IPython syntax."""
 
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
@@ -85,6 +86,19 @@ class Source:
         """The innermost statement on a line."""
         found = [statement for statement in self.statements if statement.first <= line <= statement.last]
         return found[-1] if found else None
+
+    def qualified_name(self, statement: Statement) -> str | None:
+        """The name of a function or class with the names of those around it; None for another statement."""
+        node = statement.node
+        if not isinstance(node, _DEFINITIONS):
+            return None
+        around = [
+            each.node.name
+            for each in self.statements
+            if isinstance(each.node, _DEFINITIONS)
+            and each.node.lineno <= node.lineno <= (each.node.end_lineno or 0)
+        ]
+        return ".".join(around)
 
 
 @functools.lru_cache(maxsize=256)

@@ -6,7 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazynb.compare.matching import Alignment
-from lazynb.compare.misses.insertions_deletions import InsertionsDeletions, find_jitted
+from lazynb.compare.misses.insertions_deletions import (
+    InsertionsDeletions,
+    SameFunction,
+    find_jitted,
+    is_same_position,
+)
 from lazynb.compare.misses.operation_pairs import OperationPairs
 from lazynb.compare.misses.program_sides import ProgramChange, ProgramPair, ProgramSide
 from lazynb.compare.program_graph import ProgramGraph, ProgramStep, is_constant, is_number
@@ -30,6 +35,7 @@ class TraceDifference:
         end.
       sources: lines of the source code of both.
       key: see :class:`lazynb.compare.matching.Alignment`.
+      is_same_function: whether a function of one program may be an edit of one of the other.
     """
 
     def __init__(
@@ -42,7 +48,9 @@ class TraceDifference:
         outside: Callable[[Alignment], tuple[set[int], set[int], bool]] | None = None,
         sources: tuple[set[str], set[str]] | None = None,
         key: Callable[[int, ProgramStep], str] | None = None,
+        is_same_function: SameFunction = is_same_position,
     ):
+        self._is_same_function = is_same_function
         self.alignment = Alignment(before, now, by_position=functions, sources=sources, key=key)
         outside_before: set[int] = set()
         outside_now: set[int] = set()
@@ -64,7 +72,7 @@ class TraceDifference:
     def _find(self) -> None:
         sides = self._sides
         self._inputs()
-        find_jitted(sides)
+        find_jitted(sides, self._is_same_function)
         pairs = OperationPairs(sides, self._inside)
         pairs.compare_all()
         InsertionsDeletions(sides, pairs).compare_all()
