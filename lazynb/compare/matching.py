@@ -104,6 +104,7 @@ class Alignment:
     Attributes:
       old: number of a step of ``now`` → number of its partner in ``before``.
       new: the reverse mapping.
+      key: as given.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Alignment:
     ):
         self.before, self.now = before, now
         self._sources = sources
-        self._key = key or (lambda side, step: (before, now)[side].text(step))
+        self.key = key or (lambda side, step: (before, now)[side].text(step))
         self.old: dict[int, int] = {}
         self.new: dict[int, int] = {}
         self._operations()
@@ -142,8 +143,8 @@ class Alignment:
     def _operations(self) -> None:
         same = _OperationNumbers()
         gaps: Gaps = [(self.before.operations, self.now.operations)]
-        gaps = self._pair(gaps, lambda side, step: (same.number(step), self._key(side, step)))
-        gaps = self._pair(gaps, lambda side, step: (step.name, self._key(side, step)))
+        gaps = self._pair(gaps, lambda side, step: (same.number(step), self.key(side, step)))
+        gaps = self._pair(gaps, lambda side, step: (step.name, self.key(side, step)))
         self._gaps = self._pair(gaps, lambda side, step: step.name, self._lines_may_match)
 
     def _pair(
@@ -173,7 +174,7 @@ class Alignment:
 
     def _lines_may_match(self, before: ProgramStep, now: ProgramStep) -> bool:
         """Whether the line of ``before`` may have become that of ``now``: each is in one source only."""
-        if self._sources is None or self._key(0, before) == self._key(1, now):
+        if self._sources is None or self.key(0, before) == self.key(1, now):
             return True
         old, new = self.before.text(before), self.now.text(now)
         return old not in self._sources[1] and new not in self._sources[0]
@@ -193,7 +194,7 @@ class Alignment:
     def _is_moved(self, before: ProgramStep, now: ProgramStep) -> bool:
         return (
             before.same_operation(now)
-            and self._key(0, before) == self._key(1, now)
+            and self.key(0, before) == self.key(1, now)
             and len(before.operands) == len(now.operands)
         )
 

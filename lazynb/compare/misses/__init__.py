@@ -3,6 +3,7 @@
 ``program_sides``: the data of a comparison of two programs
 ``operation_parameters``: differences in the parameters of two operations
 ``operation_pairs``: differences between paired operations
+``call_pairs``: differences inside calls of library functions
 ``insertions_deletions``: differences in unpaired operations
 ``trace_difference``: all differences between two programs
 ``source_syntax``: syntax of the user's source, and signatures of called functions

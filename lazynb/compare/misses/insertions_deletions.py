@@ -9,7 +9,13 @@ from typing import Any
 from lazynb import jax_compat as jc
 from lazynb.compare.misses.operation_pairs import OperationPairs
 from lazynb.compare.misses.operation_parameters import calls_users_function
-from lazynb.compare.misses.program_sides import ProgramChange, ProgramPair, ProgramSide, is_derivative
+from lazynb.compare.misses.program_sides import (
+    ProgramChange,
+    ProgramPair,
+    ProgramSide,
+    is_derivative,
+    shape_change,
+)
 from lazynb.compare.program_graph import ProgramGraph, ProgramStep, Value, graph_of_jaxpr
 from lazynb.jax_compat.jax_names import CONVERTING, MOVING, SHAPE_ADAPTERS
 from lazynb.user_code.text_format import join_words
@@ -27,8 +33,8 @@ Groups = list[list[ProgramStep]]
 
 
 SameFunction = Callable[[int, tuple[str, str, int], CodeType], bool]
-"""Takes the number of a program; name, file and first line of a function in it; and the code of a function of the
-other program. Returns whether one function may be an edit of the other."""
+"""Takes the number of a program; name, file and first line of a function in it; and the code of a function of
+the other program. Returns whether one function may be an edit of the other."""
 
 
 def is_same_position(side: int, function: tuple[str, str, int], code: CodeType) -> bool:
@@ -144,7 +150,17 @@ class InsertionsDeletions:
             names = listed(side.program, steps)
             runs = "run" if " and " in names else "runs"
             fields = {"operation": names, "runs": runs, "now": _times(now), "before": _times(before)}
-            self._sides.changes.append(side.change("repeats", fields, _numbers(steps), steps[0]))
+            at = steps[0] if number else self._turn_now(side, steps[0])
+            self._sides.changes.append(side.change("repeats", fields, _numbers(steps), at))
+
+    def _turn_now(self, side: ProgramSide, step: ProgramStep) -> ProgramStep:
+        """The operation of the present program at the instruction of ``step`` of the earlier program."""
+        instruction = side.program.instruction(step)
+        for other in side.program.operations:
+            partner = side.partner_of(other)
+            if partner is not None and side.program.instruction(other) == instruction:
+                return partner
+        return step
 
     def _changed_instructions(self, side: ProgramSide) -> set[Hashable]:
         """The instructions of operations that are known to differ."""
@@ -239,8 +255,14 @@ class InsertionsDeletions:
         if side.program.text(group[0]) not in self._sides.other(side).lines:
             return None
         taken = _taken(side.program, group)
-        if taken is None or not self._goes_past(side, group[-1], taken):
+        if taken is None:
             return None
+        read = self._read_instead(side, group[-1])
+        if read is None or not self._may_be_one(side, taken, read):
+            return None
+        if side.number and side.other.aval(read).shape != side.program.aval(taken).shape:
+            given = side.program.steps[taken[0]]
+            return shape_change(side.other.aval(read), side.program.aval(taken), read, given, group[0])
         types = [side.program.aval((group[-1].number, 0)), side.program.aval(taken)]
         now, before = types if side.number else reversed(types)
         gives = f": it gives {now.str_short()}, gave {before.str_short()}" if now != before else ""
@@ -259,17 +281,23 @@ class InsertionsDeletions:
         before, now = self._sides.before.program, self._sides.now.program
         return next(each for each in now.operations if now.text(each) == before.text(step))
 
-    def _goes_past(self, side: ProgramSide, last: ProgramStep, taken: Value) -> bool:
-        """Whether the readers of the result of ``last`` read ``taken`` in the other program."""
+    def _read_instead(self, side: ProgramSide, last: ProgramStep) -> Value | None:
+        """What the other program reads in place of the result of ``last``."""
         users = [step for step in side.program.operations if (last.number, 0) in step.operands]
         for step in users:
             partner = side.partner_of(step)
-            if not step.needed or partner is None or len(partner.operands) != len(step.operands):
-                continue
-            place = step.operands.index((last.number, 0))
-            if partner.operands[place] == (side.partner.get(taken[0]), taken[1]):
-                return True
-        return False
+            if step.needed and partner is not None and len(partner.operands) == len(step.operands):
+                return partner.operands[step.operands.index((last.number, 0))]
+        return None
+
+    def _may_be_one(self, side: ProgramSide, own: Value, other: Value) -> bool:
+        """Whether a value of ``side`` corresponds to one of the other program, or both are inputs without
+        partner."""
+        if other == (side.partner.get(own[0]), own[1]):
+            return True
+        first, second = side.program.steps[own[0]], side.other.steps[other[0]]
+        is_input = not (first.is_operation or second.is_operation)
+        return is_input and own[0] not in side.partner and other[0] not in side.back
 
 
 def _taken(program: ProgramGraph, group: Sequence[ProgramStep]) -> Value | None:

@@ -21,7 +21,7 @@ _BACK = 5
 _STEPS = 3
 """Minimum number of steps of a series."""
 
-_RECURRING = frozenset(("shape", "parameter", "argument", "added", "repeats"))
+_RECURRING = frozenset(("shape", "parameter", "argument", "operand", "added", "repeats"))
 """Kinds of differences that can recur at each step of a loop."""
 
 
@@ -51,6 +51,8 @@ def _recurrence(change: ProgramChange, steps: Sequence[Sequence[ProgramChange]])
     """``change`` as part of a series; None if it is not part of one."""
     if change.kind == "argument" and "now" in change.fields:
         change = dataclasses.replace(change, fields={**change.fields, "name": "the shape"})
+    elif "counts" in change.fields:
+        return _more_arrays(change, steps)
     elif change.kind not in ("shape", "parameter"):
         return None
     values = [str(change.fields["now"])]
@@ -65,6 +67,26 @@ def _recurrence(change: ProgramChange, steps: Sequence[Sequence[ProgramChange]])
         return _series(change, "counter", values)
     kind, shown = _shapes(values)
     return _series(change, kind, shown)
+
+
+def _more_arrays(change: ProgramChange, steps: Sequence[Sequence[ProgramChange]]) -> ProgramChange | None:
+    """A change of the number of arrays that a function takes, as part of a series that grows; otherwise
+    None."""
+    counts = [change.fields["counts"][1]]
+    for step in reversed(steps):
+        found = [
+            other.fields["counts"][0]
+            for other in step
+            if "counts" in other.fields and other.fields["operation"] == change.fields["operation"]
+        ]
+        if not found or found[0] >= counts[0]:
+            break
+        counts.insert(0, found[0])
+    if len(counts) < _STEPS:
+        return None
+    name = f"the number of arrays that {change.fields['operation']} takes"
+    named = dataclasses.replace(change, fields={**change.fields, "name": name, "whole": "one array"})
+    return _series(named, "grows", [str(count) for count in counts])
 
 
 def _is_same(change: ProgramChange, other: ProgramChange) -> bool:
@@ -97,7 +119,7 @@ def _increases(numbers: Sequence[int]) -> bool:
 
 def _series(change: ProgramChange, kind: str, values: Sequence[str]) -> ProgramChange:
     separator = " and " if kind == "alternates" else ", "
-    fields = dict(change.fields, series=separator.join(values[-_BACK:]))
+    fields = dict({"whole": "it once"} | change.fields, series=separator.join(values[-_BACK:]))
     return dataclasses.replace(change, kind=kind, fields=fields)
 
 

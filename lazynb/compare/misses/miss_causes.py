@@ -33,6 +33,9 @@ class CauseKind:
 
 
 _ONE_SHAPE = "pad or cut {it} to one shape, or compile for each shape once and keep to these"
+TURN_ENDS = "call lazynb.sync() where a turn ends"
+"""Cure for programs that have another number of turns of a loop because of the trace breaks in it."""
+
 _TABLE = (
     CauseKind("LNB401", "new", "nothing like it was compiled before{among}", ""),
     CauseKind(
@@ -113,7 +116,7 @@ _TABLE = (
         "LNB421",
         "grows",
         "{name} grows at each step: {series}",
-        "allocate it once at its final size, and write with .at[i].set(...)",
+        "allocate {whole} at its final size, and write with .at[i].set(...)",
     ),
     CauseKind(
         "LNB422",
@@ -343,7 +346,7 @@ def _words(change: ProgramChange) -> tuple[str, str]:
     """Text and cure of a change."""
     kind, fields, inner = CAUSES[change.kind], change.fields, change.fields.get("change")
     if inner is None:
-        return kind.text.format(**fields), kind.cure.format(**fields)
+        return kind.text.format(**fields), fields.get("cure") or kind.cure.format(**fields)
     text, cure = _words(inner)
     return kind.text.format(function=fields["function"], text=text), cure
 

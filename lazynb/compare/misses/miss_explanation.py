@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import linecache
 import re
@@ -13,6 +14,7 @@ from lazynb.compare.misses.change_attribution import attribute_to_edits, is_edit
 from lazynb.compare.misses.loop_recurrence import fold_recurrences
 from lazynb.compare.misses.miss_causes import (
     RANKS,
+    TURN_ENDS,
     Cause,
     Difference,
     cause_of,
@@ -31,7 +33,7 @@ from lazynb.compare.program_graph import ProgramGraph, ProgramStep, graph_of_mis
 from lazynb.recording.break_reasons import REASONS
 from lazynb.recording.loops.trace_growth import CUT
 from lazynb.running.miss_log import Miss
-from lazynb.user_code.source_lines import line_of
+from lazynb.user_code.source_lines import CodePosition, line_of
 
 # ---- Word overlap of two sources --------------------------------------------------------------------------
 
@@ -85,9 +87,17 @@ class Candidate:
         operations = reached.told(change_attribution.attribute_to_settings(operations, other, miss))
         if any(map(is_edit, operations)):
             operations = [change for change in operations if not self._is_read(change)]
+        operations = [self._between_breaks(change) for change in operations]
         self.changes = [*self.settings, *map(_bound_change, self.bounds), *operations]
         if not self.changes or all(change.kind in _LEAVES_RESULTS for change in self.changes):
             self.changes += self._donation()
+
+    def _between_breaks(self, change: ProgramChange) -> ProgramChange:
+        """The change, with another cure if it is about turns of a loop that a trace break ends."""
+        cut = self.miss.cut
+        if change.kind != "repeats" or cut is None or cut.spot.identity != self.miss.spot.identity:
+            return change
+        return dataclasses.replace(change, fields={**change.fields, "cure": TURN_ENDS})
 
     def _is_read(self, change: ProgramChange) -> bool:
         """Whether a value that only one program returns is read by an edited line."""
@@ -113,26 +123,60 @@ class Candidate:
         """Whether the two have enough in common for a meaningful difference."""
         if self.is_same:
             return False  # the reason for the separate compilation is unknown
+        is_elsewhere = self.sources.is_one_text and self.end_rank >= _SAME_FUNCTION
+        if is_elsewhere and any(change.kind in _EDITS for change in self.changes):
+            return False  # two lines of one text: nothing was edited
         likeness: dict[object, list[float]] = {}
         for step in self.comparable.operations:
             if step.needed and not self._is_asked(step):
                 likeness.setdefault(_unit(step), []).append(self._likeness(step))
         units = {_unit(step) for step in self.old_comparable.operations if step.needed}
-        if self.bounds or any(change.kind in ("not_reached", "reached") for change in self.changes):
+        if any(change.kind in _PARTIAL for change in self.changes) and (
+            self.has_like_source or self.end_rank < _SAME_FUNCTION or not self._ends_differ
+        ):
             size = min(len(units), len(likeness))
         else:
             size = max(len(units), len(likeness))
         if self.has_like_source and any(map(is_edit, self.changes)):
             return True  # the user's edit is known
-        same_line = self.other.spot.place.text == self.miss.spot.place.text
-        same_end = same_line and not REASONS[self.miss.kind].barrier
+        same_end = self.end_rank < _SAME_FUNCTION and not REASONS[self.miss.kind].barrier
         share = 0.3 if same_end else 0.5 if self.has_like_source else _UNLIKE
         return sum(sum(unit) / len(unit) for unit in likeness.values()) >= share * size
 
-    @property
+    @functools.cached_property
     def has_like_source(self) -> bool:
-        """Whether one source may be an edit of the other, by its structure and its words."""
-        return self.sources.likeness >= _ALIKE and word_overlap(self.miss, self.other) >= SAME_WORDS
+        """Whether one source may be an edit of the other, by its structure and its words. For programs from
+        one text: whether most of their statements are the same."""
+        if self.sources.likeness < _ALIKE or word_overlap(self.miss, self.other) < SAME_WORDS:
+            return False
+        if not self.sources.is_one_text:
+            return True
+        comparables = self.old_comparable, self.comparable
+        lines = [
+            {step.line for step in program.operations if step.needed and step.line is not None}
+            for program in comparables
+        ]
+        return self.sources.likeness_of_lines(*lines) >= _ALIKE
+
+    @functools.cached_property
+    def end_rank(self) -> int:
+        """How near the ends of the two programs are in the source: 0 for one line with the same callers, then
+        one line, one function, and neither."""
+        before, now = self.other.spot, self.miss.spot
+        if not self._is_one_line(before, now):
+            code = now.code.co_qualname
+            is_one = code == before.code.co_qualname and not code.startswith("<")
+            return _SAME_FUNCTION if is_one else _SAME_FUNCTION + 1
+        callers = zip(before.callers, now.callers, strict=False)
+        same = len(before.callers) == len(now.callers) and all(self._is_one_line(*pair) for pair in callers)
+        return 0 if same else 1
+
+    def _is_one_line(self, before: CodePosition, now: CodePosition) -> bool:
+        """Whether the statements at two positions correspond."""
+        lines = [(spot.code.co_filename, line_of(spot.code, spot.lasti)) for spot in (before, now)]
+        if self.sources.is_one_text and lines[0][0] == lines[1][0]:
+            return lines[0] == lines[1]
+        return before.place.text == now.place.text or self.sources.is_partner(*lines)
 
     def _is_asked(self, step: ProgramStep) -> bool:
         """Whether the line of a trace break that the other program lacks recorded an operation."""
@@ -159,14 +203,16 @@ class Candidate:
         return 0.5 + 0.5 * self.sources.statement_likeness(old.line, step.line)
 
     @property
+    def _ends_differ(self) -> bool:
+        return any(bound.kind in ("broke", "goes_on") for bound in self.bounds)
+
+    @property
     def distance(self) -> float:
-        """Number of differences, with the number of added and removed steps as tie-breaker."""
-        touched = sum(
-            len(change.now) + len(change.before)
+        """Number of differences; operations that only one program has count each."""
+        return sum(
+            max(1, len(change.now), len(change.before)) if change.kind in _ONE_SIDED else 1
             for change in self.changes
-            if change.kind in ("added", "removed")
         )
-        return len(self.changes) + 0.01 * touched
 
     def _donation(self) -> list[ProgramChange]:
         """Changes for inputs that only one of the two donates."""
@@ -211,6 +257,23 @@ class Candidate:
         removed = _needed_without(self.old_comparable, alignment.new)
         unlike = frozenset(changed - set(added))
         return Difference(causes, self.other, dict(alignment.old), unlike, added, removed)
+
+
+_SAME_FUNCTION = 2
+"""See :attr:`Candidate.end_rank`."""
+
+_PARTIAL = frozenset(
+    (
+        "broke goes_on begins_later begins_earlier turn repeats cell_split cell_merged reached not_reached"
+    ).split()
+)
+"""Kinds of which one program may be a part of the other."""
+
+_EDITS = frozenset(("added", "removed", "replaced"))
+"""Kinds that only an edit of the source can cause, unless the programs are of different lines."""
+
+_ONE_SIDED = _EDITS | {"not_run", "not_reached", "reached"}
+"""Kinds whose operations are in one program only."""
 
 
 def _given(comparable: ProgramGraph, miss: Miss) -> set[int]:
@@ -279,9 +342,10 @@ def difference(miss: Miss, earlier: Sequence[Miss], runs: Callable[[], Sequence[
     return Difference([new_cause(miss, earlier)], None)
 
 
-def _nearness(candidate: Candidate) -> tuple[bool, float, int]:
-    """Sort key; candidates with a similar source and few differences come first."""
-    return not candidate.has_like_source, candidate.distance, -candidate.other.number
+def _nearness(candidate: Candidate) -> tuple[bool, int, float, int]:
+    """Sort key; candidates with a similar source, then a near end, then few differences come first."""
+    number = candidate.other.number
+    return not candidate.has_like_source, candidate.end_rank, candidate.distance, -number
 
 
 def _candidates(ranked: Sequence[Miss], miss: Miss, comparable: ProgramGraph) -> list[Candidate]:
@@ -290,7 +354,7 @@ def _candidates(ranked: Sequence[Miss], miss: Miss, comparable: ProgramGraph) ->
     for other in ranked[:_EXACT]:
         candidate = Candidate(other, miss, comparable)
         candidates.append(candidate)
-        if len(candidate.changes) == 1 and candidate.is_related:
+        if candidate.distance <= 1 and candidate.end_rank == 0 and candidate.is_related:
             break  # no other can be nearer
     return candidates
 

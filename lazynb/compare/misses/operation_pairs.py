@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lazynb import jax_compat as jc
+from lazynb.compare.misses.call_pairs import CallPairs
 from lazynb.compare.misses.operation_parameters import (
     Parameter,
     Types,
@@ -15,22 +16,37 @@ from lazynb.compare.misses.operation_parameters import (
     library_parameters,
     types_between,
 )
-from lazynb.compare.misses.program_sides import ProgramChange, ProgramPair, called_name, is_derivative
-from lazynb.compare.program_graph import ProgramGraph, ProgramStep, Value, graph_of_jaxpr
+from lazynb.compare.misses.program_sides import (
+    ProgramChange,
+    ProgramPair,
+    called_name,
+    is_derivative,
+    shape_change,
+)
+from lazynb.compare.misses.source_syntax import found, signature_of
+from lazynb.compare.program_graph import ProgramGraph, ProgramStep, Value, graph_of_jaxpr, is_number
 from lazynb.jax_compat.jax_names import UNNAMED_PARAMETERS
+from lazynb.running.record_table import plural
 
 
 class OperationPairs:
     """Finds how paired operations differ, and adds this to the ``changes`` of ``sides``.
 
-    ``inside`` returns the differences of two functions that JAX called.
+    Arguments:
+      calls: the calls of library functions in both.
+      inside: returns the differences of two functions that JAX called.
     """
 
     def __init__(
-        self, sides: ProgramPair, inside: Callable[[ProgramGraph, ProgramGraph], Sequence[ProgramChange]]
+        self,
+        sides: ProgramPair,
+        calls: CallPairs,
+        inside: Callable[[ProgramGraph, ProgramGraph], Sequence[ProgramChange]],
     ):
         self._sides = sides
+        self._calls = calls
         self._inside = inside
+        self._reported: set[Value] = set()  # inputs whose shape is reported
 
     def compare_all(self) -> None:
         """Compares the pairs; pairs of derivatives only if the other pairs are equal."""
@@ -138,17 +154,25 @@ class OperationPairs:
 
     def _argument(self, old: ProgramStep, new: ProgramStep) -> None:
         """Reports a changed argument of a library function that no parameter of the operation shows."""
-        before, now = _types_in_words(old), _types_in_words(new)
-        gives = f": it gives {now}, gave {before}" if now != before else ""
-        self._sides.add_pair("argument", old, new, operation=called_name(new), gives=gives)
+        first, second = self._calls.result(0, old), self._calls.result(1, new)
+        before, now = _types_in_words(first), _types_in_words(second)
+        fields = {"operation": called_name(new), "gives": ""}
+        if now != before:
+            fields["gives"] = f": it gives {now}, gave {before}"
+            a, b = first.avals[0], second.avals[0]
+            if len(first.avals) == len(second.avals) == 1 and a.shape != b.shape:
+                fields.update(before=str(a.shape), now=str(b.shape))
+        self._sides.add_pair("argument", old, new, **fields)
 
     def _parameter(self, old: ProgramStep, new: ProgramStep, parameter: Parameter) -> None:
         if new.call is not None:
             if new.call in self._sides.explained_calls:
                 return  # one argument can change several operations of a function
             self._sides.explained_calls.add(new.call)
-        if parameter.name in UNNAMED_PARAMETERS:
-            self._argument(old, new)
+        is_named = _is_argument(new, parameter.name)
+        if parameter.name in UNNAMED_PARAMETERS or not is_named:
+            if is_named or not self._calls.follows(old, new):
+                self._argument(old, new)
             return
         fields = {
             "name": f"`{parameter.name}`",
@@ -167,14 +191,30 @@ class OperationPairs:
             return  # the pairing of iterations is unknown
         if len(old.operands) != len(new.operands):
             if not sides.follows_type_change(new, sides.now):
-                count = len(new.operands)
-                now, before = f"{count} operand{'s' * (count != 1)}", str(len(old.operands))
-                sides.add_pair("operand", old, new, operation=new.label, now=now, before=before)
+                counts = len(old.operands), len(new.operands)
+                fields = {"now": plural(counts[1], "array"), "before": str(counts[0])}
+                sides.add_pair("operand", old, new, operation=called_name(new), counts=counts, **fields)
             return
         for a, b in zip(old.operands, new.operands, strict=True):
-            if not sides.alignment.same_value(a, b) and not self._is_one_sided(a, b):
+            if sides.alignment.same_value(a, b):
+                continue
+            if not self._is_one_sided(a, b):
                 self._operand(old, new, a, b)
                 return
+            given = sides.now.program.steps[b[0]]
+            if b[0] not in sides.now.partner and not (given.is_operation or is_number(given)):
+                self._handed_over(new, a, b)
+
+    def _handed_over(self, new: ProgramStep, a: Value, b: Value) -> None:
+        """Reports another shape of an array that only the earlier program computed itself."""
+        if b in self._reported:
+            return
+        self._reported.add(b)
+        before, now = self._sides.before.program.aval(a), self._sides.now.program.aval(b)
+        change = shape_change(before, now, a, self._sides.now.program.steps[b[0]], new)
+        if change is not None:
+            self._sides.dimensions.update(zip(before.shape, now.shape, strict=False))
+            self._sides.changes.append(change)
 
     def _is_one_sided(self, a: Value, b: Value) -> bool:
         """Whether the earlier program's result ``a`` was removed, or the present program's ``b`` added."""
@@ -192,6 +232,15 @@ class OperationPairs:
             text_now = f"another {text_now.removeprefix('an ')}"
         kind = _operand_kind(first, second)
         self._sides.add_pair(kind, old, new, operation=new.label, now=text_now, before=text_before)
+
+
+def _is_argument(step: ProgramStep, name: str) -> bool:
+    """Whether a parameter is an argument of the library function that was called. A shape may be one of the
+    primitive inside alone."""
+    if step.call is None or name != "shape":
+        return True
+    signature = signature_of(found(f"jax.numpy.{step.call[0]}"))
+    return signature is None or name in signature.parameters
 
 
 def _is_renamed(old: ProgramStep, new: ProgramStep) -> bool:

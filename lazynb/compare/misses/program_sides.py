@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator
 from typing import Any
 
 from lazynb.compare.matching import Alignment
-from lazynb.compare.program_graph import ProgramGraph, ProgramStep
+from lazynb.compare.program_graph import ProgramGraph, ProgramStep, Value, is_number
 from lazynb.jax_compat.jax_names import DERIVATIVE_FUNCTIONS
 
 
@@ -219,6 +219,33 @@ def names_joined(first: str, second: str) -> str:
 def called_name(step: ProgramStep) -> str:
     """The library function that the user called, in backquotes; otherwise the operation."""
     return f"`{step.call[0]}`" if step.call is not None else step.label
+
+
+def input_name(new: ProgramStep, user: ProgramStep | None) -> str:
+    """A phrase for an input: the user's name, or the function that reads it."""
+    if new.name:
+        return new.label
+    if is_number(new):
+        return "a number" if user is None else f"the number that {called_name(user)} takes"
+    return "an input" if user is None else f"an array that {called_name(user)} takes"
+
+
+def shape_change(
+    before: Any, now: Any, old: Value, new: ProgramStep, user: ProgramStep
+) -> ProgramChange | None:
+    """The change that an array has another shape; None if it has the same.
+
+    Arguments:
+      before, now: its types.
+      old, new: the earlier value, and the step that gives the present one.
+      user: the operation that reads it.
+    """
+    if before.shape == now.shape:
+        return None
+    kind = "shape" if len(before.shape) == len(now.shape) else "rank"
+    fields = {"name": input_name(new, user), "it": new.label if new.name else "it"}
+    fields.update(before=str(before.shape), now=str(now.shape))
+    return ProgramChange(kind, fields, (new.number,), (old[0],), user)
 
 
 def _lines(program: ProgramGraph) -> set[str]:

@@ -130,6 +130,7 @@ class SourcePair:
       edits: the user's edits, in the order of the present sources.
       alone: for each side, the statements that only that source has, each with its file.
       likeness: similarity, from 0 to 1, of the cells that caused the runs or recorded the two programs.
+      is_one_text: whether one text caused both runs.
     """
 
     def __init__(self, before: Miss, now: Miss):
@@ -142,6 +143,7 @@ class SourcePair:
         own = before.spot.code.co_filename, now.spot.code.co_filename
         self._ran = tuple({file, *side.recorded} for file, side in zip(own, self.sides, strict=True))
         pairs = list(self._paired_files(own))
+        self.is_one_text = own in pairs and self._is_same(*own)
         alike = {pair: self._compare(*pair) for pair in pairs}
         # If other cells caused the runs, equal cells only contain functions that both call.
         shared = () if own in pairs else tuple(pair for pair in pairs if self._is_same(*pair))
@@ -171,6 +173,32 @@ class SourcePair:
         source = self.sides[side].source(line[0])
         statement = source.at(line[1]) if source is not None else None
         return None if statement is None else self._partners[side].get((line[0], id(statement.node)))
+
+    def is_partner(self, before: tuple[str, int], now: tuple[str, int]) -> bool:
+        """Whether the statements of two lines correspond."""
+        source, there = self.sides[0].source(before[0]), self.partner(1, now)
+        statement = source.at(before[1]) if source is not None else None
+        return there is not None and there[0] == before[0] and there[1] is statement
+
+    def likeness_of_lines(self, before: Set[tuple[str, int]], now: Set[tuple[str, int]]) -> float:
+        """Similarity of the statements of two sets of lines, from 0 to 1."""
+        old, new = self._statements(0, before), self._statements(1, now)
+        size = sum(statement.size for statement in (*old.values(), *new.values()))
+        alike = 0.0
+        for file, key in new:
+            there = self._partners[1].get((file, key))
+            if there is not None and (there[0], id(there[1].node)) in old:
+                alike += 2 * min(there[1].size, new[file, key].size) * self._alike.get(key, 1.0)
+        return alike / size if size else 0.0
+
+    def _statements(self, side: int, lines: Set[tuple[str, int]]) -> dict[tuple[str, int], Statement]:
+        found = {}
+        for file, line in lines:
+            source = self.sides[side].source(file)
+            statement = source.at(line) if source is not None else None
+            if statement is not None:
+                found[file, id(statement.node)] = statement
+        return found
 
     def is_edited(self, side: int, line: tuple[str, int]) -> bool:
         """Whether the statement on a line of ``side`` differs from its partner or has none."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazynb.compare.matching import Alignment
+from lazynb.compare.misses.call_pairs import CallPairs
 from lazynb.compare.misses.insertions_deletions import (
     InsertionsDeletions,
     SameFunction,
@@ -13,7 +14,7 @@ from lazynb.compare.misses.insertions_deletions import (
     is_same_position,
 )
 from lazynb.compare.misses.operation_pairs import OperationPairs
-from lazynb.compare.misses.program_sides import ProgramChange, ProgramPair, ProgramSide
+from lazynb.compare.misses.program_sides import ProgramChange, ProgramPair, ProgramSide, input_name
 from lazynb.compare.program_graph import ProgramGraph, ProgramStep, is_constant, is_number
 
 _KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
@@ -73,8 +74,11 @@ class TraceDifference:
         sides = self._sides
         self._inputs()
         find_jitted(sides, self._is_same_function)
-        pairs = OperationPairs(sides, self._inside)
+        calls = CallPairs(sides)
+        calls.compare_arrays()
+        pairs = OperationPairs(sides, calls, self._inside)
         pairs.compare_all()
+        calls.compare_rest()
         InsertionsDeletions(sides, pairs).compare_all()
         self._drop_told_constants()
         self._results()
@@ -166,7 +170,7 @@ class TraceDifference:
         if old.name and new.name != old.name:
             before = f"{before} (`{old.name}`)"
         fields = {
-            "name": _input_name(kind, new, user),
+            "name": input_name(new, user),
             "it": new.label if new.name else "it",
             "now": now,
             "before": before,
@@ -250,15 +254,6 @@ def _names_without_partner(side: ProgramSide) -> set[str]:
 def _result_count(program: ProgramGraph) -> str:
     count = len(program.wanted)
     return f"{count} result{'s' * (count != 1)}"
-
-
-def _input_name(kind: str, new: ProgramStep, user: ProgramStep | None) -> str:
-    """A phrase for an input: the user's name, or the operation that reads it."""
-    if kind == "number" or (is_number(new) and not new.name):
-        return "a number" if user is None else f"the number that {user.label} takes"
-    if new.name:
-        return new.label
-    return "an input" if user is None else f"an array that {user.label} takes"
 
 
 def _literal_text(step: ProgramStep) -> str:
