@@ -2,6 +2,7 @@
 
 ``program_sides``: the data of a comparison of two programs
 ``operation_parameters``: differences in the parameters of two operations
+``converted_types``: differences that follow from another dtype of an input
 ``operation_pairs``: differences between paired operations
 ``call_pairs``: differences inside calls of library functions
 ``insertions_deletions``: differences in unpaired operations

@@ -164,8 +164,14 @@ def _name(call: Call) -> str:
 
 
 def _arrays_into(side: ProgramSide, steps: Sequence[ProgramStep]) -> list[Value]:
-    """The arrays that the operations of a call read from outside it, each once."""
+    """The arrays that the operations of a call read from outside it, each once, without numbers."""
     own = {step.number for step in steps}
     values = dict.fromkeys(value for step in steps for value in step.operands if value[0] not in own)
-    steps_read = {value: side.program.steps[value[0]] for value in values}
-    return [value for value, step in steps_read.items() if step.scalar is None and not is_number(step)]
+    return [value for value in values if not _is_number(side.program.steps[value[0]])]
+
+
+def _is_number(step: ProgramStep) -> bool:
+    """Whether a step is a number, also one that JAX made an array of."""
+    if step.is_operation:
+        return False
+    return step.scalar is not None or is_number(step) or not (step.name or step.avals[0].shape)

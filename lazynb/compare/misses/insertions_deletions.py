@@ -271,6 +271,7 @@ class InsertionsDeletions:
             "gives": gives,
             "now": str(now.shape),
             "before": str(before.shape),
+            "types": (str(before.dtype), str(now.dtype)) if now.shape == before.shape else None,
         }
         return side.change(
             "argument", fields, _numbers(group), group[0] if side.number else self._at(group[0])

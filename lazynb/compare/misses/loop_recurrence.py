@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import collections
 import dataclasses
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -14,6 +15,9 @@ from lazynb.compare.misses.trace_difference import TraceDifference
 from lazynb.compare.program_graph import ProgramGraph, graph_of_miss
 from lazynb.running.jaxpr_program import needed_steps
 from lazynb.running.miss_log import Miss
+
+_SIZES = re.compile(r"[-\d(), ]+")
+"""An integer, or a tuple of integers, as text."""
 
 _BACK = 5
 """Number of earlier steps that are compared."""
@@ -64,7 +68,8 @@ def _recurrence(change: ProgramChange, steps: Sequence[Sequence[ProgramChange]])
     if len(values) < _STEPS:
         return None
     if change.kind != "shape":
-        return _series(change, "counter", values)
+        is_number = all(_SIZES.fullmatch(value) for value in values)
+        return _series(change, "counter", values) if is_number else None
     kind, shown = _shapes(values)
     return _series(change, kind, shown)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from lazynb.compare.matching import Alignment
 from lazynb.compare.misses.call_pairs import CallPairs
+from lazynb.compare.misses.converted_types import drop_converted, is_converted
 from lazynb.compare.misses.insertions_deletions import (
     InsertionsDeletions,
     SameFunction,
@@ -14,13 +15,23 @@ from lazynb.compare.misses.insertions_deletions import (
     is_same_position,
 )
 from lazynb.compare.misses.operation_pairs import OperationPairs
-from lazynb.compare.misses.program_sides import ProgramChange, ProgramPair, ProgramSide, input_name
+from lazynb.compare.misses.program_sides import (
+    ProgramChange,
+    ProgramPair,
+    ProgramSide,
+    called_name,
+    input_name,
+)
+from lazynb.compare.misses.source_syntax import found, signature_of
 from lazynb.compare.program_graph import ProgramGraph, ProgramStep, is_constant, is_number
 
 _KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
 """NumPy kind of a dtype → Python number type."""
 
 _SHOWN_DEVICES = 4
+
+_OF_EMPTY = frozenset(("shape", "dtype", "device", "out_sharding"))
+"""Parameters of ``jnp.zeros`` and its like: only one of them gives another type."""
 
 
 class TraceDifference:
@@ -63,6 +74,7 @@ class TraceDifference:
             self.alignment, steps_outside, functions=functions, settings=settings_explained
         )
         self.changes = self._sides.changes
+        self._calls = CallPairs(self._sides)
         self._users = now.users()
         self._find()
 
@@ -74,24 +86,29 @@ class TraceDifference:
         sides = self._sides
         self._inputs()
         find_jitted(sides, self._is_same_function)
-        calls = CallPairs(sides)
-        calls.compare_arrays()
-        pairs = OperationPairs(sides, calls, self._inside)
+        self._calls.compare_arrays()
+        pairs = OperationPairs(sides, self._calls, self._inside)
         pairs.compare_all()
-        calls.compare_rest()
+        self._calls.compare_rest()
         InsertionsDeletions(sides, pairs).compare_all()
         self._drop_told_constants()
+        drop_converted(sides)
         self._results()
         if not self.changes:
             self._order()
 
     def _drop_told_constants(self) -> None:
-        """Drops constants on lines with a reported edit: an exponent is also a number in a derivative."""
+        """Drops constants on lines with a reported edit: an exponent is also a number in a derivative. Drops
+        constants of the same value if anything else differs."""
         told = {change.at.place for change in self.changes if change.at is not None}
+        others = any(change.kind != "constant" for change in self.changes)
+
+        def is_told(change: ProgramChange) -> bool:
+            fields = change.fields
+            return (fields["both"] and fields["place"] in told) or (others and fields["is_same"])
+
         self.changes[:] = [
-            change
-            for change in self.changes
-            if not (change.kind == "constant" and change.fields["both"] and change.fields["place"] in told)
+            change for change in self.changes if change.kind != "constant" or not is_told(change)
         ]
 
     def _inside(self, before: ProgramGraph, now: ProgramGraph) -> Sequence[ProgramChange]:
@@ -132,10 +149,30 @@ class TraceDifference:
         if is_number(old) != is_number(new):
             self._add_input("scalar", old, new, _kind_of(old), _kind_of(new))
         elif (a.dtype, a.weak_type) != (b.dtype, b.weak_type):
-            if not self._sides.settings:
+            if not self._sides.settings and not self._made_for_call(old, new):
                 self._add_input("number", old, new, _kind_of(old), _kind_of(new))
         elif old.held != new.held:
             self._constant(old, new)
+
+    def _made_for_call(self, old: ProgramStep, new: ProgramStep) -> bool:
+        """Whether a library function converted the number to the type of its result; reports its argument."""
+        user = self._user(new)
+        partner = self._sides.now.partner_of(user) if user is not None else None
+        if user is None or partner is None or user.call is None or not is_converted(old, new):
+            return False
+        results = self._calls.result(0, partner), self._calls.result(1, user)
+        types = [result.avals[0] for result in results]
+        if [each.dtype for each in types] != [old.avals[0].dtype, new.avals[0].dtype]:
+            return False
+        signature = signature_of(found(f"jax.numpy.{user.call[0]}"))
+        fields = {"operation": called_name(user), "before": str(types[0].dtype), "now": str(types[1].dtype)}
+        if signature is not None and "dtype" in signature.parameters.keys() <= _OF_EMPTY:
+            self._sides.add_pair("parameter", partner, user, name="`dtype`", **fields)
+        else:
+            gives = f": it gives {types[1].str_short()}, gave {types[0].str_short()}"
+            self._sides.add_pair("argument", partner, user, operation=fields["operation"], gives=gives)
+        self._sides.explained_calls.add(user.call)
+        return True
 
     def _constant(self, old: ProgramStep, new: ProgramStep) -> None:
         """Reports two numbers of one type of which at least one is a constant of its program."""
@@ -156,6 +193,7 @@ class TraceDifference:
             "place": place,
         }
         fields["both"] = is_constant(old) and is_constant(new)
+        fields["is_same"] = old.scalar == new.scalar
         self.changes.append(ProgramChange("constant", fields, (new.number,), (old.number,)))
 
     def _dtype(self, old: ProgramStep, new: ProgramStep) -> None:
@@ -191,9 +229,13 @@ class TraceDifference:
         before, now = _literal_text(old), _literal_text(new)
         if before == now and old.scalar is not None:
             return  # its type follows from the other operand
+        types = old.avals[0].dtype, new.avals[0].dtype
         partner = self._sides.now.partner_of(user)
         if partner is not None:
-            self._sides.add_pair("literal", partner, user, operation=user.label, now=now, before=before)
+            fields = {"operation": user.label, "now": now, "before": before}
+            if is_converted(old, new):
+                fields["types"] = tuple(map(str, types))
+            self._sides.add_pair("literal", partner, user, **fields)
 
     # ---- Results -------------------------------------------------------------------------------------------
 
