@@ -1359,6 +1359,12 @@ def test_a_hit_in_the_persistent_cache_is_an_event(tmp_path):
     assert jax_names.CACHE_HIT_EVENT in events
 
 
+def test_argument_names_gives_the_arguments_in_the_users_terms():
+    jaxpr = jax.make_jaxpr(lambda x, p: x * p["w"])(1.0, {"w": 2.0})
+    assert jc.argument_names(jaxpr) == ["x", "p['w']"]
+    assert jc.argument_names(jc.closed_jaxpr([], [], [])) == []
+
+
 def test_traced_function_gives_name_file_and_first_line_of_a_traced_function():
     def double(x):
         return x * 2

@@ -167,6 +167,7 @@ from lazynb.jax_compat.jaxprs import (
     Jaxpr as Jaxpr,
     Literal as Literal,
     Var as Var,
+    argument_names as argument_names,
     as_function as as_function,
     as_function_at_caller as as_function_at_caller,
     closed_jaxpr as closed_jaxpr,

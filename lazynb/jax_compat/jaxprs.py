@@ -72,6 +72,14 @@ def traced_function(jaxpr: Any) -> tuple[str, str, int] | None:
     return (name, file, int(line)) if separator and line.isdigit() else None
 
 
+def argument_names(jaxpr: Any) -> list[str | None]:
+    """For each input of ``jaxpr`` the argument in the user's terms, such as ``p['w']``; None if unknown."""
+    debug_info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
+    names = list(getattr(debug_info, "arg_names", None) or ())
+    count = len(jaxpr_inputs(jaxpr))
+    return [*[None] * (count - len(names)), *names] if len(names) <= count else [None] * count
+
+
 as_function: Callable[[Any], Callable[..., list[Any]]] = _core.jaxpr_as_fun
 """A function that binds the equations of a closed jaxpr."""
 

@@ -70,7 +70,7 @@ def cells(clean, tmp_path, monkeypatch):
     kept = {name: getattr(jax.config, name) for name in SETTINGS}
     found = Cells()
     found.number = 1
-    found.outside(DATA + "s = jnp.float32(2.0)\ns_ = 2\n")
+    found.outside(DATA + "s = jnp.float32(2.0)\ns_ = 2\nwidths = [2]\nstarts = [0.0]\nstart = lambda: 0.0\n")
     yield found
     for name, value in kept.items():
         jax.config.update(name, value)

@@ -210,9 +210,18 @@ def _closed_over(change: ProgramChange, pair: SourcePair) -> ProgramChange:
         told = _closed_over(inner, pair)
     elif inner.kind == "literal" and change.at is not None and pair.is_unchanged(change.at.place):
         told = ProgramChange("closed_over", inner.fields, inner.now, inner.before, inner.at)
+    elif inner.kind in ("added", "removed") and inner.at is not None and _is_in_both(inner, pair):
+        fields = {**inner.fields, "which": ("the cached", "this")[inner.kind == "added"], "stand": "stands"}
+        told = ProgramChange("not_run", fields, inner.now, inner.before, inner.at)
     else:
         return change
     return ProgramChange(change.kind, {**change.fields, "change": told}, change.now, change.before, change.at)
+
+
+def _is_in_both(change: ProgramChange, pair: SourcePair) -> bool:
+    """Whether the statement of an operation inside a function is the same in both sources."""
+    assert change.at is not None
+    return change.at.line is not None and not pair.is_edited(int(change.kind == "added"), change.at.line)
 
 
 def _joined(changes: Sequence[ProgramChange]) -> list[ProgramChange]:

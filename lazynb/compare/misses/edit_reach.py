@@ -51,8 +51,22 @@ class EditReach:
             calls = [edit.edit.before, edit.edit.now]
             spans = [span_of(call) for call in calls if call is not None]
             own = [self.span(side, step) for side, step in self._steps(change)]
-            return not any(span in spans for span in own if span is not None)
+            is_call = any(span in spans for span in own if span is not None)
+            return not is_call and not self._is_argument(change, edit)
         return False
+
+    def _is_argument(self, change: ProgramChange, edit: UserEdit) -> bool:
+        """Whether an edit is in the statement of a changed call, and in no lambda."""
+        for side, step in self._steps(change):
+            statement, node = edit.statements[side], (edit.edit.before, edit.edit.now)[side]
+            span = span_of(node) if node is not None else None
+            is_here = step.line is not None and statement.first <= step.line[1] <= statement.last
+            if span is None or not is_here or step.line is None or step.line[0] != edit.files[side]:
+                return False
+            lambdas = [each for part in statement.parts for each in ast.walk(part) if _is_lambda(each)]
+            if any(outer.holds(span) for each in lambdas if (outer := span_of(each)) is not None):
+                return False
+        return True
 
     # ---- Distance of an edit -------------------------------------------------------------------------------
 
@@ -155,6 +169,10 @@ class EditReach:
         return known
 
 
+def _is_lambda(node: ast.AST) -> bool:
+    return isinstance(node, ast.Lambda)
+
+
 def _between(own: Span, span: Span, node: ast.AST, kind: str, unchanged: bool) -> int:
     """Distance of the edited ``node`` at ``span`` from the expression at ``own`` that requested an operation.
 
@@ -165,7 +183,7 @@ def _between(own: Span, span: Span, node: ast.AST, kind: str, unchanged: bool) -
         return 4 if isinstance(node, ast.Lambda) and span.holds(own) else _FAR
     if own == span:
         return 0
-    if span.holds(own) and kind in ("argument", "function"):
+    if span.holds(own) and kind in ("argument", "function", "swapped"):
         return 2
     return 3 if own.holds(span) else _FAR
 

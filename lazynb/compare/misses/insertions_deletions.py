@@ -234,7 +234,7 @@ class InsertionsDeletions:
         """Adds changes for groups of operations that only one of the programs has, by side."""
         for side, kind in zip(self._sides.both, ("removed", "added"), strict=True):
             for group in groups[side.number]:
-                change = self._left_out(side, group)
+                change = self._left_out(side, group) or self._runs_again(side, group)
                 if change is not None:
                     self._sides.changes.append(change)
                     continue
@@ -243,6 +243,21 @@ class InsertionsDeletions:
                 if " and " in names:
                     fields.update(was="were", it="they were")
                 self._sides.changes.append(side.change(kind, fields, _numbers(group), group[0]))
+
+    def _runs_again(self, side: ProgramSide, group: Sequence[ProgramStep]) -> ProgramChange | None:
+        """``group`` as operations of a function that JAX called, if the same line recorded them in the other
+        program too, another number of times; otherwise None."""
+        key = side.program.text(group[0]), group[0].name
+        if not self._sides.functions or not key[0]:
+            return None
+        before, now = [
+            sum((each.program.text(step), step.name) == key for step in each.program.operations)
+            for each in self._sides.both
+        ]
+        if not before or not now:
+            return None
+        fields = {"operation": group[0].label, "runs": "runs", "now": _times(now), "before": _times(before)}
+        return side.change("repeats", fields, _numbers(group), group[0])
 
     def _left_out(self, side: ProgramSide, group: Sequence[ProgramStep]) -> ProgramChange | None:
         """``group`` as a call that JAX omits in the other program, where it is the identity.

@@ -19,6 +19,7 @@ from lazynb.compare.misses.operation_parameters import (
 from lazynb.compare.misses.program_sides import (
     ProgramChange,
     ProgramPair,
+    argument_names,
     called_name,
     is_derivative,
     shape_change,
@@ -27,6 +28,7 @@ from lazynb.compare.misses.source_syntax import found, signature_of
 from lazynb.compare.program_graph import ProgramGraph, ProgramStep, Value, graph_of_jaxpr, is_number
 from lazynb.jax_compat.jax_names import UNNAMED_PARAMETERS
 from lazynb.running.record_table import plural
+from lazynb.user_code.text_format import join_words
 
 
 class OperationPairs:
@@ -112,6 +114,8 @@ class OperationPairs:
         if len(before) != len(now):
             self._argument(old, new)
             return
+        if len(old.operands) != len(new.operands):
+            return  # the operands are compared: what differs inside follows from them
         changes: list[ProgramChange] = []
         for a, b in zip(before, now, strict=True):
             changes += self._inside(graph_of_jaxpr(a), graph_of_jaxpr(b))
@@ -192,7 +196,7 @@ class OperationPairs:
         if len(old.operands) != len(new.operands):
             if not sides.follows_type_change(new, sides.now):
                 counts = len(old.operands), len(new.operands)
-                fields = {"now": plural(counts[1], "array"), "before": str(counts[0])}
+                fields = _arguments_in_words(old, new)
                 sides.add_pair("operand", old, new, operation=called_name(new), counts=counts, **fields)
             return
         for a, b in zip(old.operands, new.operands, strict=True):
@@ -232,6 +236,18 @@ class OperationPairs:
             text_now = f"another {text_now.removeprefix('an ')}"
         kind = _operand_kind(first, second)
         self._sides.add_pair(kind, old, new, operation=new.label, now=text_now, before=text_before)
+
+
+_SHOWN_ARGUMENTS = 4
+
+
+def _arguments_in_words(old: ProgramStep, new: ProgramStep) -> dict[str, str]:
+    """The arguments of two calls of a user's function, if they are few and known; otherwise their numbers."""
+    before, now = argument_names(old), argument_names(new)
+    if not before or None in before + now or max(len(before), len(now)) > _SHOWN_ARGUMENTS:
+        return {"before": str(len(old.operands)), "now": plural(len(new.operands), "array")}
+    words = [join_words([f"`{name}`" for name in names]) if names else "no array" for names in (before, now)]
+    return {"before": words[0], "now": words[1]}
 
 
 def _is_argument(step: ProgramStep, name: str) -> bool:

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 from typing import Any
 
+from lazynb import jax_compat as jc
 from lazynb.compare.matching import Alignment
-from lazynb.compare.program_graph import ProgramGraph, ProgramStep, Value, is_number
+from lazynb.compare.program_graph import ProgramGraph, ProgramStep, Value, is_number, is_users
 from lazynb.jax_compat.jax_names import DERIVATIVE_FUNCTIONS
 
 
@@ -221,10 +222,31 @@ def called_name(step: ProgramStep) -> str:
     return f"`{step.call[0]}`" if step.call is not None else step.label
 
 
+def argument_names(step: ProgramStep) -> list[str | None]:
+    """For each operand of a call of a user's function its argument; empty for other operations."""
+    params = (step.origin.inside if step.origin is not None else None) or step.params
+    jaxprs = jc.jaxprs_in(params) if "name" in step.params else []
+    if len(jaxprs) != 1 or not is_users(jaxprs[0]):
+        return []
+    names = jc.argument_names(jaxprs[0])
+    return names if len(names) == len(step.operands) else []
+
+
+def _argument_of(new: ProgramStep, user: ProgramStep) -> str | None:
+    """The argument of a user's function that an input is; None if there is none."""
+    names = argument_names(user)
+    places = [place for place, (number, _) in enumerate(user.operands) if number == new.number]
+    name = names[places[0]] if names and len(places) == 1 else None
+    return None if name is None else f"`{name}` of {user.label}"
+
+
 def input_name(new: ProgramStep, user: ProgramStep | None) -> str:
-    """A phrase for an input: the user's name, or the function that reads it."""
+    """A phrase for an input: the user's name, the argument that it is, or the function that reads it."""
     if new.name:
         return new.label
+    argument = _argument_of(new, user) if user is not None else None
+    if argument is not None:
+        return argument
     if is_number(new):
         return "a number" if user is None else f"the number that {called_name(user)} takes"
     return "an input" if user is None else f"an array that {called_name(user)} takes"

@@ -229,12 +229,11 @@ class TraceDifference:
         before, now = _literal_text(old), _literal_text(new)
         if before == now and old.scalar is not None:
             return  # its type follows from the other operand
-        types = old.avals[0].dtype, new.avals[0].dtype
         partner = self._sides.now.partner_of(user)
         if partner is not None:
-            fields = {"operation": user.label, "now": now, "before": before}
+            fields: dict[str, Any] = {"operation": user.label, "now": now, "before": before}
             if is_converted(old, new):
-                fields["types"] = tuple(map(str, types))
+                fields["types"] = str(old.avals[0].dtype), str(new.avals[0].dtype)
             self._sides.add_pair("literal", partner, user, **fields)
 
     # ---- Results -------------------------------------------------------------------------------------------
