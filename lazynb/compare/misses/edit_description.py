@@ -23,7 +23,8 @@ def moved_wrappers(edits: Sequence[UserEdit]) -> MovedWrappers:
     for put in edits:
         key = _around(put.edit)
         same = [off for off in left if _around(off.edit) == key] if put.edit.kind == "added" else []
-        if len(same) == 1 and key is not None:
+        texts = [moved_wrapper_text(put.edit, off.edit) for off in same]
+        if len(same) == 1 and key is not None and texts[0][0] != texts[0][1]:
             found[id(put)] = same[0]
             left.remove(same[0])
     return found
@@ -96,6 +97,9 @@ def cause_fields(edit: Edit) -> Words | None:
         if old is None or new is None or old == new:
             return None
         return "replaced", {"before": f"`{old}`", "now": f"`{new}`"}
+    if edit.kind == "swapped":
+        name = _name(edit.now)
+        return None if name is None else ("swapped", {"operation": f"`{name}`"})
     if edit.kind in ("added", "removed"):
         name = _name(edit.now if edit.kind == "added" else edit.before)
         if name is None:

@@ -237,6 +237,7 @@ _TABLE = (
         "LNB457", "not_run", "{operation} {stand} in both sources, but only {which} program has {it}", ""
     ),
     CauseKind("LNB458", "carried", "{operation} was moved from {before} to {now}", ""),
+    CauseKind("LNB459", "swapped", "the operands of {operation} changed places", ""),
     # Results and donation.
     CauseKind(
         "LNB461",

@@ -16,7 +16,7 @@ from lazynb.compare.misses.source_syntax import Signatures, Statement, dotted_na
 LARGE = 250
 """Statements with more nodes than this are not compared."""
 
-REPORTED_KINDS = frozenset("function operator argument variable added removed".split())
+REPORTED_KINDS = frozenset("function operator argument variable added removed swapped".split())
 """Kinds of edits that can be reported on their own."""
 
 
@@ -26,8 +26,8 @@ class Edit:
 
     Attributes:
       kind: ``function`` or ``operator`` (replaced), ``argument`` (of a call), ``variable`` (its assigned
-        value), ``added`` or ``removed`` (a call or operator around an expression), ``value`` (a number, a
-        variable, an index within an expression).
+        value), ``added`` or ``removed`` (a call or operator around an expression), ``swapped`` (operands in
+        another order), ``value`` (a number, a variable, an index within an expression).
       before, now: the expression in both sources; for ``argument`` the call; for ``added`` and ``removed``
         the expression without and with its wrapper. None if one source lacks it.
       name: name of the variable, or the function's name for the argument.
@@ -106,7 +106,7 @@ class _EditDistance:
             return float(1 + size_of(a) + size_of(b)) / 3, (Edit("value", a, b),)
         best: CostedEdits = float(size_of(a) + size_of(b)), (Edit("value", a, b),)
         if type(a) is type(b):
-            best = min(best, self._alike(a, b), key=_cost)
+            best = min(best, self._alike(a, b), self._swapped(a, b), key=_cost)
         for inner in inner_expressions(b):
             edit = Edit("added", a, b, given=(None, inner))
             best = min(best, self._around(edit, b, inner, self.between(a, inner)), key=_cost)
@@ -114,6 +114,22 @@ class _EditDistance:
             edit = Edit("removed", a, b, given=(inner, None))
             best = min(best, self._around(edit, a, inner, self.between(inner, b)), key=_cost)
         return best
+
+    def _swapped(self, a: ast.AST, b: ast.AST) -> CostedEdits:
+        """The edit between two expressions that differ in the order of their operands. One of two operands of
+        an operator may be edited too."""
+        edit: CostedEdits = 1.0, (Edit("swapped", a, b),)
+        old, new = _operands(a), _operands(b)
+        before, now = list(map(self._dump, old)), list(map(self._dump, new))
+        if len(old) != len(new) or not _is_one_function(a, b):
+            return float("inf"), ()
+        moved = [each for each, x, y in zip(old, before, now, strict=True) if x != y]
+        is_call = isinstance(a, ast.Call)
+        if sorted(before) == sorted(now):
+            return (float("inf"), ()) if is_call and any(self._is_plain(0, each) for each in moved) else edit
+        if len(old) == 2 and not is_call and (before[0] == now[1] or before[1] == now[0]):
+            return _sum([edit, self.between(old[0], new[1]), self.between(old[1], new[0])])
+        return float("inf"), ()
 
     def _around(self, edit: Edit, outer: ast.AST, inner: ast.AST, rest: CostedEdits) -> CostedEdits:
         function = outer.func if isinstance(outer, ast.Call) else None
@@ -330,10 +346,8 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
 
 def _operator(a: ast.AST, b: ast.AST) -> CostedEdits:
     """The edit between the operators of two expressions of the same type."""
-    old, new = operators_of(a), operators_of(b)
-    if list(map(type, old)) == list(map(type, new)):
-        return _NOTHING
-    return 1.0, (Edit("operator", a, b),)
+    old, new = (list(map(type, operators_of(each))) for each in (a, b))
+    return _NOTHING if old == new else (1.0, (Edit("operator", a, b),))
 
 
 def operators_of(node: ast.AST) -> list[ast.AST]:
@@ -342,6 +356,27 @@ def operators_of(node: ast.AST) -> list[ast.AST]:
         return list(node.ops)
     operator = getattr(node, "op", None)
     return [operator] if operator is not None else []
+
+
+def _operands(node: ast.AST) -> list[ast.AST]:
+    """The operands of an operator or call; for a chain of one operator that may be reordered, all of them."""
+    if isinstance(node, ast.Call):
+        first = node.args[:1]
+        elements = first[0].elts if first and isinstance(first[0], ast.List | ast.Tuple) else first
+        return [*elements, *node.args[1:]]
+    if not isinstance(node, ast.BinOp):
+        return []
+    inner, can_move = node.left, isinstance(node.op, ast.Add | ast.Mult)
+    is_chain = can_move and isinstance(inner, ast.BinOp) and type(inner.op) is type(node.op)
+    return [*(_operands(inner) if is_chain else [inner]), node.right]
+
+
+def _is_one_function(a: ast.AST, b: ast.AST) -> bool:
+    """Whether two expressions apply one operator, or call one function with the same keywords."""
+    if isinstance(a, ast.Call) and isinstance(b, ast.Call):
+        others = [ast.dump(ast.Call(each.func, [], each.keywords)) for each in (a, b)]
+        return others[0] == others[1]
+    return isinstance(a, ast.BinOp) and isinstance(b, ast.BinOp) and type(a.op) is type(b.op)
 
 
 def _is_power(node: ast.AST) -> TypeGuard[ast.BinOp]:
