@@ -15,6 +15,7 @@ from lazynb.compare.differences.compilation_difference import BadLimit, figure, 
 from lazynb.compare.differences.compilation_side import CompilationSide, merge_inspections
 from lazynb.compare.differences.memory_changes import peak
 from lazynb.report.comparison_report import Diff, side_of
+from lazynb.user_code import call_stack
 from lazynb.user_code.text_format import size
 from lazynb.xla.flag_text import format_flags
 from lazynb.xla.xla_flags import BadFlag, compile_with_flags, flags_without_libraries, parse_flags
@@ -237,6 +238,36 @@ def test_another_element_of_the_same_variable_is_reported_as_replaced():
 def test_a_number_with_another_type_and_value_is_reported_as_replaced():
     diff = lazynb.diff((lambda x: jnp.pad(x, 1), TYPE), (lambda x: jnp.pad(x, 1, constant_values=2.0), TYPE))
     assert "2, float32[], is taken instead of 0, int32[]" in diff.headline
+
+
+LINE = "y = (jnp.sin(x) {}).sum()"
+TAKES = "`{}` takes {}, an argument of the program, instead of {}, a constant in it"
+NUMBERS = {  # cells, the last two of which are compared, and what differs
+    "a literal ran before": (["* 2.0", "k = 2.0;* k", "k = 3.0;* k"], [TAKES.format("multiply", 3, 2)]),
+    "no literal ran before": (["k = 2.0;* k", "k = 3.0;* k"], []),
+    "another literal ran before": (["* 5.0", "k = 2.0;* k", "k = 3.0;* k"], []),
+    "two literals": (["* 2.0", "* 3.0"], [TAKES.format("multiply", 3, 2)]),
+    "three literals": (["* 2.0", "* 3.0", "* 4.0"], ["`multiply` takes 4 instead of 3"]),
+    "a literal, then a variable of its value": (["* 2.0", "k = 2.0;* k"], []),
+    "a literal, then a variable": (["+ 2.0", "k = 3.0;+ k"], [TAKES.format("add", 3, 2)]),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_that_became_an_argument_is_the_difference_and_not_its_memory(name, clean):
+    cells, wanted = NUMBERS[name]
+    variables = {"jnp": jnp, "x": jnp.ones((4, 3)), "__name__": "__main__"}
+    made = []
+    for number, cell in enumerate(cells):
+        setting, _, use = cell.rpartition(";")
+        text = f"{setting}\n{LINE.format(use)}\n"
+        file = f"<{name} {number}>"
+        call_stack.register_cell(file, number + 1, text)
+        with lazynb.lazy():
+            exec(compile(text, file, "exec"), variables)
+            made.append(lazynb.compile(variables["y"]))
+            float(variables.pop("y"))
+    assert [change.text for change in lazynb.diff(*made[-2:]).changes] == wanted
 
 
 def test_flags_are_parsed_written_and_resolved_from_library_names():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -359,6 +360,25 @@ class CompilationSide:
     def before_passes(self) -> list[ProgramBeforePasses]:
         """The programs before XLA's passes, if their whole text is kept."""
         return before_passes(self.data)
+
+    @cached_property
+    def _number_arguments(self) -> Counter[str] | None:
+        """How many arguments of the programs are numbers, by value; None if the arguments are unknown."""
+        memories = [program["memory"] for program in self.data["programs"]]
+        if not all(memory is not None and memory["buffers"] for memory in memories):
+            return None
+        buffers = [buffer for memory in memories if memory is not None for buffer in memory["buffers"]]
+        return Counter(
+            each["variables"][0] for each in buffers if each["kind"] == "argument" and each["variables"]
+        )
+
+    def is_argument(self, node: int) -> bool | None:
+        """Whether a number is an argument of the program, and not a constant in it; None if unknown."""
+        value, arguments = self.nodes[node]["value"], self._number_arguments
+        if value is None or arguments is None or self.nodes[node]["kind"] != "input":
+            return None
+        same = sum(each["kind"] == "input" and each["value"] == value for each in self.nodes)
+        return bool(arguments[value]) if arguments[value] in (0, same) else None
 
     @property
     def has_passes(self) -> bool:

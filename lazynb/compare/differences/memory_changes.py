@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lazynb.compare.differences.compilation_match import CompilationChange, CompilationMatch, LinePair
 from lazynb.compare.differences.compilation_side import CompilationSide
+from lazynb.compare.differences.operation_changes import changed_roles
 from lazynb.user_code.text_format import join_words, size, size_difference
 
 if TYPE_CHECKING:
@@ -116,6 +117,8 @@ def memory_changes(matching: CompilationMatch) -> Iterator[CompilationChange]:
         return
     first, second = _held(matching, old, False), _held(matching, new, True)
     _cancel(first, second)
+    if now - before == _bytes_of_numbers(matching, first, second):
+        return  # told where the numbers are taken
     least, grows = _LITTLE * abs(now - before), now > before
     both = {**first, **second}
     named: list[str] = []
@@ -127,6 +130,22 @@ def memory_changes(matching: CompilationMatch) -> Iterator[CompilationChange]:
     pairs = tuple(dict.fromkeys(pair for pair in lines if pair is not None))
     text = f"peak memory is {size_difference(before, now)}"
     yield CompilationChange("memory", pairs, "; ".join([text, *named]), amount=now - before)
+
+
+def _bytes_of_numbers(
+    matching: CompilationMatch, first: Mapping[Hashable, _Holder], second: Mapping[Hashable, _Holder]
+) -> int:
+    """The bytes of the numbers that are arguments now only, minus those of arguments before only."""
+    pairs = [
+        pair
+        for node in matching.now.nodes
+        if (partner := matching.before_of.get(node["id"])) is not None
+        for pair in changed_roles(matching, matching.before.nodes[partner], node)
+    ]
+    before = {(matching.before.nodes[old]["value"],) for old, _ in pairs}
+    now = {(matching.now.nodes[new]["value"],) for _, new in pairs}
+    more = sum(second[key].bytes for key in now if key in second)
+    return more - sum(first[key].bytes for key in before if key in first)
 
 
 def _cancel(first: dict[Hashable, _Holder], second: dict[Hashable, _Holder]) -> None:

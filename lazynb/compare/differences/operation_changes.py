@@ -127,7 +127,13 @@ def _are_more(matching: CompilationMatch) -> bool | None:
 
 
 def _number(matching: CompilationMatch, old: Node, node: Node) -> str:
-    """The phrase for an edited line with another number. A changed value of a variable does not count."""
+    """The phrase for an edited line with another number, or a number that is an argument of one program and a
+    constant in the other. Otherwise a changed value of a variable does not count."""
+    for first, second in changed_roles(matching, old, node):
+        before, now = matching.before.nodes[first]["value"], matching.now.nodes[second]["value"]
+        roles = "an argument of the program", "a constant in it"
+        was, now_is = roles if matching.before.is_argument(first) else roles[::-1]
+        return f"`{node['name']}` takes {now}, {now_is}, instead of {before}, {was}"
     a, b = matching.before.lines[old["id"]], matching.now.lines[node["id"]]
     if node["kind"] != "op" or a is None or b is None or a.text == b.text:
         return ""
@@ -136,6 +142,17 @@ def _number(matching: CompilationMatch, old: Node, node: Node) -> str:
         if None not in values and values[0] != values[1]:
             return f"`{node['name']}` takes {values[1]} instead of {values[0]}"
     return ""
+
+
+def changed_roles(matching: CompilationMatch, old: Node, node: Node) -> list[tuple[int, int]]:
+    """The numbers that two operations take and that are an argument of one program and a constant in the
+    other, as nodes."""
+    found = []
+    for (first, _), (second, _) in zip(old["operands"], node["operands"], strict=False):
+        before, now = matching.before.is_argument(first), matching.now.is_argument(second)
+        if None not in (before, now) and before != now:
+            found.append((first, second))
+    return found
 
 
 _COMMUTES = frozenset(
