@@ -64,11 +64,12 @@ class Line:
         """What may stand in place of its choice."""
         return CHOICES.get(self.kind, UNARY)
 
-    def cause(self, other: str, line: int, cell: int = 3) -> Told | None:
-        """What is told if ``other`` takes the place of the choice; None if that is no miss."""
+    def cause(self, other: str, line: int, cell: int = 3) -> Told:
+        """What is told if ``other`` takes the place of the choice."""
         at = f": cell {cell}, line {line}"
         if self.kind == "data":
-            return None
+            number = f"the number {self.choice} at cell {cell}, line {line} is now {other}"
+            return "constant", f"{number}: from here on an input"
         if self.kind in PARAMETERS:
             name = PARAMETERS[self.kind]
             return "parameter", f"`{name[0]}` of `{name[1]}` was {self.choice}, now {other}{at}"
@@ -341,10 +342,109 @@ def growing(draw):
     return Case([], [text], [frozenset([cause]) for cause in told])
 
 
+@st.composite
+def terms(draw):
+    """Terms of one expression in another order."""
+    lines, reduction = draw(lines_of()), draw(st.sampled_from(REDUCTIONS))
+    operator, count = draw(st.sampled_from(("+", "-", "*"))), draw(st.integers(2, 3))
+    count = 2 if operator == "-" else count
+    functions = draw(st.lists(st.sampled_from(UNARY), min_size=count, max_size=count, unique=True))
+    values = draw(st.lists(st.sampled_from(("x", "z", lines[0].target)), min_size=count, max_size=count))
+    written_terms = [f"jnp.{name}({value})" for name, value in zip(functions, values, strict=True)]
+    if draw(st.booleans()):
+        written_terms[0] = lines[-1].target
+    order = draw(st.permutations(range(count)).filter(lambda order: order != list(range(count))))
+    ends = [f" {operator} ".join(each) for each in (written_terms, [written_terms[n] for n in order])]
+    text = written(lines, reduction).replace(
+        f"return {lines[-1].target}\n", f"return ({{}}) + {lines[-1].target}\n"
+    )
+    told = "swapped", f"the operands of `{BINARY[operator]}` changed places: cell 3, line {len(lines) + 2}"
+    return one_miss(text.format(ends[0]), text.format(ends[1]), told)
+
+
+STACKED = {
+    "vstack": "jnp.vstack([h, z[0]])",
+    "concatenate": "jnp.concatenate([h, z[:1]])",
+    "append": "jnp.append(h, z[:1], axis=0)",
+    "pad": "jnp.pad(h, ((0, 1), (0, 0)))",
+    "insert": "jnp.insert(h, 0, 1.0, axis=0)",
+}
+
+
+@st.composite
+def stacked(draw):
+    """An array that gets one more row with each turn of a loop."""
+    name, reduction = draw(st.sampled_from(tuple(STACKED))), draw(st.sampled_from(REDUCTIONS))
+    around, above = draw(st.sampled_from((None, *UNARY))), draw(st.integers(0, 2))
+    grown = STACKED[name] if around is None else f"jnp.{around}({STACKED[name]})"
+    turns = draw(st.integers(2, 4))
+    text = "# a loop\n" * above + f"h = x[:1]\nlazynb.sync()\nfor i in range({turns}):\n    h = {grown}\n"
+    text += f"    float(h.{reduction}())\n"
+    at, array = f": cell 3, line {above + 4}", f"an array that `{name}` takes"
+    told = [NEW, NEW, ("shape", f"{array} is (2, 3), was (1, 3){at}")]
+    for turn in range(3, turns + 1):
+        series = ", ".join(f"({rows}, 3)" for rows in range(1, turn + 1))
+        told.append(("grows", f"{array} grows at each step: {series}{at}"))
+    return Case([], [text], [frozenset([cause]) for cause in told])
+
+
+@st.composite
+def listed_rows(draw):
+    """A list that gets one more array with each turn of a loop."""
+    name = draw(st.sampled_from(("stack", "vstack", "hstack", "concatenate", "column_stack")))
+    function, reduction = draw(st.sampled_from(UNARY)), draw(st.sampled_from(REDUCTIONS))
+    turns = draw(st.integers(2, 4))
+    text = f"rows = []\nfor i in range({turns}):\n    rows.append(jnp.{function}(z[:, 0]))\n"
+    text += f"    print(jnp.{name}(rows).{reduction}())\n"
+    first = 1
+    told = [NEW, ("operand", f"`{name}` takes 2 arrays, took 1: cell 3, line 4")]
+    if name == "concatenate":  # of one array JAX makes nothing
+        first = 2
+        told[1] = (
+            "not_run",
+            "`concatenate` stands in both sources, but only this program has it: cell 3, line 4",
+        )
+    for turn in range(3, turns + 1):
+        series = ", ".join(map(str, range(first, turn + 1)))
+        grows = f"the number of arrays that `{name}` takes grows at each step: {series}: cell 3, line 4"
+        fewer = f"`{name}` takes 3 arrays, took 2: cell 3, line 4"
+        told.append(("grows", grows) if turn > first + 1 else ("operand", fewer))
+    return Case([], [text], [frozenset([cause]) for cause in told])
+
+
+@st.composite
+def logged(draw):
+    """A loop that reads its value in fewer turns."""
+    function, operator = draw(st.sampled_from(UNARY)), draw(st.sampled_from(tuple(BINARY)))
+    reduction, every = draw(st.sampled_from(REDUCTIONS)), draw(st.integers(2, 6))
+    reads = draw(st.sampled_from(("print({})", "float({})"))).format(f"p.{reduction}()")
+    text = f"p = x\nfor s in range(12):\n    p = jnp.{function}(p) {operator} z\n{{}}"
+    told = (
+        "repeats",
+        f"`{function}` and `{BINARY[operator]}` run {every} times, ran once: cell 3, line 3",
+    )
+    fewer = f"    if s % {every} == {every - 1}:\n        {reads}\n"
+    return one_miss(text.format(f"    {reads}\n"), text.format(fewer), told)
+
+
+@st.composite
+def two_lines(draw):
+    """Two programs of one text that have nothing to do with each other."""
+    names = draw(st.lists(st.sampled_from(UNARY), min_size=4, max_size=4, unique=True))
+    first, last = draw(st.lists(st.sampled_from(REDUCTIONS), min_size=2, max_size=2, unique=True))
+    text = (
+        f"def one(v):\n    return float(jnp.{names[0]}(jnp.{names[1]}(v) @ v).{first}())\n"
+        f"def other(v):\n    return bool(jnp.{names[2]}(v * jnp.{names[3]}(v)).{last}() > 0)\n"
+        "one(x)\nother(x)\n"
+    )
+    return Case([], [text], [frozenset([NEW]), frozenset([NEW])])
+
+
 CASES = {
     "nothing": nothing(), "layout": layout(), "choice": choice(), "two choices": two_choices(),
     "choice and reduction": choice_and_reduction(), "wrapped": wrapped(), "inserted": inserted(),
     "carried": carried(), "swapped": swapped(), "split": split(), "exception": exception(), "growing": growing(),
+    "terms": terms(), "stacked": stacked(), "listed rows": listed_rows(), "logged": logged(), "two lines": two_lines(),
 }  # fmt: skip
 WEIGHTS = {"choice": 3, "two choices": 3}
 

@@ -1,6 +1,6 @@
 """Random programs with a random edit: what is told is the edit that was made.
 
-``LAZYNB_RANDOM=1 LAZYNB_PROGRAMS=300`` looks at 300 new ones.
+``LAZYNB_RANDOM=1 LAZYNB_PROGRAMS=300`` looks at 300 new ones. The full tier has 1,000.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 import pytest
+import tiers
 
 hypothesis = pytest.importorskip("hypothesis")
 
@@ -18,7 +19,7 @@ import lazynb  # noqa: E402
 from lazynb.running.trace_executable import Executable  # noqa: E402
 
 INSIDE = "in `lambda`: "
-COUNT = int(os.environ.get("LAZYNB_PROGRAMS", "40"))
+COUNT = int(os.environ.get("LAZYNB_PROGRAMS") or (1_000 if tiers.FULL else 40))
 
 
 def run(case):

@@ -110,6 +110,11 @@ class RunCoverage:
         found = [self._unrecorded(step, side) for step in steps]
         there = found[0] if found else None
         if there is None or None in found:
+            here = steps[0].line
+            if here is not None and all(self._is_left_out(step, side) for step in steps):
+                partner = self._pair.partner(side, here)
+                assert partner is not None
+                return self._worded(change, side, None, here if side else (partner[0], partner[1].first))
             return change
         line = steps[0].line
         assert line is not None
@@ -117,6 +122,21 @@ class RunCoverage:
         if self._pair.is_edited(side, line) and why is None:
             return change
         return self._worded(change, side, why, line if side else (there[0], there[1].first))
+
+    def _is_left_out(self, step: ProgramStep, side: int) -> bool:
+        """Whether a statement that is the same in both sources recorded such an operation in one program
+        only."""
+        there = self._pair.partner(side, step.line) if step.line is not None else None
+        if step.line is None or there is None or self._pair.is_edited(side, step.line):
+            return False
+        file, statement = there
+        return not any(
+            other.name == step.name
+            and other.line is not None
+            and other.line[0] == file
+            and statement.first <= other.line[1] <= statement.last
+            for other in self._comparables[1 - side].operations
+        )
 
     def _branch(self, change: ProgramChange) -> ProgramChange:
         """Rewords a call that is an identity in the other program, if its branch may not have run there."""
