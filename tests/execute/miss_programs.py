@@ -68,8 +68,7 @@ class Line:
         """What is told if ``other`` takes the place of the choice."""
         at = f": cell {cell}, line {line}"
         if self.kind == "data":
-            number = f"the number {self.choice} at cell {cell}, line {line} is now {other}"
-            return "constant", f"{number}: from here on an input"
+            return "constant", f"the number {self.choice} at cell {cell}, line {line} is now {other}"
         if self.kind in PARAMETERS:
             name = PARAMETERS[self.kind]
             return "parameter", f"`{name[0]}` of `{name[1]}` was {self.choice}, now {other}{at}"

@@ -35,8 +35,11 @@ def run(case):
 
 
 def _plain(cause):
-    """A cause without the jitted function that it is in: whether that is told depends on what is like it."""
+    """A cause without the jitted function that it is in: whether that is told depends on what is like it.
+    Whether a number becomes an input depends on the lines before it."""
     kind, text = cause
+    if kind == "constant":
+        return kind, text.rpartition(": ")[0]
     return ("replaced", text.removeprefix(INSIDE)) if text.startswith(INSIDE) else cause
 
 
