@@ -63,7 +63,12 @@ _UNLIKE = 0.75
 
 
 class Candidate:
-    """An earlier trace, compared with the miss."""
+    """An earlier trace, compared with the miss.
+
+    Attributes:
+      changes: the differences.
+      is_same: whether both are the same program.
+    """
 
     def __init__(self, other: Miss, miss: Miss, comparable: ProgramGraph):
         self.other, self.miss, self.comparable = other, miss, comparable
@@ -91,6 +96,8 @@ class Candidate:
         self.changes = [*self.settings, *map(_bound_change, self.bounds), *operations]
         if not self.changes or all(change.kind in _LEAVES_RESULTS for change in self.changes):
             self.changes += self._donation()
+        self.is_same = not self.changes
+        self.changes = [change for change in self.changes if not _says_nothing(change)]
 
     def _between_breaks(self, change: ProgramChange) -> ProgramChange:
         """The change, with another cure if it is about turns of a loop that a trace break ends."""
@@ -113,17 +120,12 @@ class Candidate:
         text = (self.old_comparable, self.comparable)[side].text(step)
         return text if step.line is None else self.sources.key(side, step.line, text)
 
-    @property
-    def is_same(self) -> bool:
-        """Whether both are the same program."""
-        return not self.changes
-
     @functools.cached_property
     def is_related(self) -> bool:
         """Whether the two have enough in common for a meaningful difference."""
-        if self.is_same:
+        if not self.changes:
             return False  # the reason for the separate compilation is unknown
-        is_elsewhere = self.sources.is_one_text and self.end_rank >= _SAME_FUNCTION
+        is_elsewhere = self.sources.is_one_text and self.end_rank > 0
         if is_elsewhere and any(change.kind in _EDITS for change in self.changes):
             return False  # two lines of one text: nothing was edited
         likeness: dict[object, list[float]] = {}
@@ -261,6 +263,12 @@ class Candidate:
 
 _SAME_FUNCTION = 2
 """See :attr:`Candidate.end_rank`."""
+
+
+def _says_nothing(change: ProgramChange) -> bool:
+    """Whether a function took the place of one of its name, on other lines of both sources."""
+    return change.kind == "replaced" and change.fields["now"] == change.fields["before"]
+
 
 _PARTIAL = frozenset(
     (
