@@ -22,6 +22,7 @@ from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import thread_trace
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.running.flush import await_values
+from lazynb.running.time_log import PYTHON, time_log
 from lazynb.user_code import cells
 
 # ---- Running the body of a cell magic ----------------------------------------------------------------------
@@ -43,11 +44,12 @@ def run_body(shell: Any, body: str) -> Any:
     name = shell.compile.cache(code, number, raw_code=raw)
     tree = shell.transform_ast(ast.parse(code, filename=name))
     last = _pop_expression(tree)
-    if tree.body:
-        exec(compile(tree, name, "exec"), shell.user_global_ns, shell.user_ns)
-    if last is None:
-        return NO_VALUE
-    return eval(compile(ast.Expression(last), name, "eval"), shell.user_global_ns, shell.user_ns)
+    with time_log.spending(PYTHON):
+        if tree.body:
+            exec(compile(tree, name, "exec"), shell.user_global_ns, shell.user_ns)
+        if last is None:
+            return NO_VALUE
+        return eval(compile(ast.Expression(last), name, "eval"), shell.user_global_ns, shell.user_ns)
 
 
 def _pop_expression(tree: Any) -> ast.expr | None:
@@ -208,5 +210,6 @@ class ShellMagics(Magics):
         through while XLA computes the value."""
         __tracebackhide__ = True
         if value is not NO_VALUE:
-            await_values(value)
-            self.shell.displayhook(value)
+            with time_log.spending(PYTHON):
+                await_values(value)
+                self.shell.displayhook(value)

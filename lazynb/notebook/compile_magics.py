@@ -31,6 +31,7 @@ from lazynb.report.inspection.inspection_figures import FIGURES
 from lazynb.report.inspection.inspection_html import TABS
 from lazynb.running.flush import execution, tensors_in
 from lazynb.running.observers import observing
+from lazynb.running.time_log import analysis
 from lazynb.user_code import cells
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compilation_builder import dumping_passes
@@ -134,6 +135,7 @@ class CompileMagics(ShellMagics):
         help="like --flag, but XLA's own code replaces that of a library, such as YNNPACK",
     )
     @cell_magic
+    @analysis
     def compile(self, line: str, cell: str) -> None:
         """Runs the cell lazily, compiles and runs the pending operations, and shows the value of the last
         expression and the inspector.
@@ -171,6 +173,7 @@ class CompileMagics(ShellMagics):
         "it; or give the lines that you expect, such as: --kernel c1 2-3",
     )
     @cell_magic
+    @analysis
     def predict(self, line: str, cell: str) -> None:
         """Runs the cell lazily, compiles it, and shows which lines share a kernel and why, beside the groups
         that you expected.
@@ -225,6 +228,7 @@ class CompileMagics(ShellMagics):
     )
     @argument("--question", metavar="TEXT", default="", help="question to put at the top of the reproducer")
     @line_magic
+    @analysis
     def inspect(self, line: str) -> Any:
         """Shows the inspector of the last compilation or of an expression's value; with options, writes it to
         files instead."""
@@ -242,6 +246,7 @@ class CompileMagics(ShellMagics):
     @argument("now", help="the same; without quotes")
     @argument("--html", metavar="FILE", help="write it to FILE, which needs no kernel and no network")
     @line_magic
+    @analysis
     def diff(self, line: str) -> Any:
         """Shows what differs between two compilations, line by line: kernels, bytes, operations, memory,
         times.

@@ -27,6 +27,7 @@ from lazynb.report.inspection.inspection_page import (
     static_mime_bundle,
 )
 from lazynb.report.inspection.inspection_text import to_text
+from lazynb.running.time_log import analysis
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compilation_builder import compile_tensors
 from lazynb.xla.compile_entry import compile, last_compilation, set_last_compilation
@@ -156,6 +157,7 @@ class FromFile(SavedInspections):
             display(Inspector(None, entry.data, static))
 
 
+@analysis
 def show_inspection(obj: Any = None, namespace: dict[str, Any] | None = None, *, ran: bool = True) -> Any:
     """See :func:`lazynb.inspect`.
 
@@ -216,6 +218,7 @@ def _compile(tensors: list[LazyTensor], namespace: dict[str, Any] | None) -> Com
     return set_last_compilation(compile_tensors(tensors, namespace))
 
 
+@analysis
 def inspector_for(
     compilation: Compilation,
     *,

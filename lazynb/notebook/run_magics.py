@@ -22,6 +22,7 @@ from lazynb.recording.lazy_mode import eager, recording
 from lazynb.recording.pending_trace import pending_dependencies
 from lazynb.running.flush import execution
 from lazynb.running.observers import BreakEvent, Observer, observing
+from lazynb.running.time_log import analysis
 from lazynb.user_code import cells
 
 # ---- ``%%explain`` -----------------------------------------------------------------------------------------
@@ -112,6 +113,7 @@ class RunMagics(ShellMagics):
     @magic_arguments()
     @argument("name", nargs="?", help="variable that receives the Explanation")
     @cell_magic
+    @analysis
     def explain(self, line: str, cell: str) -> None:
         """Runs the cell lazily, computes pending values, and shows its trace breaks and compilations with
         their reasons and costs.
@@ -132,6 +134,7 @@ class RunMagics(ShellMagics):
     @magic_arguments()
     @argument("name", nargs="?", help="variable that receives the Numerics")
     @cell_magic
+    @analysis
     def numerics(self, line: str, cell: str) -> None:
         """Runs the cell lazily, and compares the values of each operation: eager, compiled, and in float64.
 

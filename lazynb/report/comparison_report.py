@@ -30,6 +30,7 @@ from lazynb.report.inspection.inspection_page import render_page
 from lazynb.report.target_report import TargetComparison, html_table, line_link
 from lazynb.running.flush import tensors_in
 from lazynb.running.record_table import SHOWN, Records, text_table
+from lazynb.running.time_log import analysis
 from lazynb.user_code.text_format import escape_invisible, number, short_duration, size
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compilation_builder import compile_tensors
@@ -313,6 +314,7 @@ def _html(records: Records[Any]) -> str:
     return html_table(records.rows())
 
 
+@analysis
 def diff(a: Any, b: Any) -> Diff:
     """Compares two compilations line by line: kernels, bytes, operations, memory, passes and times.
 

@@ -10,7 +10,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from lazynb.running.time_log import analysis
 
+
+@analysis
 def tensor_bundle(tensor: Any) -> dict[str, Any]:
     """The graph of a pending :class:`lazynb.LazyTensor` as a MIME bundle."""
     from lazynb.report.graph.lazy_graph import mime_bundle_of
@@ -18,6 +21,7 @@ def tensor_bundle(tensor: Any) -> dict[str, Any]:
     return mime_bundle_of(tensor)
 
 
+@analysis
 def report_text(report: Any) -> str:
     """A :class:`lazynb.Explanation` or :class:`lazynb.Numerics` as text."""
     try:
@@ -26,6 +30,7 @@ def report_text(report: Any) -> str:
         return f"<{type(report).__name__}; it cannot be shown: {type(error).__name__}: {error}>"
 
 
+@analysis
 def report_bundle(report: Any) -> dict[str, Any]:
     """A :class:`lazynb.Explanation` or :class:`lazynb.Numerics` as a MIME bundle of text and HTML."""
     shown = {"text/plain": report_text(report)}
@@ -43,6 +48,7 @@ def _renderer(report: Any) -> Any:
     return explanation_report if isinstance(report, Explanation) else numerics_report
 
 
+@analysis
 def compilation_bundle(compilation: Any) -> dict[str, Any]:
     """The static inspector of a :class:`lazynb.Compilation` as a MIME bundle."""
     from lazynb.report.inspection.inspection_page import static_mime_bundle
@@ -50,6 +56,7 @@ def compilation_bundle(compilation: Any) -> dict[str, Any]:
     return static_mime_bundle(compilation)
 
 
+@analysis
 def save_html(compilation: Any, path: str | os.PathLike[str], title: str) -> Path:
     """See :meth:`lazynb.Compilation.save_html`."""
     from lazynb.report.inspection import inspection_page
@@ -57,6 +64,7 @@ def save_html(compilation: Any, path: str | os.PathLike[str], title: str) -> Pat
     return inspection_page.save_html(compilation, path, title=title)
 
 
+@analysis
 def save_json(compilation: Any, path: str | os.PathLike[str]) -> Path:
     """See :meth:`lazynb.Compilation.save_json`."""
     from lazynb.report.inspection.inspection_file import SavedInspections, inspection_entry
@@ -64,6 +72,7 @@ def save_json(compilation: Any, path: str | os.PathLike[str]) -> Path:
     return SavedInspections([inspection_entry(compilation)]).save(path)
 
 
+@analysis
 def to_svg(compilation: Any, figure: str) -> str:
     """See :meth:`lazynb.Compilation.to_svg`."""
     from lazynb.report.inspection.inspection_data import inspection

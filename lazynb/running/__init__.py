@@ -19,6 +19,7 @@
 ``break_record``: writes a trace break to the logs
 ``break_log``: the log of trace breaks, and its table
 ``miss_log``: the logs of cache misses and of runs
+``time_log``: the log of compilations and of lazynb's analyses
 ``step_log``: the log of steps between breaks, and their parts
 ``session_timeline``: the time of a cell or a session by part and line
 ``timeline_drawing``: a timeline as text and HTML

@@ -14,6 +14,7 @@ from lazynb.recording.trie import State
 from lazynb.running.background_thread import in_background, wait
 from lazynb.running.compiler_dump import new_dump
 from lazynb.running.jaxpr_program import ArgumentPacking
+from lazynb.running.time_log import compiling_since
 from lazynb.running.trace_executable import Executable, notify_compiling
 from lazynb.user_code.source_lines import Place
 
@@ -46,7 +47,7 @@ class OptionsExecutable(Executable):
         with notify_compiling(self.operations), profiled:
             self.compiled = self.compile_again(options=dump.options() if dump is not None else None)
         self.dump = dump
-        self.compile_seconds = time.perf_counter() - start
+        self.compile_seconds = compiling_since(start)
 
     def compile_hlo(self, text: str) -> str:
         """As :meth:`Executable.compile_hlo`, with ``options``."""

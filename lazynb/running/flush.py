@@ -33,6 +33,7 @@ from lazynb.running.executable_cache import Binding, executables
 from lazynb.running.executable_lookup import binding_for
 from lazynb.running.observers import Run
 from lazynb.running.run_failure import Attempt, RunFailure, compute_unaffected, needs_no_diagnosis
+from lazynb.running.time_log import WAITING, time_log
 from lazynb.running.trace_executable import Executable
 from lazynb.running.trace_launch import finish, run_trace
 from lazynb.user_code.source_lines import CodePosition
@@ -253,7 +254,8 @@ def await_values(tree: Any) -> None:
     leaves = [leaf._value if isinstance(leaf, LazyTensor) else leaf for leaf in jax.tree.leaves(tree)]
     arrays = [leaf for leaf in leaves if isinstance(leaf, jax.Array) and not leaf.is_deleted()]
     if not all(map(jc.is_ready, arrays)):
-        wait_in_worker(lambda: jax.block_until_ready(arrays))
+        with time_log.spending(WAITING):
+            wait_in_worker(lambda: jax.block_until_ready(arrays))
 
 
 _failure = attrgetter("failure")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 
 from lazynb.recording.lazy_trace import LazyTrace, thread_trace
+from lazynb.running.time_log import ANALYSING, COMPILING, time_log
 from lazynb.user_code.call_stack import current_position
 from lazynb.user_code.source_lines import CodePosition
 
@@ -48,7 +48,7 @@ class _Listener:
     """Combines JAX's monitoring events into compilations. Lowering and compilation of a program are two
     consecutive events in one thread."""
 
-    def __init__(self, tell: Callable[[JaxCompilation], None]):
+    def __init__(self, tell: Callable[[str, float], None]):
         self._tell = tell
         self._lowered = threading.local()
 
@@ -61,11 +61,12 @@ class _Listener:
             if lowered != name:
                 seconds = 0.0
             self._lowered.last = "", 0.0
-            self._tell(JaxCompilation(name, current_position(), seconds + duration_secs))
+            self._tell(name, seconds + duration_secs)
 
 
-def listen(tell: Callable[[JaxCompilation], None]) -> None:
-    """Calls ``tell`` with each program that JAX compiles by itself from now on, in the waiting thread."""
+def listen(tell: Callable[[str, float], None]) -> None:
+    """Calls ``tell`` with the name and seconds of each program that JAX compiles by itself from now on, in
+    the waiting thread."""
     jax.monitoring.register_event_duration_secs_listener(_Listener(tell))
 
 
@@ -177,7 +178,6 @@ def observe(observer: Observer, everywhere: bool = False) -> Callable[[], None]:
 
     Returns: a function that removes it. Observers may be removed in any order, from any thread, and twice.
     """
-    _listen_to_jax()
     if everywhere:
         process_observers.append(observer)
         return lambda: _remove(process_observers, observer)
@@ -190,13 +190,14 @@ def observe(observer: Observer, everywhere: bool = False) -> Callable[[], None]:
     return end
 
 
-@functools.cache
-def _listen_to_jax() -> None:
-    listen(
-        lambda compilation: notify_observers(
-            thread_trace(), lambda observer: observer.jax_compiled(compilation)
-        )
-    )
+def _jax_compiled(name: str, seconds: float) -> None:
+    if not time_log.is_analysing():
+        now = time.perf_counter()
+        time_log.add(COMPILING, now - seconds, now)
+    recorder = thread_trace()
+    if process_observers or recorder.observers:
+        compilation = JaxCompilation(name, current_position(), seconds)
+        notify_observers(recorder, lambda observer: observer.jax_compiled(compilation))
 
 
 def _remove(observers: list[Observer], observer: Observer) -> None:
@@ -215,9 +216,16 @@ def observing(observer: Observer, everywhere: bool = False) -> Iterator[Observer
 
 def notify_observers(recorder: LazyTrace, notify: Callable[[Observer], None]) -> None:
     """Calls ``notify`` with each observer of ``recorder``, and adds the time to ``observer_seconds``."""
+    observers = (*process_observers, *recorder.observers)
+    if not observers:
+        return
     start = time.perf_counter()
     try:
-        for observer in (*process_observers, *recorder.observers):
-            notify(observer)
+        with time_log.spending(ANALYSING):
+            for observer in observers:
+                notify(observer)
     finally:
         recorder.observer_seconds += time.perf_counter() - start
+
+
+listen(_jax_compiled)

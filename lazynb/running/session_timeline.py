@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lazynb.running.step_log import Array, Parts as Parts, Step, StepSpan, log, merge_overlapping, span_of
+from lazynb.running.step_log import Step, StepSpan, log, merge_overlapping, span_of
+from lazynb.running.time_log import Array, Parts
 from lazynb.user_code.source_lines import CodePosition, Place
 from lazynb.user_code.text_format import short_duration
 
@@ -79,7 +80,7 @@ class Timeline:
       seconds: total time, the sum of ``parts``.
       parts: parts of the total time.
       rows: a :class:`LineTime` for each line and kind of break, the one with most time first.
-      after: time after the last break.
+      after: parts of the time after the last break.
       strip: parts of each of :data:`BINS` equal intervals; empty if the total time is 0.
       elsewhere: number of steps in other threads, which are left out.
       forgotten: number of earlier steps that the log has dropped.
@@ -90,10 +91,9 @@ class Timeline:
         self.forgotten = forgotten
         self.elsewhere = sum(span.elsewhere for span in spans)
         self.seconds = sum(span.seconds for span in spans)
-        self.after = sum(span.after for span in spans)
+        self.after = _sum([span.after for span in spans])
         self.rows = _rows(spans)
-        sums = [sum(float(span.parts[:, part].sum()) for span in spans) for part in range(5)]
-        self.parts = Parts(*sums)._replace(python=sums[4] + self.after)
+        self.parts = _sum([self.after, *(span.parts.sum(axis=0) for span in spans)])
         self.strip = _strip(spans, self.seconds)
 
     def __bool__(self) -> bool:
@@ -101,6 +101,10 @@ class Timeline:
 
     def __repr__(self) -> str:
         return f"Timeline({self.title}, {short_duration(self.seconds)})"
+
+
+def _sum(parts: Sequence[Any]) -> Parts:
+    return Parts(*np.sum([np.zeros(len(Parts._fields)), *parts], axis=0).tolist())
 
 
 # ---- Rows by line ---------------------------------------------------------------------------------------
@@ -134,7 +138,7 @@ def _row(identity: tuple[Any, ...], group: Sequence[tuple[Step, list[float]]]) -
         operations=sum(step.operations for step in steps),
         compiles=sum(step.compiles for step in steps),
         seconds=sum(step.ended - step.began for step in steps),
-        parts=Parts(*np.array([parts for _, parts in group]).sum(axis=0).tolist()),
+        parts=_sum([parts for _, parts in group]),
         median=statistics.median(totals),
         first=totals[0],
         steps=tuple(Parts(*parts) for _, parts in group[:SHOWN_STEPS]),

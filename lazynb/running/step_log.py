@@ -1,8 +1,7 @@
 """The log of steps (from one trace break to the next), the runs of notebook cells, and the parts of each
 step.
 
-The parts recording, compiling, running and waiting are measured. Python is the rest, so the parts add up to
-the elapsed time.
+All parts but Python are measured. Python is the rest, so the parts add up to the elapsed time.
 """
 
 from __future__ import annotations
@@ -19,6 +18,16 @@ import numpy as np
 
 from lazynb.config import config
 from lazynb.running.observers import Run
+from lazynb.running.time_log import (
+    ANALYSING,
+    COMPILING,
+    PYTHON,
+    WAITING,
+    Array,
+    Parts,
+    SpentTime,
+    time_log,
+)
 from lazynb.user_code.cells import current_cell
 from lazynb.user_code.source_lines import CodePosition
 
@@ -197,25 +206,6 @@ class StepLog:
 log = StepLog()
 
 
-class Parts(NamedTuple):
-    """The five parts of a time span, in seconds.
-
-    Attributes:
-      recording: from the beginning of a trace to its end, with the Python between the operations.
-      compiling: time to compile or load programs.
-      running: time to launch programs; a program for which Python waits may run within this time.
-      waiting: time until a value was computed.
-      python: the rest: code before the first operation of a trace and after a break, compilations by JAX
-        itself, lazynb's own work.
-    """
-
-    recording: float = 0.0
-    compiling: float = 0.0
-    running: float = 0.0
-    waiting: float = 0.0
-    python: float = 0.0
-
-
 class StepSpan:
     """A time span in one thread: the run of a cell, or a program without cells.
 
@@ -223,70 +213,93 @@ class StepSpan:
       began, ended: its start and end.
       steps: its steps, in order.
       elsewhere: number of steps of other threads in this time.
-      parts: the parts of each step (n x 5); they add up to the time from the previous step to its end.
-      after: seconds after the last step.
+      spent: the sums of the intervals of :mod:`lazynb.running.time_log` in the thread.
+      parts: the parts of each step (n x 6); they add up to the time from the previous step to its end.
+      after: the parts of the time after the last step.
     """
 
-    def __init__(self, began: float, ended: float, steps: Sequence[Step], elsewhere: int):
+    def __init__(
+        self,
+        began: float,
+        ended: float,
+        steps: Sequence[Step],
+        elsewhere: int,
+        spent: SpentTime | None = None,
+    ):
         self.began, self.ended = began, max(ended, began)
         self.steps = steps
         self.elsewhere = elsewhere
+        self.spent = spent or SpentTime(())
         self._starts, self._ends = _columns(steps, "began"), _columns(steps, "ended")
         self._since = np.maximum.accumulate(
             [began, *self._ends]
         )  # start of each step, and of the time after the last
-        self.parts = self._parts()
-        self.after = max(self.ended - float(self._since[-1]), 0.0)
+        since = self._since[:-1]
+        starts = np.maximum(self._starts, since)
+        covered = [self._recorded(step, low) for step, low in zip(steps, since.tolist(), strict=True)]
+        last = self._since[-1:]
+        self._before = self._outside(since, starts, np.array(covered, float))
+        self._within = self._inside(starts, np.maximum(self._ends, starts))
+        self._after = self._outside(last, np.maximum(last, self.ended), np.zeros(1))
+        self.parts = self._before + self._within
+        self.after = Parts(*self._after[0].tolist())
 
     @property
     def seconds(self) -> float:
         """The length of the span."""
         return self.ended - self.began
 
-    def _parts(self) -> Array:
-        since = self._since[:-1]
-        before = np.maximum(self._starts - since, 0)
-        rest = np.maximum(self._ends - np.maximum(self._starts, since), 0)
-        covered = [_covered(step, low) for step, low in zip(self.steps, since.tolist(), strict=True)]
-        recording = np.minimum(covered, before)
-        known = [recording]
-        for name in Parts._fields[1:4]:
-            known.append(np.minimum(_columns(self.steps, name), rest))
-            rest = rest - known[-1]
-        return np.stack([*known, before - recording + rest], axis=1)
+    def _recorded(self, step: Step, low: float) -> float:
+        """Seconds of recording before the break of ``step``, from ``low`` on."""
+        seconds = 0.0
+        for began, ended in sorted(step.recorded):
+            began, ended = max(began, low), min(ended, step.began)
+            if ended > began:
+                seconds += ended - began - self.spent.total(began, ended)
+                low = ended
+        return seconds
+
+    def _outside(self, began: Array, ended: Array, recording: Array) -> Array:
+        """The parts of time outside of breaks."""
+        parts = np.zeros((len(began), len(Parts._fields)))
+        for part in (COMPILING, WAITING, ANALYSING):
+            parts[:, part] = self.spent.between(part, began, ended)
+        rest = np.maximum(ended - began - parts.sum(axis=1), 0)
+        parts[:, 0] = np.minimum(recording, rest)
+        parts[:, PYTHON] = rest - parts[:, 0]
+        return parts
+
+    def _inside(self, began: Array, ended: Array) -> Array:
+        """The parts of the breaks. A compilation is measured twice: for its program, and as an interval."""
+        parts, rest = np.zeros((len(began), len(Parts._fields))), ended - began
+        for part in (COMPILING, 2, WAITING, ANALYSING):
+            known = _columns(self.steps, Parts._fields[part]) if part != ANALYSING else np.zeros(len(began))
+            if part in (COMPILING, ANALYSING):
+                known = np.maximum(known, self.spent.between(part, began, ended))
+            parts[:, part] = np.minimum(known, rest)
+            rest = rest - parts[:, part]
+        parts[:, PYTHON] = rest
+        return parts
 
     def stretches(self) -> Iterator[tuple[int, Array, Array, Array]]:
         """Intervals of time in order: index of a part, start, end, and seconds of that part. For each step,
-        recording and Python come first, then the parts of its break."""
+        the parts before its break come first, then those of the break."""
         since = self._since[:-1]
         starts = np.maximum(self._starts, since)
-        recording = self.parts[:, 0]
-        yield 0, since, starts, recording
-        yield 4, since, starts, starts - since - recording
+        for part in range(len(Parts._fields)):
+            yield part, since, starts, self._before[:, part]
         low = starts
-        for part in (1, 2, 3):
-            high = low + self.parts[:, part]
-            yield part, low, high, self.parts[:, part]
+        for part in (COMPILING, 2, WAITING, ANALYSING, PYTHON):
+            high = low + self._within[:, part]
+            yield part, low, high, self._within[:, part]
             low = high
-        yield 4, low, self._since[1:], self._since[1:] - low
-        yield 4, self._since[-1:], np.array([self.ended]), np.array([self.after])
-
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
+        last = self._since[-1:]
+        for part in range(len(Parts._fields)):
+            yield part, last, np.array([self.ended]), self._after[:, part]
 
 
 def _columns(steps: Sequence[Step], name: str) -> Array:
     return np.array([getattr(step, name) for step in steps], float)
-
-
-def _covered(step: Step, low: float) -> float:
-    seconds = 0.0
-    for began, ended in sorted(step.recorded):
-        began, ended = max(began, low), min(ended, step.began)
-        if ended > began:
-            seconds += ended - began
-            low = ended
-    return seconds
 
 
 def span_of(run: int | None, steps: Sequence[Step]) -> StepSpan:
@@ -295,13 +308,15 @@ def span_of(run: int | None, steps: Sequence[Step]) -> StepSpan:
     known = cell_runs.span(run)
     thread = known.thread if known is not None else _thread(steps)
     own = [step for step in steps if step.thread == thread]
+    spent = SpentTime(time_log.intervals(thread))
     if known is not None:
         ended = known.ended if known.ended is not None else time.perf_counter()
         # A run without history has the number of the next run.
         own = [step for step in own if step.ended > known.began]
-        return StepSpan(known.began, ended, own, len(steps) - len(own))
+        return StepSpan(known.began, ended, own, len(steps) - len(own), spent)
     began = min((time for step in own for time, _ in (*step.recorded, (step.began, 0.0))), default=0.0)
-    return StepSpan(began, max((step.ended for step in own), default=began), own, len(steps) - len(own))
+    last = max((step.ended for step in own), default=began)
+    return StepSpan(began, last, own, len(steps) - len(own), spent)
 
 
 def _thread(steps: Sequence[Step]) -> int | None:
@@ -320,5 +335,5 @@ def merge_overlapping(spans: Sequence[StepSpan]) -> list[StepSpan]:
             continue
         steps = sorted((*last.steps, *span.steps), key=lambda step: step.ended)
         elsewhere = last.elsewhere + span.elsewhere
-        apart[-1] = StepSpan(last.began, max(last.ended, span.ended), steps, elsewhere)
+        apart[-1] = StepSpan(last.began, max(last.ended, span.ended), steps, elsewhere, last.spent)
     return apart

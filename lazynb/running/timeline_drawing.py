@@ -28,6 +28,7 @@ PART_STYLES = (
     PartStyle("running", "▓", "#009e73"),
     PartStyle("waiting", "▒", "#cc79a7"),
     PartStyle("Python", "·", "#8a8f98"),
+    PartStyle("analysing", "▪", "#d55e00"),
 )
 
 
@@ -143,15 +144,15 @@ class TimelineView(NamedTuple):
     parts: Sequence[float]
     strip: Sequence[Sequence[float]]
     rows: Sequence[Row]
-    after: float
+    after: Sequence[float]
     notes: list[str]
 
     def bars(self) -> list[Row]:
         """The rows, with one for the time after the last break."""
-        if self.after <= 0:
+        seconds = sum(self.after)
+        if seconds <= 0:
             return [*self.rows]
-        after = Row("after the last break", [], (0, 0, 0, 0, self.after), short_duration(self.after))
-        return [*self.rows, after]
+        return [*self.rows, Row("after the last break", [], self.after, short_duration(seconds))]
 
 
 def timeline_view(timeline: Timeline) -> TimelineView:

@@ -28,6 +28,7 @@ from lazynb.running.miss_log import Miss
 from lazynb.running.observers import notify_observers
 from lazynb.running.process_heap import heap_bytes
 from lazynb.running.run_delivery import InFlightRun
+from lazynb.running.time_log import compiling_since
 from lazynb.user_code.source_lines import Place
 
 
@@ -136,7 +137,7 @@ class Executable:
         after = heap_bytes()
         if after is not None and before is not None:
             self.held = max(0, after - before)
-        self.compile_seconds = time.perf_counter() - start
+        self.compile_seconds = compiling_since(start)
 
     def compile_uncached(self, inputs: Sequence[Any]) -> None:
         """As :meth:`compile`, without any cache."""

@@ -18,6 +18,7 @@ from lazynb.running.miss_log import jax_compile_log
 from lazynb.running.observers import FlushEvent, Run, RunEvent, notify_observers, process_observers
 from lazynb.running.run_delivery import InFlightRun, deliver, with_check_results
 from lazynb.running.run_failure import add_note
+from lazynb.running.time_log import time_log
 from lazynb.user_code.source_lines import CodePosition
 
 
@@ -152,7 +153,7 @@ def count_run(pending: PendingTrace, in_flight: InFlightRun) -> None:
             "hit" if executable.hits else executable.origin,
             miss.seconds if miss is not None else 0.0,
             in_flight.seconds,
-            in_flight.recorded,
+            in_flight.recorded - time_log.within(pending.began, pending.ended),
             executable.miss,
         )
     )

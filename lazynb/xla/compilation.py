@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lazynb.recording.runtime_interface import runtime
 from lazynb.recording.snapshot.snapshot_nodes import Snapshot
 from lazynb.running.record_table import Records, plural
+from lazynb.running.time_log import analysis
 from lazynb.user_code.text_format import short_duration
 from lazynb.xla.compiled_program import CompiledProgram
 from lazynb.xla.cost.compile_times import CompileTimes
@@ -238,6 +239,7 @@ class Compilation:
         """Memory of the last program; None when nothing was pending."""
         return self.traces[-1].memory if self.traces else None
 
+    @analysis
     def profile(self, runs: int = 5) -> list[Timing | None]:
         """Runs each program ``runs`` times on its inputs, and measures its kernels.
 
@@ -253,6 +255,7 @@ class Compilation:
             trace.profile(runs)
         return [trace.times.get(cluster.name) for trace in self.traces for cluster in trace.clusters]
 
+    @analysis
     def ask(self, most: int = 8) -> Records[Boundary]:
         """Compiles again with XLA's fusion decisions logged; the boundaries then have the compiler's reasons.
 
@@ -271,6 +274,7 @@ class Compilation:
             trace.ask(most)
         return self.boundaries
 
+    @analysis
     def verify(self, boundary: Boundary) -> Boundary:
         """Tests one of ``boundaries``: compiles again without its supposed cause. Runs nothing.
 
@@ -287,6 +291,7 @@ class Compilation:
             )
         return trace.verify(boundary)
 
+    @analysis
     def without(self, *names: str) -> Compilation:
         """Compiles the programs as if the variables ``names`` had been deleted before the run, for
         inspection: ``lazynb.diff(c, c.without("h"))``. Runs nothing and leaves the caches untouched.

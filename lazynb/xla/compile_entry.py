@@ -6,6 +6,7 @@ from typing import Any
 
 from lazynb.errors import LazynbError, TraceBreakError
 from lazynb.recording.snapshot.variable_names import user_namespace
+from lazynb.running.time_log import analysis
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compilation_builder import compile_tensors
 from lazynb.xla.external.external_programs import compile_stage, is_jax_stage
@@ -14,6 +15,7 @@ from lazynb.xla.targets.target_chip import parse_target
 from lazynb.xla.xla_flags import compile_with_flags, requested_flags
 
 
+@analysis
 def compile(
     *what: Any,
     target: str | None = None,

@@ -516,7 +516,7 @@ class CalledFrom(TypedDict):
 
 class BrokenLine(TypedDict):
     """The steps that ended in a trace break of one kind at one line. ``parts`` are seconds of recording,
-    compiling, running, waiting, and of Python, which is the rest."""
+    compiling, running, waiting, of Python, which is the rest, and of lazynb's analyses."""
 
     code: str  # 'LNB103'
     kind: str
@@ -554,6 +554,7 @@ class Timeline(TypedDict):
     seconds: float  # elapsed time, the sum of `parts`
     parts: list[float]
     after: float  # elapsed after the last break
+    rest: list[float]  # `parts` of the time after the last break; older data has none
     strip: list[list[float]]  # `parts` for equal intervals of the time
     rows: list[BrokenLine]  # most time first
     fixed: list[Fixed]

@@ -12,7 +12,8 @@ import lazynb
 from lazynb.running.break_log import breaks
 from lazynb.running.flush import execution
 from lazynb.running.session_timeline import BINS, Timeline, of_session
-from lazynb.running.step_log import Parts, Step, StepSpan, log
+from lazynb.running.step_log import Step, StepSpan, log
+from lazynb.running.time_log import Parts
 from lazynb.running.timeline_drawing import text_bar, text_strip
 from lazynb.user_code.call_stack import current_position
 
@@ -27,9 +28,9 @@ def adds_up(timeline: Timeline) -> None:
     """The parts of everything, of the rows with what is behind them, and of the strip."""
     assert sum(timeline.parts) == pytest.approx(timeline.seconds, abs=1e-9)
     rows = sum(row.total for row in timeline.rows)
-    assert rows + timeline.after == pytest.approx(timeline.seconds, abs=1e-9)
+    assert rows + sum(timeline.after) == pytest.approx(timeline.seconds, abs=1e-9)
     assert len(timeline.strip) == BINS
-    for part in range(5):
+    for part in range(6):
         assert sum(one[part] for one in timeline.strip) == pytest.approx(
             timeline.parts[part], rel=1e-9, abs=1e-9
         )
@@ -192,18 +193,18 @@ def test_overlapping_steps_and_excessive_figures_still_sum_to_the_elapsed_time()
         step(5.0, 6.0, ((4.5, 5.5),), waiting=0.25),
     ]
     span = StepSpan(0.0, 7.0, steps, 0)
-    assert span.parts[0].tolist() == [1.25, 0.0, 0.0, 0.0, 1.75]
-    assert span.parts[1].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
-    assert span.parts[2].tolist() == [0.0] * 5
-    assert span.parts[3].tolist() == [0.5, 0.0, 0.0, 0.25, 1.25]
-    assert span.after == 1.0
+    assert span.parts[0].tolist() == [1.25, 0.0, 0.0, 0.0, 1.75, 0.0]
+    assert span.parts[1].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+    assert span.parts[2].tolist() == [0.0] * 6
+    assert span.parts[3].tolist() == [0.5, 0.0, 0.0, 0.25, 1.25, 0.0]
+    assert span.after == Parts(python=1.0)
     adds_up(Timeline("made up", [span]))
 
 
 def test_a_bar_has_as_many_characters_as_its_share():
-    assert text_bar((0, 0, 0, 0, 0), 1.0, 20) == ""
-    assert text_bar((1, 2, 1, 0, 0), 8.0, 16) == "░░████▓▓"
-    assert text_bar((0, 0, 0, 1e-9, 0), 1.0, 20) == "▒"
+    assert text_bar((0, 0, 0, 0, 0, 0), 1.0, 20) == ""
+    assert text_bar((1, 2, 1, 0, 0, 0), 8.0, 16) == "░░████▓▓"
+    assert text_bar((0, 0, 0, 1e-9, 0, 0), 1.0, 20) == "▒"
     assert text_strip([Parts(compiling=1.0), Parts(python=0.2, waiting=0.3)]) == "█▒"
 
 

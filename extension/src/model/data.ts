@@ -558,7 +558,7 @@ export interface CalledFrom {
 
 /**
  * The steps that ended in a trace break of one kind at one line. `parts` are seconds of recording, compiling, running, waiting,
- * and of Python, which is the rest.
+ * of Python, which is the rest, and of lazynb's analyses.
  */
 export interface BrokenLine {
   /** 'LNB103' */
@@ -609,6 +609,8 @@ export interface Timeline {
   parts: number[];
   /** Elapsed after the last break. */
   after: number;
+  /** `parts` of the time after the last break; older data has none */
+  rest: number[];
   /** `parts` for equal intervals of the time */
   strip: number[][];
   /** Most time first. */

@@ -256,6 +256,7 @@ const TIMELINE: Timeline = {
   seconds: 0,
   parts: [],
   after: 0,
+  rest: [],
   strip: [],
   rows: [],
   fixed: [],
@@ -285,6 +286,7 @@ const timeline = (x: unknown): Timeline => {
   return {
     ...made,
     parts: numbers(made.parts),
+    rest: made.rest.length ? numbers(made.rest) : [0, 0, 0, 0, made.after],
     strip: each(made.strip, numbers),
     rows: each(made.rows, brokenLine),
     fixed: fixed.map((one) => ({ ...one, place: spot(one.place) })),

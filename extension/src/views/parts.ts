@@ -4,14 +4,15 @@ import { h, s } from "../ui/dom";
 import { seconds } from "../model/format";
 
 /** In the order of the data. */
-export const PARTS = ["recording", "compiling", "running", "waiting", "Python"];
+export const PARTS = ["recording", "compiling", "running", "waiting", "Python", "analysing"];
 
 const MEANING = [
   "from the first operation of a trace to its end: recording, with the Python between the operations",
-  "making programs, or loading them",
+  "making programs, or loading them; also those that JAX compiles by itself",
   "handing programs over; one that Python waits for may run meanwhile",
   "until the value was there",
-  "the rest: other code, what JAX compiles by itself, lazynb's own work",
+  "the rest: other code",
+  "lazynb's analyses, with the programs that only they compile and run, and its displays",
 ];
 
 export const total = (parts: readonly number[]): number => parts.reduce((sum, one) => sum + one, 0);

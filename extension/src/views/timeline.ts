@@ -40,7 +40,7 @@ export function timelineView(
 }
 
 function contentOf(timeline: Timeline, given: Timelines, segments: HTMLElement): HTMLElement[] {
-  const { rows, after, parts, notes } = timeline;
+  const { rows, after, rest, parts, notes } = timeline;
   const longest = Math.max(after, ...rows.map((row) => total(row.parts)));
   const head = h(
     "div.timeline-head",
@@ -52,7 +52,6 @@ function contentOf(timeline: Timeline, given: Timelines, segments: HTMLElement):
   );
   const body = h("tbody", { role: "rowgroup" }, ...rows.map((row) => rowOf(row, longest, given)));
   if (after > 0) {
-    const rest = [0, 0, 0, 0, after];
     const time = h("td.spent", { role: "cell" }, bar(rest, longest), h("span.muted", {}, seconds(after)));
     body.append(
       h("tr", { role: "row" }, h("td", { role: "cell" }), h("td.muted", { role: "cell" }, "after the last break"), time),

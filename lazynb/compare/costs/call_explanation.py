@@ -30,6 +30,7 @@ from lazynb.running.miss_log import Miss
 from lazynb.running.observers import observing
 from lazynb.running.record_table import Records
 from lazynb.running.run_recorder import RunRecorder
+from lazynb.running.time_log import PYTHON, analysis, time_log
 from lazynb.running.trace_executable import Executable
 from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import compact_duration, duration, duration_range
@@ -150,6 +151,7 @@ def explain(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Explanation
     return explain_call(name, lambda: fn(*args, **kwargs), [fn, *args, *kwargs.values()])
 
 
+@analysis
 def explain_call(name: str, call: Callable[[], Any], functions: Iterable[Any]) -> Explanation:
     """Like :func:`explain`, for ``call``.
 
@@ -193,7 +195,7 @@ def _finished(name: str, watched: ObservedCall) -> Explanation:
 def _observed(watched: ObservedCall) -> Iterator[None]:
     """Records the body as a separate trace while the observer is active. Trace breaks raise no errors."""
     recorder = thread_trace()
-    with lazy(strict=False), observing(watched.observer):
+    with time_log.spending(PYTHON), lazy(strict=False), observing(watched.observer):
         recorder.cut()
         start, observed = time.perf_counter(), recorder.observer_seconds
         try:

@@ -13,6 +13,7 @@ from lazynb.running.jaxpr_program import needed_steps
 from lazynb.running.miss_log import Miss, jax_compile_log, miss_log as miss_log
 from lazynb.running.record_table import LazySequence, Records, plural
 from lazynb.running.step_log import log as step_log
+from lazynb.running.time_log import time_log
 from lazynb.running.trace_executable import Executable
 from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import duration, line_range, size
@@ -230,5 +231,5 @@ def clear_cache() -> None:
     operations.clear()
     for trace in every_trace():
         trace.cut()  # later operations start at a new root
-    for each_log in (jax_compile_log, break_log, miss_log, step_log):
+    for each_log in (jax_compile_log, break_log, miss_log, step_log, time_log):
         each_log.clear()

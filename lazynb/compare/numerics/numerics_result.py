@@ -34,6 +34,7 @@ from lazynb.recording.pending_trace import pending_dependencies
 from lazynb.recording.runtime_interface import runtime
 from lazynb.running.flush import tensors_in
 from lazynb.running.record_table import Records, plural
+from lazynb.running.time_log import analysis
 from lazynb.xla.targets.target_chip import parse_target
 
 # ---- Result of a comparison -------------------------------------------------------------------------------
@@ -90,6 +91,7 @@ class Numerics:
         compared = self._shown[list(self.operations).index(row)]
         return cause_of(self._comparison, compared)
 
+    @analysis
     def settle(self) -> None:
         """Computes the cause now and releases the program's values."""
         self.cause  # noqa: B018
@@ -287,6 +289,7 @@ def _called(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         raise
 
 
+@analysis
 def numerics(f: Any, /, *args: Any, target: str | None = None, **kwargs: Any) -> Numerics:
     """Compares compiled values of ``f(*args, **kwargs)`` with eager JAX: where and why they differ, in ULPs.
 

@@ -26,6 +26,7 @@ from lazynb.running.flush import execution, tensors_in
 from lazynb.running.jaxpr_program import Program, lower
 from lazynb.running.read_cost import ReadCost, read_cost
 from lazynb.running.record_table import plural
+from lazynb.running.time_log import analysis
 from lazynb.user_code.text_format import escape_invisible
 
 DISPLAYED_BOXES = 40
@@ -222,6 +223,7 @@ def is_own_key(key: object) -> bool:
 # ---- Graphs of pending tensors -----------------------------------------------------------------------------
 
 
+@analysis
 def graph_of(tensors: Sequence[Any], namespace: Mapping[str, Any]) -> Graph:
     """The graph of pytrees of tensors, or without any, of all pending operations of this thread.
 

@@ -32,6 +32,7 @@ from lazynb.report.inspection.sharding_data import layouts, reshardings
 from lazynb.report.inspection.source_data import Sources
 from lazynb.running.break_log import Breaks, breaks as all_breaks
 from lazynb.running.record_table import Records, plural
+from lazynb.running.time_log import analysis
 from lazynb.user_code.text_format import escape_invisible_in
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.inspection_schema import (
@@ -77,6 +78,7 @@ class _Context:
         return self.notes.value_or_note(missing, make, otherwise)
 
 
+@analysis
 def inspection(
     compilation: Compilation,
     *,

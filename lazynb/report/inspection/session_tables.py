@@ -10,7 +10,8 @@ from lazynb.report.short_text import clip
 from lazynb.running.break_log import Breaks, TraceBreak
 from lazynb.running.record_table import Records, plural
 from lazynb.running.session_timeline import CalledFrom as Called, LineTime, Timeline, of_cell
-from lazynb.running.step_log import Parts, cell_runs
+from lazynb.running.step_log import cell_runs
+from lazynb.running.time_log import Parts
 from lazynb.running.timeline_drawing import Row, TimelineView, call_paths, figures, heading, notes, to_html
 from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import escape_invisible
@@ -106,7 +107,8 @@ def _timeline(
         "title": timeline.title,
         "seconds": _rounded(timeline.seconds),
         "parts": _parts(timeline.parts),
-        "after": _rounded(timeline.after),
+        "after": _rounded(sum(timeline.after)),
+        "rest": _parts(timeline.after),
         "strip": [_parts(parts) for parts in timeline.strip],
         "rows": [_row(row, breaks, placed) for row in timeline.rows[:_ROWS]],
         "fixed": [_fixed(one, placed) for one in known if one.gone_since is not None],
@@ -190,7 +192,8 @@ def timeline_html(timeline: TimelineData) -> str:
             for one in timeline["fixed"]
         ),
     ]
-    return to_html(TimelineView(title, timeline["parts"], timeline["strip"], rows, timeline["after"], told))
+    rest = timeline.get("rest") or [0, 0, 0, 0, timeline["after"]]  # missing in files of older versions
+    return to_html(TimelineView(title, timeline["parts"], timeline["strip"], rows, rest, told))
 
 
 def _parts(parts: Parts) -> list[float]:

@@ -14,6 +14,7 @@ from lazynb.errors import LazynbError
 from lazynb.running.background_thread import in_background, wait
 from lazynb.running.compiler_dump import Dump, DumpUnavailable, new_dump
 from lazynb.running.jaxpr_program import ArgumentPacking
+from lazynb.running.time_log import compiling_since
 from lazynb.xla.external.source_locations import ReadProgram
 from lazynb.xla.fusion.boundary_experiments import NotTestable
 from lazynb.xla.program_interface import InputsGone, synthetic_array
@@ -86,7 +87,7 @@ class ExternalExecutable:
         start, dump = time.perf_counter(), new_dump()
         with dump.profile.taken(self.platform) if dump is not None else contextlib.nullcontext():
             self.compiled = self.compile_again(options=dump.options() if dump is not None else {})
-        self.compile_seconds = time.perf_counter() - start
+        self.compile_seconds = compiling_since(start)
         self.dump = dump
         if isinstance(self.compiled, jax.stages.Compiled):
             self.runs = self.compiled

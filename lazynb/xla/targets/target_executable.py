@@ -17,6 +17,7 @@ from lazynb.running.compiler_dump import Dump, new_dump
 from lazynb.running.executable_cache import Binding, executables
 from lazynb.running.jaxpr_program import ArgumentPacking, Request, constant_packing, lower
 from lazynb.running.run_failure import failing_lines
+from lazynb.running.time_log import compiling_since
 from lazynb.running.trace_executable import Executable, notify_compiling
 from lazynb.running.trace_launch import finish
 from lazynb.user_code.source_lines import Place
@@ -87,7 +88,7 @@ class TargetExecutable(Executable):
             with dump.profile.taken(None) if dump is not None else contextlib.nullcontext():
                 self.compiled = self._compile_for_target(lowering, dump)
         self.dump, self.origin = dump, self.compiled.origin
-        self.compile_seconds = time.perf_counter() - start
+        self.compile_seconds = compiling_since(start)
 
     def _compile_for_target(self, lowering: jc.SerializedLowering, dump: Dump | None) -> CrossCompiledProgram:
         try:
