@@ -218,7 +218,7 @@ class _InstructionLines:
         key = (id(origin.code), origin.lasti)
         line = self._known.get(key)
         if line is None:
-            line = self._known[key] = (origin.code.co_filename, origin.line)
+            line = self._known[key] = (origin.file, origin.line)
         return line
 
 

@@ -23,7 +23,7 @@ from lazynb.recording.lazy_trace import thread_trace
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.running.flush import await_values
 from lazynb.running.time_log import PYTHON, time_log
-from lazynb.user_code import cells
+from lazynb.user_code import cell_magics, cells
 
 # ---- Running the body of a cell magic ----------------------------------------------------------------------
 # Names, line numbers and the last value are those of a cell that IPython runs.
@@ -35,11 +35,12 @@ NO_VALUE = object()
 def run_body(shell: Any, body: str) -> Any:
     """Runs ``body`` in the user's namespace. Returns the value of its last expression, or :data:`NO_VALUE`.
 
-    Line 1 is the magic's line, as in the notebook. Exceptions propagate.
+    Its lines have the numbers that they have in the notebook. Exceptions propagate.
     """
     __tracebackhide__ = True
-    raw = "\n" + body  # the magic's own line
-    code = "\n" + shell.transform_cell(body)
+    running = cell_magics.running_body()
+    raw = (running.as_typed(body) if running is not None else None) or "\n" + body
+    code = shell.transform_cell(body) if running is not None else "\n" + shell.transform_cell(body)
     number = cells.current_cell() or shell.execution_count
     name = shell.compile.cache(code, number, raw_code=raw)
     tree = shell.transform_ast(ast.parse(code, filename=name))
@@ -62,10 +63,12 @@ def _pop_expression(tree: Any) -> ast.expr | None:
 
 
 class _Cell:
-    """A running cell: its lazy or eager block, and the IPython frame, asyncio task and thread that run it."""
+    """A running cell: its lazy or eager block, the number of the cell that runs it, and the IPython frame,
+    asyncio task and thread that run it."""
 
     def __init__(self, block: Block):
         self.block = block
+        self.outer = cells.current_cell()
         self.frame = _caller()
         self.task = current_task()
         self.thread = threading.current_thread()
@@ -99,6 +102,11 @@ class RunningCells:
 
     def __bool__(self) -> bool:
         return bool(self._cells)
+
+    @property
+    def outer_number(self) -> int | None:
+        """Execution count of the cell that runs the innermost one; None if nothing does."""
+        return self._cells[-1].outer if len(self._cells) > 1 else None
 
     def begin(self, lazily: bool, strict: bool) -> None:
         """Starts a cell, in a new trace apart from the pending operations."""

@@ -21,7 +21,7 @@ from lazynb.recording.lazy_blocks import blocks
 from lazynb.recording.snapshot import variable_names
 from lazynb.recording.tool_access import tool_access
 from lazynb.running.step_log import cell_runs
-from lazynb.user_code import call_stack, cells, tracebacks
+from lazynb.user_code import call_stack, cell_magics, cells, tracebacks
 from lazynb.version import __version__
 from lazynb.xla.targets.target_chip import Target
 
@@ -65,11 +65,14 @@ class Extension:
         self.targets: list[Target | None] = [None]
         self._cells = RunningCells()
         self._cell_id: str | None = None  # of the outermost running cell
+        self._typed = ""  # its text
         self.leftovers = EarlierTraces()
         self.cluster: Any = None
         self.routing = Routing(shell, self)
         self.lab = LabConnection(self, lambda: status_line(self.enabled, self.strict))
         self._name_cell = shell.compile.cache
+        self._transform_cell = shell.transform_cell
+        self._run_cell_magic = shell.run_cell_magic
         self._inspect = shell.inspector.info
         self._whos = shell.find_line_magic("whos")
         self._errors = TracebackFormatter(shell)
@@ -78,11 +81,14 @@ class Extension:
     def start(self) -> None:
         """Registers hooks and magics."""
         cell_runs.clear()  # each shell has its own count
+        cell_magics.bodies.clear()
         for event, hook in self._hooks():
             self.shell.events.register(event, hook)
         self.shell.register_magics(LazyMagics(self.shell, self))
         variable_names.namespaces.append(self._namespace)
         self.shell.compile.cache = self._cache
+        self.shell.transform_cell = self._transform
+        self.shell.run_cell_magic = self._cell_magic
         self.shell.inspector.info = self._info
         self._line_magics()["whos"] = self._list_variables
         self._errors.start()
@@ -117,6 +123,7 @@ class Extension:
             self.shell.magics_manager.magics[kind].pop(name, None)
         variable_names.namespaces.remove(self._namespace)
         self.shell.compile.cache = self._name_cell
+        del self.shell.transform_cell, self.shell.run_cell_magic
         self.shell.inspector.info = self._inspect
         self._line_magics()["whos"] = self._whos
         self._errors.stop()
@@ -179,11 +186,39 @@ class Extension:
     def _cache(self, transformed_code: str, number: int = 0, raw_code: str | None = None) -> str:
         """Replaces IPython's function that names the code of a cell, and registers the name for that cell."""
         name = self._name_cell(transformed_code, number, raw_code=raw_code)
-        call_stack.register_cell(name, number, raw_code or transformed_code)
+        body, typed = cell_magics.running_body(), raw_code or transformed_code
+        of_body = body.as_typed(typed) if body is not None else None  # %%capture runs its body as a cell
+        if of_body is None:
+            self._typed = typed
+        else:
+            typed, number = of_body, cells.current_cell() or number
+        call_stack.register_cell(name, number, typed)
         self.lab.set_execution_count(number, name)
         cell_runs.begin(number, self._cell_id or raw_code or transformed_code)
         cells.set_current_cell(number)  # IPython's execution count may already be one higher
         return name
+
+    def _transform(self, raw_cell: str) -> str:
+        """Replaces IPython's function that makes Python of a cell. The body of a cell magic keeps the line
+        numbers of its cell."""
+        body = cell_magics.running_body()
+        return body.compiled_text(raw_cell) if body is not None else self._transform_cell(raw_cell)
+
+    def _cell_magic(self, *lazynb_arguments: str) -> Any:
+        """Replaces IPython's function that runs a cell magic. (A name in braces in the magic's line may be a
+        local variable of this function, which therefore has unusual names.)"""
+        __tracebackhide__ = True
+        with cell_magics.running(self._body(lazynb_arguments[-1])):
+            return self._run_cell_magic(*lazynb_arguments)
+
+    def _body(self, text: str) -> cell_magics.MagicBody:
+        number = cells.current_cell() or self.shell.execution_count
+        typed = self._typed if cells.current_cell() is not None else ""
+
+        def register(compiled: str, body: str) -> str:
+            return str(self.shell.compile.cache(compiled, number, raw_code=body))
+
+        return cell_magics.MagicBody(text, typed, self._transform_cell, register)
 
     # IPython prints a KeyboardInterrupt of a hook and runs the cell anyway, so the hook completes its work.
     def _before(self, info: Any) -> None:
@@ -215,13 +250,13 @@ class Extension:
             self.routing.begin(info)
 
     def _leave(self, success: bool) -> None:
-        number = cells.current_cell()
-        if number is not None:
+        number, outer = cells.current_cell(), self._cells.outer_number
+        if number is not None and number != outer:
             cell_runs.end(number, success)
         if self._cells:  # no start event came for the cell that loaded the extension
             outermost = self._cells.end()
-            self.leftovers.assign_unclaimed(cells.current_cell())
-            cells.set_current_cell(None)
+            self.leftovers.assign_unclaimed(number)
+            cells.set_current_cell(None if outermost else outer)
             if outermost:
                 self.routing.end()
                 self.lab.end()

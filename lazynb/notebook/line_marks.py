@@ -129,7 +129,7 @@ class CellIndex:
     def of_spot(self, spot: CodePosition) -> str | None:
         """The cell whose newest run compiled the code of ``spot``, or None. Running the same text again
         creates new code objects with the same file name."""
-        cell = self.of(spot.code.co_filename)
+        cell = self.of(spot.file)
         if cell is None or spot.cell is None:
             return cell
         return cell if self._newest[cell] == spot.cell[0] else None
@@ -166,17 +166,17 @@ def break_lines(cells: CellIndex) -> dict[str, dict[int, list[Break]]]:
 
 def _break(broken: Tally, sums: BreakCost, rank: int) -> Break:
     """The break ``broken`` with the cost ``sums``: of all of it, or of one line that calls its function."""
-    record = broken.record()
+    record, cost = broken.record(), sums.newest
     called = f", in {record.location.label}, called here" if sums is not broken else ""
     return {
         "code": record.code,
         "kind": record.kind,
         "text": record.text + called,
         "hint": record.hint,
-        "count": sums.count,
-        "operations": sums.ops,
-        "compiles": sums.compiles,
-        "seconds": sums.seconds,
+        "count": cost.count,
+        "operations": cost.ops,
+        "compiles": cost.compiles,
+        "seconds": cost.seconds,
         "rank": rank,
     }
 

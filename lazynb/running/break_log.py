@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import html
+import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,12 +26,12 @@ from lazynb.user_code.text_format import duration
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TraceBreak:
-    """A point where Python forced the trace to run, with its totals.
+    """A point where Python forced the trace to run, with its totals over all runs of its cell.
 
     Attributes:
       code: stable identifier, such as ``LNB101``.
       kind: ``bool``, ``print``, ``item``, ...
-      location: cell or file, line, source text.
+      location: cell or file, line, source text, in the newest run of the cell.
       ops: total number of operations that ran.
       compiled: whether a program was compiled.
       seconds: total time until Python could continue, with compiling and waiting.
@@ -65,7 +66,11 @@ class TraceBreak:
 
 @dataclasses.dataclass(slots=True)
 class BreakCost:
-    """The total cost of some breaks."""
+    """The total cost of some breaks.
+
+    Attributes:
+      spot: the position of the last one.
+    """
 
     spot: CodePosition
     count: int = 0
@@ -73,6 +78,22 @@ class BreakCost:
     compiles: int = 0
     seconds: float = 0.0
     compile_seconds: float = 0.0
+    _before: tuple[int, int, int, float, float] = (0, 0, 0, 0.0, 0.0)  # the newest run of the code's cell
+
+    @property
+    def _totals(self) -> tuple[int, int, int, float, float]:
+        return self.count, self.ops, self.compiles, self.seconds, self.compile_seconds
+
+    def move_to(self, spot: CodePosition) -> None:
+        """Notes that the next break is at ``spot``; other code means that its cell ran again."""
+        if spot.code is not self.spot.code:
+            self._before = self._totals
+        self.spot = spot
+
+    @property
+    def newest(self) -> BreakCost:
+        """The cost since the cell of the line last ran."""
+        return BreakCost(self.spot, *map(operator.sub, self._totals, self._before))
 
     def add(self, count: int, ops: int, compiles: int, seconds: float, compile_seconds: float) -> None:
         """Adds ``count`` breaks with these totals."""
@@ -85,17 +106,28 @@ class BreakCost:
 
 @dataclasses.dataclass(slots=True)
 class Tally(BreakCost):
-    """All breaks of one kind, detail and position.
+    """All breaks of one kind, detail and position, in all runs of its cell.
 
     Attributes:
-      calling: the cost for each calling line, by ``CodePosition.identity``.
+      calling: the cost for each calling line, by ``CodePosition.identity_in_cell``.
       cells: the cells in which they occurred, each with the number of the newest run that had the break.
+      most: the most breaks in one run of a cell, or all of them without cells.
     """
 
     kind: str = ""
     detail: str = ""
     calling: dict[Any, BreakCost] = dataclasses.field(default_factory=dict)
     cells: dict[str, int] = dataclasses.field(default_factory=dict)
+    most: int = 0
+    _run: tuple[int | None, int] = (None, 0)  # the newest run, and its breaks so far
+
+    def count_in(self, run: int | None, count: int) -> None:
+        """Notes ``count`` breaks in execution ``run`` of a cell."""
+        known, before = self._run
+        self._run = run, count + (before if known == run else 0)
+        self.most = max(self.most, self._run[1])
+        if run is not None:
+            self.cells[cell_runs.cell(run)] = run
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -104,10 +136,13 @@ class Tally(BreakCost):
 
     def called_from(self, spot: CodePosition) -> BreakCost | None:
         """The cost for the calling line ``spot``; None if there are too many calling lines."""
-        identity = spot.identity
+        identity = spot.identity_in_cell
         if identity not in self.calling and len(self.calling) < _CALLING:
             self.calling[identity] = BreakCost(spot)
-        return self.calling.get(identity)
+        cost = self.calling.get(identity)
+        if cost is not None:
+            cost.move_to(spot)
+        return cost
 
     def record(self, gone_since: int | None = None) -> TraceBreak:
         """The record shown to the user."""
@@ -121,7 +156,7 @@ class Tally(BreakCost):
             self.ops,
             self.compiles > 0,
             self.seconds,
-            _TOO_LONG if long else reason.hint_for(self.count),
+            _TOO_LONG if long else reason.hint_for(self.most),
             self.count,
             self.compiles,
             text,
@@ -211,9 +246,8 @@ class BreakLog:
         costs = list(map(sum, zip(*[costs for *_, costs in group], strict=True)))
         for sums in (tally, *called):
             sums.add(len(group), *costs)
-        for run in dict.fromkeys([run for _, _, _, run, _ in group]):
-            if run is not None:
-                tally.cells[cell_runs.cell(run)] = run
+        for run, count in Counter([run for _, _, _, run, _ in group]).items():
+            tally.count_in(run, count)
 
     def _tally_with_callers(
         self, kind: str, spot: CodePosition, detail: str
@@ -224,6 +258,7 @@ class BreakLog:
     def _tally(self, kind: str, spot: CodePosition, detail: str) -> Tally:
         key = identity_of(kind, detail, spot)
         if key in self._tallies:
+            self._tallies[key].move_to(spot)
             return self._tallies[key]
         if len(self._tallies) >= _PLACES:  # a program may redefine its code again and again
             oldest = next(iter(self._tallies))

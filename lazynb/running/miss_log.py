@@ -16,7 +16,8 @@ from lazynb import jax_compat as jc
 from lazynb.config import config
 from lazynb.recording.snapshot.trace_description import TraceSummary
 from lazynb.user_code import tracebacks
-from lazynb.user_code.cells import file_text, history
+from lazynb.user_code.cells import history
+from lazynb.user_code.instructions import source_of
 from lazynb.user_code.source_lines import CodePosition, Place
 
 
@@ -120,8 +121,8 @@ class MissLog:
     ) -> Miss:
         """Appends a miss and returns it."""
         tracebacks.exception_log.add(sys.exception())
-        files = {step.code.co_filename for step in summary.origins if step is not None}
-        sources = {file: text for file in files if (text := file_text(file))}
+        codes = {step.file: step.code for step in summary.origins if step is not None}
+        sources = {file: text for file, code in codes.items() if (text := source_of(code))}
         miss = Miss(
             self.total,
             kind,

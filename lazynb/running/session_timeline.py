@@ -127,7 +127,7 @@ def _rows(spans: Sequence[StepSpan]) -> list[LineTime]:
 def _row(identity: tuple[Any, ...], group: Sequence[tuple[Step, list[float]]]) -> LineTime:
     steps = [step for step, _ in group]
     totals = [sum(parts) for _, parts in group]
-    spot = steps[0].spot
+    spot = steps[-1].spot
     return LineTime(
         identity=identity,
         kind=steps[0].kind,
@@ -151,12 +151,16 @@ def _callers(steps: Sequence[Step], totals: Sequence[float]) -> tuple[CalledFrom
     for step, seconds in zip(steps, totals, strict=True):
         callers = step.spot.callers
         by_stack.setdefault(id(callers), (callers, []))[1].append(seconds)
-    by_places: dict[tuple[Place, ...], list[float]] = {}
+    by_lines: dict[Any, tuple[tuple[CodePosition, ...], list[float]]] = {}  # the newest run of each cell
     for callers, took in by_stack.values():
-        by_places.setdefault(tuple(spot.place for spot in callers), []).extend(took)
-    if not any(by_places):
+        lines = tuple(spot.identity_in_cell for spot in callers)
+        by_lines[lines] = callers, by_lines.get(lines, ((), []))[1] + took
+    if not any(by_lines):
         return ()
-    found = [CalledFrom(places, len(took), sum(took)) for places, took in by_places.items()]
+    found = [
+        CalledFrom(tuple(spot.place for spot in callers), len(took), sum(took))
+        for callers, took in by_lines.values()
+    ]
     return tuple(sorted(found, key=lambda one: -one.seconds)[:SHOWN_CALLERS])
 
 

@@ -28,7 +28,7 @@ from lazynb.running.time_log import (
     SpentTime,
     time_log,
 )
-from lazynb.user_code.cells import current_cell
+from lazynb.user_code.cells import cells_by_run, current_cell
 from lazynb.user_code.source_lines import CodePosition
 
 # ---- Runs of notebook cells -----------------------------------------------------------------------------
@@ -54,14 +54,13 @@ class CellRuns:
     """
 
     def __init__(self) -> None:
-        self._cells: dict[int, str] = {}
         self._spans: dict[int, Span] = {}
         self._ended: dict[str, list[int]] = {}
 
     def begin(self, run: int, cell: str) -> None:
         """Notes that execution ``run`` of ``cell`` begins; ignores the second begin of a cell magic's
         body."""
-        self._cells[run] = cell
+        cells_by_run[run] = cell
         span = self._spans.get(run)
         if span is None or span.ended is not None:
             self._spans[run] = Span(threading.get_ident(), time.perf_counter(), None)
@@ -81,7 +80,7 @@ class CellRuns:
 
     def cell(self, run: int) -> str:
         """The cell of ``run``."""
-        return self._cells.get(run, f"run {run}")
+        return cells_by_run.get(run, f"run {run}")
 
     def span(self, run: int | None) -> Span | None:
         """The time span of ``run``; None if it is not known."""
@@ -95,7 +94,7 @@ class CellRuns:
 
     def clear(self) -> None:
         """Removes all executions."""
-        self._cells.clear()
+        cells_by_run.clear()
         self._spans.clear()
         self._ended.clear()
 
@@ -107,8 +106,8 @@ cell_runs = CellRuns()
 
 
 def identity_of(kind: str, detail: str, spot: CodePosition) -> tuple[Any, ...]:
-    """A key that is equal for breaks of one kind, with one detail, at one place."""
-    return kind, detail, *spot.identity
+    """A key that is equal for breaks of one kind, with one detail, at one place, in all runs of its cell."""
+    return kind, detail, *spot.identity_in_cell
 
 
 class Step(NamedTuple):

@@ -1,6 +1,8 @@
 """Finds and describes the user's code: frames, source lines, notebook cells, loops, callees and tracebacks.
 
 ``cells``: notebook cells, their runs and sources
+``cell_magics``: bodies of cell magics, and the code compiled from them
+``file_versions``: the texts that the user's files had
 ``code_ownership``: whether a code object belongs to the user, a library, JAX or lazynb
 ``source_lines``: places with text, origins of operations, positions of breaks
 ``call_stack``: the user's frame and callers in the Python stack

@@ -13,10 +13,12 @@ from types import CodeType, FrameType
 from typing import Any
 
 from lazynb.user_code import code_ownership
+from lazynb.user_code.cell_magics import file_of
 from lazynb.user_code.cells import cells_by_file, current_cell, history
 from lazynb.user_code.code_ownership import (
     is_library_internal,
     is_machinery,
+    is_module,
     is_user_code,
     library_code_cache,
     user_code_cache,
@@ -147,7 +149,7 @@ def current_position(depth: int = 1) -> CodePosition:
     if not user:
         return _position_without_user_frame(lowest)
     callers: tuple[CodePosition, ...] = ()
-    if code.co_flags & inspect.CO_OPTIMIZED or not _is_main(frame):
+    if not _is_main(frame):
         callers = _callers(frame)
     by = (id(asker.f_code), asker.f_lasti) if asker is not None else None
     known = _positions.get(same := (id(code), frame.f_lasti, by, id(callers)))
@@ -163,7 +165,7 @@ def _new_position(
         library = asker.f_code, asker.f_lasti
     if len(_positions) > 10_000:
         _positions.clear()
-    spot = CodePosition(code, frame.f_lasti, cells_by_file.get(code.co_filename), None, library, callers)
+    spot = CodePosition(code, frame.f_lasti, cells_by_file.get(file_of(code)), None, library, callers)
     _positions[same] = spot, asker.f_code if asker is not None else None
     return spot
 
@@ -218,7 +220,7 @@ def _callers(frame: FrameType) -> tuple[CodePosition, ...]:
         if known[0] if known is not None else is_user_code(code):
             stack.append((code, above.f_lasti))
             key += (id(code), above.f_lasti)
-            if code.co_name == "<module>" and _is_main(above):
+            if is_module(code) and _is_main(above):
                 break
         above = above.f_back
     kept = _known_callers.get(same := tuple(key))
@@ -237,14 +239,14 @@ _known_callers: dict[tuple[int, ...], tuple[list[tuple[CodeType, int]], tuple[Co
 
 def _positions_of_stack(stack: list[tuple[CodeType, int]]) -> tuple[CodePosition, ...]:
     code, lasti = stack[0]
-    found = {(code.co_filename, line_of(code, lasti))}
+    found = {(file_of(code), line_of(code, lasti))}
     spots: list[CodePosition] = []
     for caller, instruction in stack[1:]:
         if caller.co_filename.startswith(_SCRIPTS):
             continue
-        line = caller.co_filename, line_of(caller, instruction)
+        line = file_of(caller), line_of(caller, instruction)
         if line not in found and not _is_inline_scope(code, caller) and len(spots) < _CALLERS:
-            spots.append(CodePosition(caller, instruction, cells_by_file.get(caller.co_filename), None))
+            spots.append(CodePosition(caller, instruction, cells_by_file.get(file_of(caller)), None))
             found.add(line)
         code = caller
     return tuple(spots)
@@ -252,9 +254,10 @@ def _positions_of_stack(stack: list[tuple[CodeType, int]]) -> tuple[CodePosition
 
 def _is_main(frame: FrameType) -> bool:
     """Whether ``frame`` runs a cell, a script or a doctest example at the top level."""
-    if code_ownership.is_doctest(frame.f_code.co_filename):
+    code = frame.f_code
+    if code_ownership.is_doctest(code.co_filename):
         return True
-    return frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == "__main__"
+    return is_module(code) and frame.f_globals.get("__name__") == "__main__"
 
 
 def _is_inline_scope(code: CodeType, caller: CodeType) -> bool:

@@ -8,7 +8,6 @@ typed ones.
 from __future__ import annotations
 
 import collections
-import linecache
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -115,13 +114,8 @@ def cell_number(file: str) -> int | None:
     return cell[0] if cell is not None else None
 
 
-def file_text(file: str) -> str:
-    """The text of a cell, or the current text of a file; empty if there is none."""
-    cell = cells_by_file.get(file)
-    if cell is not None:
-        return cell[1]
-    linecache.checkcache(file)
-    return "".join(linecache.getlines(file))
+cells_by_run: dict[int, str] = {}
+"""The cell of each execution: the id from the front end, or else its text."""
 
 
 _current_cell: int | None = None

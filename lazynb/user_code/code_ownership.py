@@ -21,6 +21,7 @@ from lazynb.jax_compat.jax_names import (
     PACKAGE_FOLDER,
     PRIVATE_FOLDER,
 )
+from lazynb.user_code import cell_magics, file_versions
 from lazynb.user_code.cells import cells_by_file
 
 _TYPED_IN = ("<stdin>", "<console>", "<python-input", "<ipython-input", "<doctest ")
@@ -104,14 +105,23 @@ def is_user_file(file: str) -> bool:
 
 
 def is_user_code(code: CodeType) -> bool:
-    """Whether ``code`` belongs to the user, see :func:`is_user_file`."""
+    """Whether ``code`` belongs to the user, see :func:`is_user_file`, or to the body of a cell magic."""
     known = user_code_cache.get(id(code))
     if known is None:
         if len(user_code_cache) > 100_000:  # each run of a cell adds new code objects, so the size is bounded
             user_code_cache.clear()
         register_doctest(code.co_filename)
-        known = user_code_cache[id(code)] = is_user_file(code.co_filename), code
+        known = user_code_cache[id(code)] = _is_users(code), code
     return known[0]
+
+
+def _is_users(code: CodeType) -> bool:
+    file = code.co_filename
+    if is_user_file(file):
+        if file not in cells_by_file:
+            file_versions.note_version(file)
+        return True
+    return bool(cell_magics.bodies) and is_generated(file) and cell_magics.find_body(code) is not None
 
 
 _machinery: dict[int, tuple[bool, CodeType]] = {}
@@ -161,9 +171,16 @@ def is_library_internal(code: CodeType) -> bool:
 USERS, OURS, MODULE, EXAMPLE = 1, 2, 4, 8
 
 
+def is_module(code: CodeType) -> bool:
+    """Whether ``code`` is at the level of a module, as is the body of ``%%timeit``."""
+    return code.co_name == "<module>" or (
+        cell_magics.is_timed(code) and cell_magics.body_code(code) is not None
+    )
+
+
 def code_kind(code: CodeType) -> int:
     """The sum of the flags above that hold for ``code``, for the C function ``here``. ``OURS``: code of
     lazynb or JAX; ``MODULE``: module level; ``EXAMPLE``: a doctest."""
     kind = USERS if is_user_code(code) else OURS if is_library_internal(code) else 0
-    kind += MODULE if code.co_name == "<module>" else 0
+    kind += MODULE if is_module(code) else 0
     return kind + (EXAMPLE if is_doctest(code.co_filename) else 0)

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from types import CodeType, FrameType, MemberDescriptorType
 from typing import Any, NamedTuple
 
+from lazynb.user_code.cell_magics import body_code, file_of
 from lazynb.user_code.cells import cell_source
+from lazynb.user_code.file_versions import located
 
 
 class CurrentInstruction(NamedTuple):
@@ -132,7 +134,14 @@ Span = tuple[int, int, int, int]
 
 def source_of(code: types.CodeType) -> str:
     """The text of the file or cell of ``code``; empty if there is none."""
-    return cell_source(code.co_filename) or "".join(linecache.getlines(code.co_filename))
+    known = body_code(code)
+    if known is not None and known.before:
+        return ""  # the lines of the text are not those of the code
+    source = located(code)
+    if source is not None:  # the positions of the code may be those of another text
+        return "".join(source.lines) if source.numbers is None else ""
+    file = file_of(code)
+    return cell_source(file) or "".join(linecache.getlines(file))
 
 
 _TRIES = 5

@@ -15,6 +15,7 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from lazynb.user_code.cell_magics import file_of
 from lazynb.user_code.code_ownership import is_user_code
 from lazynb.user_code.instructions import Span, child_containing, parse, smallest_node, source_of, span_of
 from lazynb.user_code.source_lines import CodePosition, position_of
@@ -105,7 +106,7 @@ def _loops_at(code: types.CodeType, lasti: int) -> list[Loop]:
     if span is None:
         return []
     advances = _opcode(code, lasti) == "FOR_ITER"
-    return list(_loops_around(source_of(code), code.co_filename, span, advances))
+    return list(_loops_around(source_of(code), file_of(code), span, advances))
 
 
 def _opcode(code: types.CodeType, lasti: int) -> str:

@@ -15,7 +15,9 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from lazynb.user_code import code_ownership
-from lazynb.user_code.cells import cell_number, cell_source, cells_by_file, line_as_typed
+from lazynb.user_code.cell_magics import body_code, file_of
+from lazynb.user_code.cells import cell_number, cell_source, cells_by_file, cells_by_run, line_as_typed
+from lazynb.user_code.file_versions import located
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,6 +80,11 @@ class Origin:
         return str(self.context.name_stack)
 
     @property
+    def file(self) -> str:
+        """Path of the file, or the file name of the cell."""
+        return file_of(self.code)
+
+    @property
     def line(self) -> int:
         """Line number, from 1."""
         return line_of(self.code, self.lasti)
@@ -85,7 +92,7 @@ class Origin:
     @property
     def place(self) -> Place:
         """The line with its source text."""
-        return place(self.code.co_filename, self.line)
+        return _place_of(self.code, self.lasti)
 
 
 class CodePosition(NamedTuple):
@@ -108,19 +115,23 @@ class CodePosition(NamedTuple):
     callers: tuple[CodePosition, ...] = ()
 
     @property
+    def file(self) -> str:
+        """Path of the file, or the file name of the cell."""
+        return file_of(self.code)
+
+    @property
     def place(self) -> Place:
         """The line with its text."""
         if self.running is not None:
             return Place("", 1, "", self.running)
-        return place(self.code.co_filename, line_of(self.code, self.lasti), self.cell)
+        return _place_of(self.code, self.lasti, self.cell)
 
     @property
     def library_place(self) -> Place | None:
         """The line of the library that read the value; None if the user's line did."""
         if self.library is None:
             return None
-        code, lasti = self.library
-        return place(code.co_filename, line_of(code, lasti))
+        return _place_of(*self.library)
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -132,25 +143,43 @@ class CodePosition(NamedTuple):
             return identity
         return *identity, id(self.library[0]), line_of(*self.library)
 
+    @property
+    def identity_in_cell(self) -> tuple[Any, ...]:
+        """As :attr:`identity`, but equal for the line in each run of its cell, also if the cell was edited
+        around it: the cell, the text, and the number of lines above it with the same text."""
+        number, source = self.cell or (self.running, "")
+        cell = cells_by_run.get(number) if number is not None else None
+        if cell is None:
+            return self.identity
+        place = self.place
+        above = [line.strip() for line in source.splitlines()[: place.line - 1]].count(place.text)
+        return cell, place.text, above, *self.identity[3:]
+
 
 class _Lines:
     """The line table of one code object, in a form for fast lookup. Code has about as many ranges as lines. A
     linear search for each operation would take quadratic time in the length of a cell."""
 
-    __slots__ = ("_first", "_lines", "_starts", "code")
+    __slots__ = ("_before", "_first", "_lines", "_numbers", "_starts", "code")
 
     def __init__(self, code: CodeType):
         ranges = list(code.co_lines())
         self.code = code  # keeps the code object alive, and so its id valid
+        known = body_code(code)
+        self._before = known.before if known is not None else 0
+        source = located(code)
+        self._numbers = source.numbers if source is not None else None
         self._first = code.co_firstlineno
         self._starts = [start for start, _, _ in ranges] + [ranges[-1][1] if ranges else 0]
         self._lines = [line for _, _, line in ranges] + [None]
 
     def at(self, lasti: int) -> int:
         """The line of the instruction at ``lasti``; the first line of the code if it is not known."""
+        if self._numbers is not None:
+            return self._numbers[max(lasti, 0) // 2]
         number = bisect.bisect_right(self._starts, lasti) - 1
         line = self._lines[number] if number >= 0 else None
-        return self._first if line is None else line
+        return (self._first if line is None else line) + self._before
 
 
 _line_tables: dict[int, _Lines] = {}  # by id, because hashing a code object walks through it
@@ -185,6 +214,13 @@ def place(file: str, line: int, cell: tuple[int, str] | None = None) -> Place:
     return Place(file, line, text, cell[0] if cell is not None else None)
 
 
+def _place_of(code: CodeType, lasti: int, cell: tuple[int, str] | None = None) -> Place:
+    file, line, source = file_of(code), line_of(code, lasti), located(code)
+    if source is None:
+        return place(file, line, cell)
+    return Place(file, line, _line(source.lines, line))
+
+
 def _line(lines: Sequence[str], number: int) -> str:
     return lines[number - 1].strip() if 0 < number <= len(lines) else ""
 
@@ -206,7 +242,12 @@ class Places:
         known = self._known.get((id(code), line))
         if known is None:
             self._codes[id(code)] = code
-            known = self._known[id(code), line] = self._place(code.co_filename, line)
+            source = located(code)
+            if source is None:
+                known = self._place(origin.file, line)
+            else:
+                known = Place(origin.file, line, _line(source.lines, line))
+            self._known[id(code), line] = known
         return known
 
     def _place(self, file: str, line: int) -> Place:
@@ -221,4 +262,4 @@ class Places:
 
 def position_of(code: CodeType, lasti: int) -> CodePosition:
     """The position of the instruction at ``lasti`` of the user's ``code``."""
-    return CodePosition(code, lasti, cells_by_file.get(code.co_filename), None)
+    return CodePosition(code, lasti, cells_by_file.get(file_of(code)), None)

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import jax
 
+from lazynb.user_code.cell_magics import file_of
 from lazynb.user_code.cells import history
-from lazynb.user_code.code_ownership import PACKAGE_ROOT, is_user_code, is_user_file
+from lazynb.user_code.code_ownership import PACKAGE_ROOT, is_user_code
 
 # ---- Log of exceptions ----------------------------------------------------------------------------------
 
@@ -53,8 +54,7 @@ class ExceptionLog:
         if error is None:
             return
         frames = walk_tb(error.__traceback__)
-        lines = [(frame.f_code.co_filename, line) for frame, line in frames]
-        own = tuple([line for line in lines if is_user_file(line[0])])
+        own = tuple([(file_of(frame.f_code), line) for frame, line in frames if is_user_code(frame.f_code)])
         if own:
             self.total += 1
             self._known.append(LoggedException(self.total, history.time, type(error).__name__, own))

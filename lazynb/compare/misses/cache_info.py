@@ -168,7 +168,7 @@ def lines_of(miss: Miss) -> str:
     summary = miss.summary
     steps = needed_steps(summary.end.path(), miss.wanted)
     origins = [summary.origins[step.depth - 1] for step in steps]
-    by_line = {(origin.code.co_filename, origin.line): origin for origin in origins if origin is not None}
+    by_line = {(origin.file, origin.line): origin for origin in origins if origin is not None}
     return line_range([origin.place for origin in by_line.values()] or [miss.place])
 
 

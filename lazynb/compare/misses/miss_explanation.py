@@ -113,7 +113,7 @@ class Candidate:
         if change.fields["name"].startswith("the variable"):
             return False
         spot = (self.miss if change.kind == "alive" else self.other).spot
-        return change.at.line == (spot.code.co_filename, line_of(spot.code, spot.lasti))
+        return change.at.line == (spot.file, line_of(spot.code, spot.lasti))
 
     def _key(self, side: int, step: ProgramStep) -> str:
         """Key that is equal for steps of corresponding statements."""
@@ -185,7 +185,7 @@ class Candidate:
         if step.number in self.comparison.alignment.old or step.line is None:
             return False
         spot = self.miss.spot
-        line = spot.code.co_filename, line_of(spot.code, spot.lasti)
+        line = spot.file, line_of(spot.code, spot.lasti)
         return step.line == line and any(bound.kind == "broke" for bound in self.bounds)
 
     def _likeness(self, step: ProgramStep) -> float:

@@ -79,7 +79,7 @@ class RunCoverage:
         trace break cut them off: an exception left the preceding lines, or they precede the trace break and
         share no loop with it."""
         spot = self._misses[1 - side].spot
-        file, line = spot.code.co_filename, line_of(spot.code, spot.lasti)
+        file, line = spot.file, line_of(spot.code, spot.lasti)
         stand = [self._unrecorded(step, side) for step in steps]
         if any(there is not None and self._why(there, 1 - side) for there in stand):
             return True
@@ -238,7 +238,7 @@ class RunCoverage:
         source = self._pair.sides[side].source(file)
         spot = self._misses[side].spot
         assert source is not None
-        if spot.code.co_filename != file or line_of(spot.code, spot.lasti) <= statement.last:
+        if spot.file != file or line_of(spot.code, spot.lasti) <= statement.last:
             return None
         for each in source.statements:
             if isinstance(each.node, ast.Try) and statement.node in each.node.body:

@@ -65,7 +65,7 @@ class Sources:
 def _texts(miss: Miss) -> Iterator[tuple[str, str]]:
     own = dict(miss.sources)
     if miss.spot.cell is not None:
-        own.setdefault(miss.spot.code.co_filename, miss.spot.cell[1])
+        own.setdefault(miss.spot.file, miss.spot.cell[1])
     defining: dict[str, str] = {}
     left = _free_names(own.values()).difference(*[defined_in(source_of(text)) for text in own.values()])
     for run in reversed(history.runs_until(miss.time)):
@@ -140,7 +140,7 @@ class SourcePair:
         self._partners: tuple[dict[tuple[str, int], Located], ...] = {}, {}  # file and node id → partner
         self._old: dict[tuple[str, int], Statement] = {}  # file and node id now → statement before
         self._alike: dict[int, float] = {}  # node id of a present statement → similarity
-        own = before.spot.code.co_filename, now.spot.code.co_filename
+        own = before.spot.file, now.spot.file
         self._ran = tuple({file, *side.recorded} for file, side in zip(own, self.sides, strict=True))
         pairs = list(self._paired_files(own))
         self.is_one_text = own in pairs and self._is_same(*own)

@@ -209,7 +209,7 @@ class TraceBoundaries:
     def _off_line(self, steps: Sequence[ProgramStep], side: int) -> bool:
         """Whether a step is on another line than the trace break of its side."""
         spot = self._misses[side].spot
-        line = (spot.code.co_filename, line_of(spot.code, spot.lasti))
+        line = (spot.file, line_of(spot.code, spot.lasti))
         return any(step.line != line for step in steps)
 
     def _written(self, steps: Sequence[ProgramStep], side: int) -> bool:
@@ -227,11 +227,11 @@ class TraceBoundaries:
         texts = []
         if spot.cell is not None:
             texts.append(spot.cell[1])
-        for file in self._files(side) | {spot.code.co_filename}:
+        for file in self._files(side) | {spot.file}:
             cell = cell_source(file)
             if cell is not None:
                 texts.append(cell)
-            elif file != spot.code.co_filename or spot.cell is None:
+            elif file != spot.file or spot.cell is None:
                 texts.append("".join(linecache.getlines(file)))
         return {line.strip() for text in texts for line in text.splitlines()}
 

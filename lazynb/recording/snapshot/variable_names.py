@@ -13,7 +13,7 @@ import jax
 from lazynb import jax_compat as jc
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.user_code.call_stack import user_frame
-from lazynb.user_code.code_ownership import is_user_file
+from lazynb.user_code.code_ownership import is_user_code
 from lazynb.user_code.instructions import locals_of
 
 _MAX_LEAVES = 20_000
@@ -30,7 +30,7 @@ def user_namespace() -> dict[str, Any]:
     seen: dict[str, Any] = {}
     for namespace in namespaces:
         seen.update(namespace())
-    if is_user_file(frame.f_code.co_filename):
+    if is_user_code(frame.f_code):
         seen.update(frame.f_globals)
         seen.update(locals_of(frame))
     return seen

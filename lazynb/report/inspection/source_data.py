@@ -6,7 +6,6 @@ nodes.
 
 from __future__ import annotations
 
-import linecache
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 from lazynb.recording.snapshot.snapshot_nodes import Node
 from lazynb.user_code import cells
+from lazynb.user_code.file_versions import lines_with
 from lazynb.user_code.source_lines import Place, Place as NodePlace
 from lazynb.xla.inspection_schema import LineReference, Place as PlaceData, Source
 
@@ -95,7 +95,8 @@ def _text(file: str, marked: dict[int, list[LineMark]]) -> list[tuple[int, str]]
     if cell is not None:
         lines = cell.splitlines()
     else:
-        lines = [line.rstrip("\r\n") for line in linecache.getlines(file)]
+        texts = {number: own[0].place.text for number, own in marked.items()}
+        lines = [line.rstrip("\r\n") for line in lines_with(file, texts)]
     if len(lines) < max(marked):
         return [(number, marked[number][0].place.text) for number in sorted(marked)]
     while lines and not lines[-1].strip() and len(lines) not in marked:
@@ -200,7 +201,8 @@ def _source_of_file(
     if text is not None:
         lines = text.splitlines()
     else:
-        lines = [line.rstrip("\n") for line in linecache.getlines(file)]
+        own = {number: texts.get((file, number, cell), "") for number in used}
+        lines = [line.rstrip("\n") for line in lines_with(file, own)]
     if not lines:  # the source is gone: use the lines stored in the places
         lines = [texts.get((file, number, cell), "") for number in range(1, max(used) + 1)]
     first, last = _span(lines, used, cell is not None)

@@ -17,6 +17,7 @@ import jax
 
 from lazynb import jax_compat as jc
 from lazynb.running.hosts import coordination_store
+from lazynb.user_code.cell_magics import file_of
 from lazynb.user_code.code_ownership import PACKAGE_ROOT, is_user_code
 from lazynb.user_code.source_lines import line_of, place
 
@@ -117,7 +118,7 @@ def line_at(frame: FrameType | None) -> str:
     """The line that runs in ``frame``, with its text; empty without a frame."""
     if frame is None:
         return ""
-    found = place(frame.f_code.co_filename, line_of(frame.f_code, frame.f_lasti))
+    found = place(file_of(frame.f_code), line_of(frame.f_code, frame.f_lasti))
     return found.in_full
 
 
