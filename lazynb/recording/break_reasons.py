@@ -92,7 +92,10 @@ class Reason:
 
 _HINT_KEEP_ARRAY = "stay in JAX: keep the value as an array until the end"
 _HINT_AFTER_LOOP = "collect the tensors, and do it when the loop is done"
-_HINT_SINGLE = "nothing where the work ends, as what is pending runs once in any case; else move it there"
+_HINT_SINGLE = (
+    "leave it if no operation follows, because the pending operations have to run once; otherwise move it "
+    "after the last operation"
+)
 _TABLE = (
     Reason(
         "LNB101",
@@ -117,7 +120,8 @@ _TABLE = (
         "LNB105",
         "index",
         "a Python index, slice or range needed a value",
-        "index an array with the tensor itself, or take the number from .shape",
+        "take the number from .shape, from len() or from the code, or index a JAX array with the tensor "
+        "itself",
         waits=True,
         conversion=True,
     ),
@@ -164,7 +168,14 @@ _TABLE = (
         "hand values over once at the end",
         shares_memory=True,
     ),
-    Reason("LNB112", "pickle", "pickle or copy needed the values", "save after the loop", waits=True),
+    Reason(
+        "LNB112",
+        "pickle",
+        "pickle or copy needed the values",
+        "save after the loop",
+        waits=True,
+        in_loop=True,
+    ),
     Reason("LNB113", "bytes", ".tobytes() needed the values", _HINT_KEEP_ARRAY, waits=True),
     Reason(
         "LNB114",
@@ -191,8 +202,7 @@ _TABLE = (
         "LNB119",
         "static",
         "JAX needed a value to build the program: a shape, an axis, a count or another static argument",
-        "take it from .shape or a Python number; or keep shapes fixed, with jnp.where, size= or "
-        "jax.lax.dynamic_slice",
+        "take the number from .shape, from len() or from the code",
         waits=True,
     ),
     Reason(

@@ -17,6 +17,7 @@
 ``executable_variants``: executables with other XLA options, or as ``jax.jit`` makes them
 ``observers``: events of flushes, compilations, runs and trace breaks
 ``break_record``: writes a trace break to the logs
+``break_hints``: the hint of a break, by the expression that needed the value
 ``break_log``: the log of trace breaks, and its table
 ``miss_log``: the logs of cache misses and of runs
 ``time_log``: the log of compilations and of lazynb's analyses

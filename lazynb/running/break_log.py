@@ -15,6 +15,7 @@ from typing import Any
 
 from lazynb.config import config
 from lazynb.recording.break_reasons import REASONS
+from lazynb.running.break_hints import hint_of
 from lazynb.running.record_table import SHOWN, Records, plural, text_table
 from lazynb.running.session_timeline import Timeline, of_session
 from lazynb.running.step_log import cell_runs, identity_of, log as step_log
@@ -156,7 +157,7 @@ class Tally(BreakCost):
             self.ops,
             self.compiles > 0,
             self.seconds,
-            _TOO_LONG if long else reason.hint_for(self.most),
+            _TOO_LONG if long else hint_of(self.kind, self.spot, self.most),
             self.count,
             self.compiles,
             text,

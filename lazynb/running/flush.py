@@ -27,6 +27,7 @@ from lazynb.recording.pending_trace import PendingTrace, pending_dependencies
 from lazynb.recording.replay.native_replay import here
 from lazynb.recording.runtime_interface import runtime
 from lazynb.running.background_thread import is_interrupt, wait_in_worker
+from lazynb.running.break_hints import hint_of
 from lazynb.running.break_record import BreakRecord, combined_breaks, note_break
 from lazynb.running.eager_placement import eager_sharding
 from lazynb.running.executable_cache import Binding, executables
@@ -223,7 +224,7 @@ def _raise_if_live(traces: Sequence[PendingTrace], kind: str, detail: str, spot:
     if any(pending.has_live() for pending in traces):
         reason = REASONS[kind]
         text = f"{reason.text} ({detail})" if detail else reason.text
-        raise TraceBreakError(reason.code, kind, text, reason.hint, spot, sum(map(len, traces)))
+        raise TraceBreakError(reason.code, kind, text, hint_of(kind, spot, 2), spot, sum(map(len, traces)))
 
 
 def _parts(trees: Sequence[Any]) -> Iterator[tuple[PendingTrace, Sequence[LazyTensor]]]:

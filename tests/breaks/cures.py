@@ -60,12 +60,22 @@ CURES: dict[str, dict[str, Cure]] = {
         ),
     },
     "index": {
-        "index an array with the tensor itself": EXAMPLE,
         "take the number from .shape": Cure(
             "x = jnp.arange(6.0)\nout = 0\nfor row in range(x.shape[0]):\n    out += row",
             0,
             "x = jnp.arange(6.0)\nout = 0\nfor row in range((x >= 0).sum()):\n    out += row",
         ),
+        "from len()": Cure(
+            "x = jnp.arange(6.0)\nout = len('ab' * len(x))",
+            0,
+            "x = jnp.arange(6.0)\nout = len('ab' * (x >= 0).sum())",
+        ),
+        "from the code": Cure(
+            "x = jnp.arange(6.0)\nout = len(bytes(6))",
+            0,
+            "x = jnp.arange(6.0)\nout = len(bytes((x >= 0).sum()))",
+        ),
+        "index a JAX array with the tensor itself": EXAMPLE,
     },
     "item": {
         "collect the tensors and convert them after the loop": Cure(
@@ -138,27 +148,20 @@ CURES: dict[str, dict[str, Cure]] = {
     "save": {"collect the tensors, and do it when the loop is done": EXAMPLE},
     "plot": {"collect the tensors, and do it when the loop is done": EXAMPLE},
     "static": {
-        "take it from .shape": Cure(
+        "take the number from .shape": Cure(
             "x = jnp.arange(6.0)\nout = jnp.zeros(x.shape[0])",
             0,
             "x = jnp.arange(6.0)\nout = jnp.zeros((x >= 0).sum())",
         ),
-        "a Python number": Cure(
-            "x = jnp.arange(6.0)\nout = x[:3]",
+        "from len()": Cure(
+            "x = jnp.arange(6.0)\nout = jnp.tile(x, len(x))",
             0,
-            "x = jnp.arange(6.0)\nout = x[: (x > 2).sum()]",
+            "x = jnp.arange(6.0)\nout = jnp.tile(x, (x >= 0).sum())",
         ),
-        "keep shapes fixed": EXAMPLE,
-        "jnp.where": EXAMPLE,
-        "size=": Cure(
-            "x = jnp.arange(6.0)\nout = jnp.nonzero(x > 2, size=3)[0]",
+        "from the code": Cure(
+            "x = jnp.arange(6.0)\nout = x.sum(axis=0)",
             0,
-            "x = jnp.arange(6.0)\nout = jnp.nonzero(x > 2)[0]",
-        ),
-        "jax.lax.dynamic_slice": Cure(
-            "x = jnp.arange(6.0)\nout = jax.lax.dynamic_slice(x, ((x > 2).sum(),), (2,))",
-            0,
-            "x = jnp.arange(6.0)\nfirst = (x > 2).sum()\nout = x[first : first + 2]",
+            "x = jnp.arange(6.0)\nout = x.sum(axis=(x < 0).sum())",
         ),
     },
     "sync": {
@@ -229,9 +232,9 @@ CURES: dict[str, dict[str, Cure]] = {
             "x = jnp.arange(4.0)\nout = np.flatnonzero(np.greater(x, 1))",
         ),
         "gives nan for an error": Cure(
-            "x = jnp.arange(4.0)\nout = jnp.take(x, jnp.arange(2) * 2)",
+            "x = jnp.arange(4.0)\nout = jnp.quantile(x, (x / 4)[1])",
             0,
-            "x = jnp.arange(4.0)\nout = np.take(x, jnp.arange(2) * 2)",
+            "x = jnp.arange(4.0)\nout = np.quantile(x, (x / 4)[1])",
         ),
     },
     "numpy_out": {
@@ -259,3 +262,115 @@ TOO_LONG = {
     )
 }
 """The same for the hint of a break that ran very many operations (``lazynb.running.break_log``)."""
+
+X, N = "x = jnp.arange(6.0)\n", "x = jnp.arange(6.0)\nn = (x > 2).sum()\n"
+BY_EXPRESSION = [  # the kind, the words of the hint, the program that has it, and the program that does it
+    ("static", "write x ** n", N + "out = jax.lax.integer_pow(x, n)", N + "out = x ** n"),
+    (
+        "static",
+        "jax.lax.dynamic_slice",
+        N + "out = x[n : n + 2]",
+        N + "out = jax.lax.dynamic_slice(x, (n,), (2,))",
+    ),
+    (
+        "static",
+        "mask with jnp.where",
+        N + "out = x[:n].sum()",
+        N + "out = jnp.where(jnp.arange(6) < n, x, 0).sum()",
+    ),
+    ("static", "or take the number from .shape", N + "out = x[: n + 3]", X + "out = x[: x.shape[0]]"),
+    (
+        "static",
+        "jnp.where with the mask",
+        X + "out = x[x > 2].sum()",
+        X + "out = jnp.where(x > 2, x, 0).sum()",
+    ),
+    ("static", "jnp.nonzero with size=", X + "out = x[x > 2]", X + "out = x[jnp.nonzero(x > 2, size=3)[0]]"),
+    (
+        "static",
+        "jax.numpy function with size=",
+        X + "out = jnp.nonzero(x > 2)[0]",
+        X + "out = jnp.nonzero(x > 2, size=3)[0]",
+    ),
+    ("static", "jax.numpy function with size=", X + "out = jnp.unique(x)", X + "out = jnp.unique(x, size=6)"),
+    (
+        "static",
+        "jax.numpy function with size=",
+        X + "out = jnp.flatnonzero(x)",
+        X + "out = jnp.flatnonzero(x, size=5)",
+    ),
+    (
+        "static",
+        "jax.numpy function with size=",
+        X + "out = jnp.argwhere(x > 2)",
+        X + "out = jnp.argwhere(x > 2, size=3)",
+    ),
+    (
+        "static",
+        "jnp.where with three arguments",
+        X + "out = x[jnp.where(x > 2)[0]].sum()",
+        X + "out = jnp.where(x > 2, x, 0).sum()",
+    ),
+    (
+        "static",
+        "with total_repeat_length=",
+        X + "out = jnp.repeat(x, x.astype(int))",
+        X + "out = jnp.repeat(x, x.astype(int), total_repeat_length=15)",
+    ),
+    (
+        "static",
+        "use jax.lax.while_loop",
+        N + "out = jax.lax.fori_loop(0, n, lambda i, v: v * 2, x)",
+        N + "out = jax.lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 2), (0, x))[1]",
+    ),
+    (
+        "static",
+        "mask it with jnp.where",
+        N + "out = jnp.ones(n).sum()",
+        N + "out = jnp.where(jnp.arange(6) < n, 1.0, 0.0).sum()",
+    ),
+    (
+        "static",
+        "take the number from .shape",
+        N + "out = jnp.expand_dims(x, n - 3)",
+        X + "out = jnp.expand_dims(x, 0)",
+    ),
+    ("static", "take the number from .shape", N + "out = x.reshape(n, -1)", X + "out = x.reshape(3, -1)"),
+    ("index", "index a JAX array", N + "out = [1, 2, 3, 4][n]", N + "out = jnp.array([1, 2, 3, 4])[n]"),
+    ("index", "index a JAX array", N + "out = np.arange(9)[n]", N + "out = jnp.arange(9)[n]"),
+    (
+        "index",
+        "use jax.lax.while_loop",
+        N + "out = x\nfor i in range(n):\n    out = out * 2",
+        N + "out = jax.lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 2), (0, x))[1]",
+    ),
+    ("index", "take the number from .shape", N + "out = len('a' * n)", X + "out = len('a' * 3)"),
+    ("bool", "jnp.maximum", X + "out = max(x[1], x[2])", X + "out = jnp.maximum(x[1], x[2])"),
+    ("bool", "jnp.sort", X + "out = sorted([x[2], x[1]])", X + "out = jnp.sort(jnp.stack([x[2], x[1]]))"),
+    (
+        "bool",
+        "jnp.any",
+        X + "out = any([x[0] > 3, x[5] > 3])",
+        X + "out = jnp.any(jnp.stack([x[0] > 3, x[5] > 3]))",
+    ),
+    (
+        "bool",
+        "use jax.lax.while_loop",
+        X + "out = x.sum()\nwhile out > 3:\n    out = out / 2",
+        X + "out = jax.lax.while_loop(lambda v: v > 3, lambda v: v / 2, x.sum())",
+    ),
+    (
+        "bool",
+        "test them once at the end",
+        X + "for i in range(3):\n    x = x + 1\n    assert x[0] > 0\nout = x",
+        X
+        + "seen = []\nfor i in range(3):\n    x = x + 1\n    seen.append(x[0] > 0)\nout = x\nassert jnp.stack(seen).all()",
+    ),
+    (
+        "bool",
+        "use jnp.where",
+        X + "out = x if x.sum() > 3 else x * 2",
+        X + "out = jnp.where(x.sum() > 3, x, x * 2)",
+    ),
+]
+"""Hints that are given for some expressions (``lazynb/running/break_hints.py``)."""

@@ -12,7 +12,7 @@ import lazynb
 from lazynb.config import config
 from lazynb.recording.break_reasons import REASONS
 from lazynb.running import break_log
-from tests.breaks.cures import CURES, EXAMPLE, TOO_LONG, Cure
+from tests.breaks.cures import BY_EXPRESSION, CURES, EXAMPLE, TOO_LONG, Cure
 from tests.test_reasons import numbers, run
 
 APPLIED = [
@@ -61,6 +61,18 @@ def test_applying_a_hint_removes_the_break_and_keeps_the_result(kind, words, cur
     others = {one.kind for one in after} - {kind}
     assert all(REASONS[one].explicit for one in others), after
     np.testing.assert_allclose(numbers(cured["out"]), numbers(broken["out"]), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "words", "broken", "cured"), BY_EXPRESSION)
+def test_a_hint_applies_to_the_expression_that_has_it(kind, words, broken, cured, clean):
+    if "integer_pow" in broken and jax.__version_info__ < (0, 12):
+        pytest.skip("this JAX reads no exponent of integer_pow")
+    before, found = run(broken, f"{kind}, {words}: broken")
+    [asked] = [one for one in found if one.kind == kind]
+    assert words in asked.hint, asked.hint
+    after, found = run(cured, f"{kind}, {words}: cured")
+    assert sum(one.count for one in found if one.kind == kind) < asked.count or not found
+    np.testing.assert_allclose(numbers(after["out"]), numbers(before["out"]), rtol=1e-6)
 
 
 def test_a_long_program_is_cut_as_its_hint_says(clean, monkeypatch):

@@ -18,6 +18,7 @@ import jax
 from lazynb.compare.misses.compilation_causes import cures_of, reason_of
 from lazynb.config import config
 from lazynb.recording.break_reasons import REASONS
+from lazynb.running.break_hints import hint_of
 from lazynb.running.miss_log import Miss
 from lazynb.running.observers import BreakEvent, FlushEvent, JaxCompilation, Observer, RunEvent, observe
 from lazynb.user_code.source_lines import Place
@@ -336,7 +337,7 @@ class EventStream(Observer):
             detail=event.detail,
             operations=event.operations,
             seconds=event.seconds,
-            hint=reason.hint_for(1),
+            hint=hint_of(event.kind, event.spot),
         )
 
     def jax_compiled(self, compilation: JaxCompilation) -> None:

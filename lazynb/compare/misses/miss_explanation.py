@@ -55,6 +55,8 @@ def _words_in(text: str) -> Counter[str]:
 _ALIKE = 0.5
 """Minimum share of the cell that is unchanged if an edit of it is the cause."""
 
+_RESULTS = frozenset(("alive", "not_alive"))
+
 SAME_WORDS = 0.3
 """Minimum share of names and numbers in both cells if one is an edit of the other."""
 
@@ -114,6 +116,11 @@ class Candidate:
             return False
         spot = (self.miss if change.kind == "alive" else self.other).spot
         return change.at.line == (spot.file, line_of(spot.code, spot.lasti))
+
+    @property
+    def _is_of_one_place(self) -> bool:
+        """Whether both programs are known to be of one cell, or of one function."""
+        return self.other.spot.identity_in_cell[0] == self.miss.spot.identity_in_cell[0]
 
     def _key(self, side: int, step: ProgramStep) -> str:
         """Key that is equal for steps of corresponding statements."""
@@ -251,6 +258,10 @@ class Candidate:
         alignment = self.comparison.alignment
         ordered = sorted(changes, key=lambda change: RANKS[change.kind])
         causes = most_important([cause_of(change) for change in ordered])
+        if not self._is_of_one_place:  # the earlier program wanted other results
+            causes = [
+                dataclasses.replace(cause, cure="") if cause.kind in _RESULTS else cause for cause in causes
+            ]
         changed: set[int] = set()
         for change in changes:
             if change.kind not in ("added", "repeats"):
