@@ -152,6 +152,7 @@ class Executable:
         wanted: tuple[int, ...] | None = None,
         copies: dict[int, int] | None = None,
         options: dict[str, Any] | None = None,
+        donated: tuple[int, ...] | None = None,
     ) -> Any:
         """Compiles the program again without any cache, runs nothing and leaves ``self`` unchanged.
 
@@ -159,10 +160,13 @@ class Executable:
           wanted: compute these slots instead of :attr:`wanted`.
           copies: compute a step again for another step, see :meth:`Program.add`.
           options: compiler options, such as those of a :class:`Dump`.
+          donated: donate these arguments instead of those that it donates.
 
         Returns: JAX's compiled object.
         """
-        jaxpr, donated = self._jaxpr, self._donated
+        jaxpr = self._jaxpr
+        if donated is None:
+            donated = self._donated
         if wanted is not None or copies:
             program = Program()
             variables = program.add(self.state.path(), copies=copies)

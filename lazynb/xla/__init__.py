@@ -17,6 +17,7 @@ Its modules, in reading order:
 ``fates``: what became of every recorded operation
 ``fusion``: boundaries between clusters, and why XLA did not fuse across them
 ``cost``: cost, time and memory of kernels and values
+``update_copies``: copies that XLA makes in front of updates
 ``program_findings``: notable findings of a program, ranked by bytes
 ``function_compilation``: compiles a function for argument types
 ``recorded_operations``: recorded operations of several traces by graph node

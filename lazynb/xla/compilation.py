@@ -189,8 +189,8 @@ class Compilation:
     @property
     def findings(self) -> Records[Finding]:
         """Notable findings, a sentence each, the most bytes first: arrays that go through memory and why,
-        operations that several kernels compute, values that only a variable name keeps alive, and tile
-        padding. Empty if nothing is notable."""
+        operations that several kernels compute, values that only a variable name keeps alive, updates
+        that copy their operand first, and tile padding. Empty if nothing is notable."""
         all_ = ranked_findings(
             self.traces, self.snapshot, self._requested_values, self.runs, self._measured_savings
         )

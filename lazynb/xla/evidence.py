@@ -45,8 +45,8 @@ class Finding:
 
     Attributes:
       kind: ``boundary`` (an array goes through memory), ``library`` (the same, because of a library call),
-        ``again`` (several kernels compute the same operations), ``held`` (only a variable name keeps a value)
-        or ``padding`` (tile padding).
+        ``again`` (several kernels compute the same operations), ``held`` (only a variable name keeps a
+        value), ``copied`` (an update copies its operand first) or ``padding`` (tile padding).
       text: the sentence, with the user's lines and names.
       bytes: bytes that are written, computed again, or padding. Findings are ranked by them.
       label: how it is known, see :mod:`lazynb.xla.evidence`.

@@ -465,7 +465,7 @@ class Boundary(TypedDict):
 class Finding(TypedDict):
     """A notable property of the program, as a sentence."""
 
-    kind: Literal["boundary", "library", "again", "held", "padding"]
+    kind: Literal["boundary", "library", "again", "held", "copied", "padding"]
     text: str
     bytes: int
     label: Label

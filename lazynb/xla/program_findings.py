@@ -1,5 +1,5 @@
 """Findings of a compiled program, ranked by bytes: repeated computation, memory traffic between kernels,
-values that only a variable name keeps alive, and tile padding.
+values that only a variable name keeps alive, copies in front of updates, and tile padding.
 
 lazynb's program returns every value that a name can reach, whereas under ``jax.jit`` intermediate values are
 not results. ``held_value_findings`` reports a value if other operations of the program read it, the user did
@@ -33,6 +33,7 @@ from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 from lazynb.xla.hlo.shapes import HOST_SPACE, element_count, memory_space
 from lazynb.xla.hlo.value_numbering import ValueNumbering
 from lazynb.xla.program_origins import result_names
+from lazynb.xla.update_copies import update_findings
 
 # ---- Operations that several kernels compute ---------------------------------------------------------------
 
@@ -376,20 +377,28 @@ def ranked_findings(
             kept: list[Finding] = []
             if asked is not None and not ran and not trace.is_function:
                 kept = list(held_value_findings(trace, snapshot, number, reads, asked, spared))
+            copied = list(update_findings(trace, snapshot, number, asked or ()))
             rest = [
                 *traffic_findings(trace, snapshot, number),
                 *recomputation_findings(trace, snapshot, number),
             ]
             rest += padding_findings(trace, snapshot, number)
-            all_ = [*kept, *_without_duplicates(rest, kept)]
+            names = {name for finding in copied for name in finding.variables}
+            kept = [finding for finding in kept if not names.issuperset(finding.variables)]
+            all_ = [*kept, *copied, *_without_duplicates(rest, kept, copied)]
             findings += [finding for finding in all_ if finding.bytes >= least]
     return sorted(findings, key=lambda finding: -finding.bytes)
 
 
-def _without_duplicates(findings: Iterable[Finding], kept: Sequence[Finding]) -> Iterator[Finding]:
-    """Drops boundaries of arrays that ``kept`` reports already."""
+def _without_duplicates(
+    findings: Iterable[Finding], kept: Sequence[Finding], copied: Sequence[Finding]
+) -> Iterator[Finding]:
+    """Drops boundaries of arrays that ``kept`` reports already, and those of the copies in ``copied``."""
     told = {kernel for finding in kept for kernel in finding.kernels}
+    copies = {finding.kernels[0] for finding in copied if finding.kernels}
     for finding in findings:
+        if finding.kind in ("boundary", "again") and not copies.isdisjoint(finding.kernels):
+            continue
         if finding.kind != "boundary" or finding.kernels[0] not in told or not finding.variables:
             yield finding
 

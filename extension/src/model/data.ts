@@ -503,7 +503,7 @@ export interface Boundary {
 
 /** A notable property of the program, as a sentence. */
 export interface Finding {
-  kind: "boundary" | "library" | "again" | "held" | "padding";
+  kind: "boundary" | "library" | "again" | "held" | "copied" | "padding";
   text: string;
   bytes: number;
   label: Label;
