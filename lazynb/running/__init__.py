@@ -18,6 +18,7 @@
 ``observers``: events of flushes, compilations, runs and trace breaks
 ``break_record``: writes a trace break to the logs
 ``break_hints``: the hint of a break, by the expression that needed the value
+``break_cost``: the cost of the breaks at one line
 ``break_log``: the log of trace breaks, and its table
 ``miss_log``: the logs of cache misses and of runs
 ``time_log``: the log of compilations and of lazynb's analyses

@@ -8,13 +8,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import html
-import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazynb.config import config
 from lazynb.recording.break_reasons import REASONS
+from lazynb.running.break_cost import BreakCost as BreakCost
 from lazynb.running.break_hints import hint_of
 from lazynb.running.record_table import SHOWN, Records, plural, text_table
 from lazynb.running.session_timeline import Timeline, of_session
@@ -63,46 +63,6 @@ class TraceBreak:
     detail: str
     callers: tuple[Place, ...] = ()
     gone_since: int | None = None
-
-
-@dataclasses.dataclass(slots=True)
-class BreakCost:
-    """The total cost of some breaks.
-
-    Attributes:
-      spot: the position of the last one.
-    """
-
-    spot: CodePosition
-    count: int = 0
-    ops: int = 0
-    compiles: int = 0
-    seconds: float = 0.0
-    compile_seconds: float = 0.0
-    _before: tuple[int, int, int, float, float] = (0, 0, 0, 0.0, 0.0)  # the newest run of the code's cell
-
-    @property
-    def _totals(self) -> tuple[int, int, int, float, float]:
-        return self.count, self.ops, self.compiles, self.seconds, self.compile_seconds
-
-    def move_to(self, spot: CodePosition) -> None:
-        """Notes that the next break is at ``spot``; other code means that its cell ran again."""
-        if spot.code is not self.spot.code:
-            self._before = self._totals
-        self.spot = spot
-
-    @property
-    def newest(self) -> BreakCost:
-        """The cost since the cell of the line last ran."""
-        return BreakCost(self.spot, *map(operator.sub, self._totals, self._before))
-
-    def add(self, count: int, ops: int, compiles: int, seconds: float, compile_seconds: float) -> None:
-        """Adds ``count`` breaks with these totals."""
-        self.count += count
-        self.ops += ops
-        self.compiles += compiles
-        self.seconds += seconds
-        self.compile_seconds += compile_seconds
 
 
 @dataclasses.dataclass(slots=True)
