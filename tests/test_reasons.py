@@ -39,7 +39,8 @@ def run(program: str, name: str) -> tuple[dict, lazynb.Breaks]:
 
 
 def numbers(value) -> np.ndarray:
-    return np.array(jax.tree.map(np.asarray, value))
+    array = np.array(jax.tree.map(np.asarray, value))
+    return array.astype(float) if array.dtype == object else array
 
 
 @pytest.fixture

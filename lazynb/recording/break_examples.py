@@ -474,11 +474,11 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
     "numpy_function": (
         """
         x = jnp.arange(4.0) * 2
-        out = np.sin(x, where=x > 1, out=None)  # what is left out is whatever was in memory
+        out = np.sin(x, where=x >= 0)  # elsewhere the result is whatever was in memory
         """,
         """
         x = jnp.arange(4.0) * 2
-        out = jnp.where(x > 1, jnp.sin(x), 0)
+        out = jnp.where(x >= 0, jnp.sin(x), 0)
         """,
     ),
     "numpy_dtype": (
