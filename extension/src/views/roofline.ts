@@ -119,7 +119,9 @@ export function rooflinePlot(clusters: readonly Cluster[], store: Store): HTMLEl
 function published({ title, bandwidth, peaks }: Chip, clusters: readonly Cluster[]): Machine {
   const rates = clusters.flatMap(({ at_least: least }) => (least?.matrix ? [least.peak] : []));
   const highest = Math.max(...rates);
-  const [type, flops] = peaks.find(([, rate]) => rate === highest) ?? peaks[0] ?? ["", null];
+  const equal = peaks.filter(([, rate]) => rate === highest);
+  const flops = equal.length ? highest : (peaks[0]?.[1] ?? null);
+  const type = equal.map(([name]) => name).join(" or ") || (peaks[0]?.[0] ?? "");
   return {
     flops,
     bandwidth,

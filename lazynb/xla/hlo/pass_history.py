@@ -325,7 +325,9 @@ class _PassPair(NamedTuple):
         """Whether ``now`` replaces the removed ``read``, with operands of ``names`` instead of ``names``."""
         if read.opcode != now.opcode or not self._is_new(now) or read.name in self.after.by_name:
             return False
-        was, given = _transitive_operands(self.before, read), _transitive_operands(self.after, now)
+        gone = self.before.by_name.keys() - self.after.by_name.keys()
+        was = _transitive_operands(self.before, read, gone)
+        given = _transitive_operands(self.after, now)
         if not was.isdisjoint(names):
             return not given.isdisjoint(self._sources(names))
         pairs = itertools.product(
@@ -342,8 +344,8 @@ class _PassPair(NamedTuple):
         return made
 
 
-def _transitive_operands(module: Module, one: Instruction) -> set[str]:
-    """The operands of an instruction, through those that only arrange or move elements."""
+def _transitive_operands(module: Module, one: Instruction, through: Collection[str] = ()) -> set[str]:
+    """The operands of an instruction, through those that only arrange or move elements, and ``through``."""
     found: set[str] = set()
     waiting = list(one.operands)
     while waiting:
@@ -351,7 +353,9 @@ def _transitive_operands(module: Module, one: Instruction) -> set[str]:
         if name not in found:
             found.add(name)
             waiting.extend(
-                module.by_name[name].operands if module.by_name[name].opcode in _LAYOUT_OPCODES else ()
+                module.by_name[name].operands
+                if name in through or module.by_name[name].opcode in _LAYOUT_OPCODES
+                else ()
             )
     return found
 
