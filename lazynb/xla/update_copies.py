@@ -22,13 +22,14 @@ from lazynb.running.trace_executable import Executable
 from lazynb.user_code.text_format import abbreviated_list, size
 from lazynb.xla.compiled_program import CompiledProgram
 from lazynb.xla.evidence import INFERRED, MIN_BYTES, VERIFIED, Finding, code_phrase, lines_phrase
-from lazynb.xla.hlo.clusters import find_clusters, nested_instructions, tuple_leaves, writer
+from lazynb.xla.hlo.clusters import FREE, find_clusters, nested_instructions, tuple_leaves, writer
 from lazynb.xla.hlo.module import Computation, Instruction, Module, parse
+from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 from lazynb.xla.hlo.shapes import parse_arrays
 from lazynb.xla.program_origins import argument_number, result_names
 
-_UPDATES = frozenset(("dynamic-update-slice", "scatter"))
-_LOOPS = frozenset(("while", "call"))
+_UPDATES = opcodes_of(Trait.WRITES_PART)
+_LOOPS = opcodes_of(OpcodeKind.CONTROL)
 _MOST = 200  # operations of a program that is compiled again
 RULE = "XLA copies an array before an operation overwrites it if anything else may read it"
 
@@ -108,7 +109,7 @@ def _readers(entry: Computation, name: str, without: set[str]) -> Iterator[Instr
     for user in entry.users[name]:
         if user.name in without or writer(entry, user.name) in without:
             continue
-        if user.opcode in ("bitcast", "tuple", "get-tuple-element"):
+        if user.opcode in FREE:
             yield from _readers(entry, user.name, without)
         else:
             yield user

@@ -17,7 +17,9 @@ from lazynb.xla.hlo.instruction_flow import WRAPPER_OPCODES, InstructionFlow
 from lazynb.xla.hlo.module import Instruction, Mark
 from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
 
-_NOT_ATTRIBUTED = opcodes_of(OpcodeKind.FREE) | WRAPPER_OPCODES | opcodes_of(OpcodeKind.CONTROL)
+_NOT_ATTRIBUTED = (
+    (opcodes_of(OpcodeKind.FREE) - {"bitcast"}) | WRAPPER_OPCODES | opcodes_of(OpcodeKind.CONTROL)
+)
 
 
 def with_needed_kernels(

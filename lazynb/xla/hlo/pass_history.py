@@ -243,20 +243,26 @@ def moved_instructions(history: PassHistory, since: int, index: int, names: Coll
     """Return the optimised module's instructions that do work moved between pass ``since`` and ``index``.
     The work is that of ``names`` before pass ``since``, which no instruction of theirs does after pass
     ``index``. Empty if it was not moved: each of its opcodes must be new somewhere."""
+    found = _moved_to(history, since, index, names)
+    start = index + 1
+    moved = found
+    for number in range(start, len(history) - 1):
+        kept = set().union(*(_after(history, number, name) for name in sorted(found)))
+        if not kept and found:  # moved once more
+            kept = moved = _moved_to(history, start, number, moved)
+            start = number + 1
+        found = kept
+    return found
+
+
+def _moved_to(history: PassHistory, since: int, index: int, names: Collection[str]) -> set[str]:
+    """The instructions after pass ``index`` that do the work that ``names`` did before pass ``since``."""
     before, after = history.module(since), history.module(index + 1)
     match = history.match(index) if since == index else match_instructions(before, after)
     step = _PassPair(before, after, match)
     opcodes = {before.by_name[name].opcode for name in names} - DATA_ARRANGING - {"call"}
     new = [one for one in step.new if one.opcode in opcodes and step.is_moved(one, names)]
-    if {one.opcode for one in new} != opcodes:
-        return set()
-    return _in_optimised_module(history, index + 1, {one.name for one in new})
-
-
-def _in_optimised_module(history: PassHistory, index: int, names: set[str]) -> set[str]:
-    for number in range(index, len(history) - 1):
-        names = set().union(*(_after(history, number, name) for name in sorted(names)))
-    return names
+    return {one.name for one in new} if {one.opcode for one in new} == opcodes else set()
 
 
 def _after(history: PassHistory, number: int, name: str) -> set[str]:
@@ -297,7 +303,25 @@ class _PassPair(NamedTuple):
                 return True
             if top is one and any(self._computes_after(one, name, names) for name in stood - set(names)):
                 return True
+            if self._permutes_in_place_of(one, stood, names):
+                return True
         return False
+
+    def _permutes_in_place_of(self, one: Instruction, stood: Iterable[str], names: Collection[str]) -> bool:
+        """Whether ``one`` permutes elements as one of ``names`` did, in new instructions that replace those
+        around it."""
+        removed = map(self.before.by_name.__getitem__, names)
+        same = {each.name for each in removed if _permutation(each) == _permutation(one)}
+        if one.opcode not in _PERMUTING or not same:
+            return False
+        gone = self.before.by_name.keys() - self.after.by_name.keys()
+        new = self.after.by_name.keys() - self.before.by_name.keys()
+        replaces = any(
+            not _transitive_operands(self.before, self.before.by_name[old], gone).isdisjoint(same)
+            for old in stood
+        )
+        read = (_transitive_operands(self.before, self.before.by_name[name], gone) for name in names)
+        return replaces and not _transitive_operands(self.after, one, new).isdisjoint(set().union(*read))
 
     def _outermost_new_users(self, one: Instruction) -> Iterator[Instruction]:
         """The new instructions that depend on ``one`` (or are it) and have a kept reader or none."""
@@ -342,6 +366,14 @@ class _PassPair(NamedTuple):
         for found in (self.match.same, self.match.instead):
             made.update(*(found.get(name, ()) for name in sorted(made)))
         return made
+
+
+def _permutation(one: Instruction) -> tuple[str, str]:
+    """Opcode and axes of an instruction that permutes elements; empty for others."""
+    return (one.opcode, one.attribute("dimensions")) if one.opcode in _PERMUTING else ("", "")
+
+
+_PERMUTING = frozenset({"transpose", "reverse"})
 
 
 def _transitive_operands(module: Module, one: Instruction, through: Collection[str] = ()) -> set[str]:
