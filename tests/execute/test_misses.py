@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import io
@@ -19,7 +20,10 @@ from execute.pairs import DATA, PAIRS
 
 import lazynb
 from lazynb.compare.misses.compilation_causes import causes_of, difference_of, times_made
+from lazynb.compare.misses.edit_description import moved_wrappers
 from lazynb.compare.misses.miss_causes import CAUSES
+from lazynb.compare.misses.source_pair import UserEdit
+from lazynb.compare.misses.tree_edit import Edit
 from lazynb.config import config
 from lazynb.running.miss_log import miss_log
 from lazynb.user_code import call_stack
@@ -439,3 +443,13 @@ def test_a_changed_setting_without_operation_evidence_is_labelled_inferred(cells
     assert (
         kind == "configuration" and "jax_log_checkpoint_residuals" in told_text and "is inferred" in told_text
     )
+
+
+def test_calls_around_no_expression_are_no_wrapper_that_moved():
+    """A removed statement ``f()`` and an added ``g()`` wrap nothing that could have moved."""
+    one, other = (ast.parse(text, mode="eval").body for text in ("f()", "g()"))
+    edits = [
+        UserEdit(Edit("removed", one, None), ("cell 1", ""), ()),
+        UserEdit(Edit("added", None, other), ("", "cell 2"), ()),
+    ]
+    assert moved_wrappers(edits) == {}

@@ -21,10 +21,12 @@ def moved_wrappers(edits: Sequence[UserEdit]) -> MovedWrappers:
     left = [edit for edit in edits if edit.edit.kind == "removed"]
     found: MovedWrappers = {}
     for put in edits:
-        key = _around(put.edit)
-        same = [off for off in left if _around(off.edit) == key] if put.edit.kind == "added" else []
-        texts = [moved_wrapper_text(put.edit, off.edit) for off in same]
-        if len(same) == 1 and key is not None and texts[0][0] != texts[0][1]:
+        key = _around(put.edit) if put.edit.kind == "added" else None
+        same = [off for off in left if key is not None and _around(off.edit) == key]
+        if len(same) != 1:
+            continue
+        before, now = moved_wrapper_text(put.edit, same[0].edit)
+        if before != now:
             found[id(put)] = same[0]
             left.remove(same[0])
     return found
