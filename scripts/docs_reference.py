@@ -238,7 +238,7 @@ def boundaries() -> str:
         tested = (
             f"\n\n`Compilation.verify` can test it (experiment `{reason.verify}`)." if reason.verify else ""
         )
-        rule = f"\n\nInferred by: {reason.rule}." if reason.rule else ""
+        rule = f"\n\nInferred from: {reason.rule}." if reason.rule else ""
         sections.append(
             f"(boundary-{name})=\n## {name}\n\n{_sentence(_fields(reason.text))}{rule}{more}{tested}"
         )

@@ -197,7 +197,7 @@ export function fusionView(context: Context): View {
           )
         : null,
       boundary.more ? h("p.reason", {}, ...prose(boundary.more), " ", badge("rule inferred", true)) : null,
-      boundary.rule ? h("p.rule", {}, "By the rule: ", boundary.rule) : null,
+      boundary.rule ? h("p.muted", {}, "Inferred from: ", boundary.rule) : null,
       boundary.hint ? h("p.hint", {}, h("b", {}, "Try: "), ...prose(boundary.hint)) : null,
       boundary.said ? h("blockquote.said", {}, boundary.said) : null,
       boundary.verdict ? h("p.verdict", {}, h("b", {}, "Verdict: "), ...prose(boundary.verdict)) : null,

@@ -39,7 +39,7 @@ class BoundaryReason:
         return INFERRED if self.rule else UNKNOWN
 
 
-HLO = "what the optimised HLO states"
+HLO = "the optimised HLO"
 """The rule of sentences that only repeat the HLO."""
 
 _RESULTS = "XLA writes each result of the program"
