@@ -401,7 +401,7 @@ def listed_rows(draw):
         first = 2
         told[1] = (
             "not_run",
-            "`concatenate` stands in both sources, but only this program has it: cell 3, line 4",
+            "only this program runs `concatenate`, although both sources contain it: cell 3, line 4",
         )
     for turn in range(3, turns + 1):
         series = ", ".join(map(str, range(first, turn + 1)))

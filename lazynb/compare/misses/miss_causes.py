@@ -234,7 +234,7 @@ _TABLE = (
         "pass the number to the jitted function as an argument that is not static",
     ),
     CauseKind(
-        "LNB457", "not_run", "{operation} {stand} in both sources, but only {which} program has {it}", ""
+        "LNB457", "not_run", "only {which} program runs {operation}, although both sources contain {it}", ""
     ),
     CauseKind("LNB458", "carried", "{operation} was moved from {before} to {now}", ""),
     CauseKind("LNB459", "swapped", "the operands of {operation} changed places", ""),
