@@ -18,7 +18,9 @@ def test_stored_notebook_is_executed_and_small(path):
     cells = code_cells(notebook)
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1)), "run `make notebooks`"
     assert all(output.output_type != "error" for cell in cells for output in cell.outputs)
-    assert path.stat().st_size < 900_000  # with the data of the inspectors and the passes, for the documentation
+    assert (
+        path.stat().st_size < 900_000
+    )  # with the data of the inspectors and the passes, for the documentation
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.name)

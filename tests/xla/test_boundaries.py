@@ -59,7 +59,7 @@ def rules(module) -> tuple[CpuFusionPass, dict[str, int]]:
 
 
 ARRAY = "f32[8,16]{1,0}"
-LATER = () if XLA_OF_JAX_0_11 else ("shifted-exponential",)
+LATER = () if XLA_OF_JAX_0_11 else ("shifted-exponential", "size-limit")
 OF_FUNCTIONS = ("returned",)  # no cell has them; their programs are with the tests below
 SENTENCES = ("read-elsewhere", "reader-kept-alive", "reader-returned")  # of other reasons' boundaries
 

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -298,13 +299,18 @@ def read_inspections(path: str | os.PathLike[str]) -> SavedInspections:
 _WRITERS = "lazynb run --save and lazynb inspect --json write one"
 
 
+_BEGUN = re.compile(r"[-+.eE\d]*|t(ru?)?|f(a(ls?)?)?|n(ul?)?|N|Na|-?I\w*|\\(u\w*)?")
+"""What is left of a number, a literal or an escape where the text was cut."""
+
+
 def _json_of(content: bytes, name: str) -> Any:
     if not content.strip():
         raise InspectionFileError(f"{name} holds no inspection, it is empty: {_WRITERS}")
     try:
         return json.loads(content)
     except json.JSONDecodeError as error:
-        is_cut = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated")
+        rest = error.doc[error.pos :].rstrip()
+        is_cut = error.msg.startswith("Unterminated") or _BEGUN.fullmatch(rest) is not None
         what = (
             "ends in the middle: it was not written or copied as a whole" if is_cut else "holds no inspection"
         )

@@ -7,6 +7,8 @@ fills that XLA inserts get no mark.
 from __future__ import annotations
 
 import dataclasses
+import re
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 
 from lazynb.xla.evidence import Fate
@@ -42,10 +44,28 @@ def with_needed_kernels(
             found = (computing if computes(instruction) else arranging).setdefault(mark, [])
             if kernel is not None and kernel not in (*found, *assigned[mark].clusters):
                 found.append(kernel)
-    return {
+    fates = {
         mark: _with_kernels(fate, computing.get(mark, ()), arranging.get(mark, ()))
         for mark, fate in assigned.items()
     }
+    return _without_shared_own_kernels(fates, kernels)
+
+
+def _without_shared_own_kernels(fates: dict[Mark, Fate], kernels: Container[str]) -> dict[Mark, Fate]:
+    """The fates, where an operation that now shares all its kernels has none of its own."""
+    members = Counter(name for fate in fates.values() if fate.kind != "merged" for name in fate.clusters)
+    for mark, fate in fates.items():
+        own = [name for name in fate.clusters if name in kernels]
+        if fate.kind == "own kernel" and own and all(members[name] > 1 for name in own):
+            fates[mark] = dataclasses.replace(fate, kind="fused", text=_OWN.sub(_shared, fate.text))
+    return fates
+
+
+_OWN = re.compile(r"^(?:a kernel|(\d+) kernels) of its own")
+
+
+def _shared(own: re.Match[str]) -> str:
+    return f"fused with other operations into {f'{own[1]} clusters' if own[1] else 'a cluster'}"
 
 
 def _with_kernels(fate: Fate, computing: Sequence[str], arranging: Sequence[str]) -> Fate:
