@@ -453,3 +453,17 @@ def test_calls_around_no_expression_are_no_wrapper_that_moved():
         UserEdit(Edit("added", None, other), ("", "cell 2"), ()),
     ]
     assert moved_wrappers(edits) == {}
+
+
+def test_del_is_a_cure_only_where_both_programs_are_of_one_place(cells):
+    """A cell that is only new has nothing to drop: its variable is what it is for."""
+    cells.run("t = jnp.sin(x) * 2\ns = t.sum()\ndel t\nfloat(s)")
+    [miss] = cells.run("t = jnp.sin(x) * 2\ns = t.sum()\nfloat(s)")
+    assert [(one.kind, one.cure) for one in causes_of(miss)] == [("alive", "")]
+    cells.run(
+        "def f(v, keep):\n    t = jnp.cos(v) * 3\n    s = t.sum()\n    if not keep:\n        del t\n    return float(s)"
+    )
+    cells.run("f(x, False)")
+    [miss] = cells.run("f(x, True)")
+    [cause] = causes_of(miss)
+    assert cause.kind == "alive" and "del" in cause.cure

@@ -23,6 +23,7 @@ UPDATES = [  # of `v`, and the name of the operation
     ("v.at[5].set(1.0)", "scatter"),
     ("v.at[jnp.arange(3)].add(1.0)", "scatter-add"),
     ("v.at[2:9].multiply(3.0)", "scatter-mul"),
+    ("jax.lax.dynamic_update_slice(v, jnp.ones(3, v.dtype), (4,))", "dynamic_update_slice"),
     ("jax.lax.fori_loop(0, 9, lambda i, w: w.at[i].set(1.0), v)", "scan"),
     ("jax.lax.scan(lambda w, i: (w.at[i].add(1.0), i), v, jnp.arange(5))[0]", "scan"),
     (
