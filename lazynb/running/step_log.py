@@ -22,6 +22,8 @@ from lazynb.running.time_log import (
     ANALYSING,
     COMPILING,
     PYTHON,
+    RECORDING,
+    RUNNING,
     WAITING,
     Array,
     Parts,
@@ -264,14 +266,14 @@ class StepSpan:
         for part in (COMPILING, WAITING, ANALYSING):
             parts[:, part] = self.spent.between(part, began, ended)
         rest = np.maximum(ended - began - parts.sum(axis=1), 0)
-        parts[:, 0] = np.minimum(recording, rest)
-        parts[:, PYTHON] = rest - parts[:, 0]
+        parts[:, RECORDING] = np.minimum(recording, rest)
+        parts[:, PYTHON] = rest - parts[:, RECORDING]
         return parts
 
     def _inside(self, began: Array, ended: Array) -> Array:
         """The parts of the breaks. A compilation is measured twice: for its program, and as an interval."""
         parts, rest = np.zeros((len(began), len(Parts._fields))), ended - began
-        for part in (COMPILING, 2, WAITING, ANALYSING):
+        for part in (COMPILING, RUNNING, WAITING, ANALYSING):
             known = _columns(self.steps, Parts._fields[part]) if part != ANALYSING else np.zeros(len(began))
             if part in (COMPILING, ANALYSING):
                 known = np.maximum(known, self.spent.between(part, began, ended))
@@ -288,7 +290,7 @@ class StepSpan:
         for part in range(len(Parts._fields)):
             yield part, since, starts, self._before[:, part]
         low = starts
-        for part in (COMPILING, 2, WAITING, ANALYSING, PYTHON):
+        for part in (COMPILING, RUNNING, WAITING, ANALYSING, PYTHON):
             high = low + self._within[:, part]
             yield part, low, high, self._within[:, part]
             low = high

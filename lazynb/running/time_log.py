@@ -42,9 +42,7 @@ class Parts(NamedTuple):
     analysing: float = 0.0
 
 
-COMPILING, WAITING, PYTHON, ANALYSING = map(
-    Parts._fields.index, ("compiling", "waiting", "python", "analysing")
-)
+RECORDING, COMPILING, RUNNING, WAITING, PYTHON, ANALYSING = range(len(Parts._fields))
 
 
 class Interval(NamedTuple):

@@ -22,7 +22,7 @@ from lazynb.running.trace_executable import Executable
 from lazynb.user_code.text_format import abbreviated_list, size
 from lazynb.xla.compiled_program import CompiledProgram
 from lazynb.xla.evidence import INFERRED, MIN_BYTES, VERIFIED, Finding, code_phrase, lines_phrase
-from lazynb.xla.hlo.clusters import FREE, find_clusters, nested_instructions, tuple_leaves, writer
+from lazynb.xla.hlo.clusters import FREE, Cluster, find_clusters, nested_instructions, tuple_leaves, writer
 from lazynb.xla.hlo.module import Computation, Instruction, Module, parse
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 from lazynb.xla.hlo.shapes import parse_arrays
@@ -296,10 +296,10 @@ def _compiled_without(trace: CompiledProgram, one: UpdateCopy) -> bool | None:
     with warnings.catch_warnings():  # JAX warns of a donated argument that no result can take
         warnings.simplefilter("ignore")
         text = executable.compile_again(**changes).as_text()
-    if not text or trace.module is None:
+    if not text:
         return None
-    return _written(parse(text)) <= _written(trace.module) - one.copy.bytes
+    return _written(find_clusters(parse(text))) <= _written(trace.clusters) - one.copy.bytes
 
 
-def _written(module: Module) -> int:
-    return sum(cluster.output_bytes for cluster in find_clusters(module) if not cluster.inside)
+def _written(clusters: Sequence[Cluster]) -> int:
+    return sum(cluster.output_bytes for cluster in clusters if not cluster.inside)

@@ -13,15 +13,12 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 from lazynb.xla.evidence import Fate
 from lazynb.xla.fates.instruction_attribution import Marks
-from lazynb.xla.fates.operation_clusters import ClusterIndex, computes
-from lazynb.xla.hlo.clusters import Cluster
+from lazynb.xla.fates.operation_clusters import NAMING, ClusterIndex, computes
+from lazynb.xla.hlo.clusters import CONTROL, Cluster
 from lazynb.xla.hlo.instruction_flow import WRAPPER_OPCODES, InstructionFlow
 from lazynb.xla.hlo.module import Instruction, Mark
-from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
 
-_NOT_ATTRIBUTED = (
-    (opcodes_of(OpcodeKind.FREE) - {"bitcast"}) | WRAPPER_OPCODES | opcodes_of(OpcodeKind.CONTROL)
-)
+_NOT_ATTRIBUTED = NAMING | WRAPPER_OPCODES | CONTROL
 
 
 def with_needed_kernels(

@@ -13,7 +13,8 @@ from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
 from lazynb.xla.hlo.pass_history import DATA_ARRANGING, instructions_by_mark
 from lazynb.xla.program_origins import OperationGraph
 
-_NAMING = opcodes_of(OpcodeKind.FREE) - {"bitcast"}
+NAMING = opcodes_of(OpcodeKind.FREE) - {"bitcast"}
+"""Opcodes that only name values; a bitcast alone in a kernel copies."""
 
 
 def cluster_of(clusters: Iterable[Cluster]) -> dict[str, str]:
@@ -101,12 +102,12 @@ class ClusterIndex:
         if instruction.opcode not in WRAPPER_OPCODES:
             return False
         inside = nested_instructions(self._module, instruction)
-        return any(one.mark is not None and one.opcode not in _NAMING for one in inside)
+        return any(one.mark is not None and one.opcode not in NAMING for one in inside)
 
     def _counts_for_cluster(self, instruction: Instruction) -> bool:
         """Whether an instruction can place its operation in its cluster.
         A constant, also a spread one, does so only as the root of the cluster."""
-        if instruction.opcode in _NAMING:
+        if instruction.opcode in NAMING:
             return False
         return instruction.name in self._roots or not self.dataflow.is_constant(instruction)
 

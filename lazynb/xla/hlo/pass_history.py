@@ -6,11 +6,11 @@ operations that they come from. :func:`moved_instructions` finds work that XLA m
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
-from typing import NamedTuple
 
 from lazynb.xla.hlo.module import Instruction, Mark, Module, parse
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
@@ -278,10 +278,19 @@ def _after(history: PassHistory, number: int, name: str) -> set[str]:
     return {other.name for other in marked if other.opcode == one.opcode and other.shape == one.shape}
 
 
-class _PassPair(NamedTuple):
+@dataclasses.dataclass
+class _PassPair:
     before: Module
     after: Module
     match: InstructionMatch
+
+    @cached_property
+    def _removed(self) -> Set[str]:
+        return self.before.by_name.keys() - self.after.by_name.keys()
+
+    @cached_property
+    def _added(self) -> Set[str]:
+        return self.after.by_name.keys() - self.before.by_name.keys()
 
     @property
     def new(self) -> Iterator[Instruction]:
@@ -314,14 +323,14 @@ class _PassPair(NamedTuple):
         same = {each.name for each in removed if _permutation(each) == _permutation(one)}
         if one.opcode not in _PERMUTING or not same:
             return False
-        gone = self.before.by_name.keys() - self.after.by_name.keys()
-        new = self.after.by_name.keys() - self.before.by_name.keys()
         replaces = any(
-            not _transitive_operands(self.before, self.before.by_name[old], gone).isdisjoint(same)
+            not _transitive_operands(self.before, self.before.by_name[old], self._removed).isdisjoint(same)
             for old in stood
         )
-        read = (_transitive_operands(self.before, self.before.by_name[name], gone) for name in names)
-        return replaces and not _transitive_operands(self.after, one, new).isdisjoint(set().union(*read))
+        read = (_transitive_operands(self.before, self.before.by_name[name], self._removed) for name in names)
+        return replaces and not _transitive_operands(self.after, one, self._added).isdisjoint(
+            set().union(*read)
+        )
 
     def _outermost_new_users(self, one: Instruction) -> Iterator[Instruction]:
         """The new instructions that depend on ``one`` (or are it) and have a kept reader or none."""
@@ -349,8 +358,7 @@ class _PassPair(NamedTuple):
         """Whether ``now`` replaces the removed ``read``, with operands of ``names`` instead of ``names``."""
         if read.opcode != now.opcode or not self._is_new(now) or read.name in self.after.by_name:
             return False
-        gone = self.before.by_name.keys() - self.after.by_name.keys()
-        was = _transitive_operands(self.before, read, gone)
+        was = _transitive_operands(self.before, read, self._removed)
         given = _transitive_operands(self.after, now)
         if not was.isdisjoint(names):
             return not given.isdisjoint(self._sources(names))
