@@ -19,7 +19,7 @@
 enum {
     TENSOR_TRACE, TENSOR_AVAL, TENSOR_PENDING, TENSOR_SLOT, TENSOR_EDGE, TENSOR_CODE, TENSOR_LASTI, TENSOR_SCOPE,
     TENSOR_VALUE, PENDING_TRACE, PENDING_OPEN_STATE, PENDING_CONFIG_EPOCH, PENDING_SLOTS_OF, PENDING_INPUTS, PENDING_RECORDS,
-    PENDING_END, PENDING_BEGAN, PENDING_ENDED, PENDING_GUARDS, PENDING_COPIES, PENDING_SOURCES, PENDING_UNRESOLVED,
+    PENDING_END, PENDING_BEGAN, PENDING_ENDED, PENDING_GUARDS, PENDING_SOURCES, PENDING_UNRESOLVED,
     PENDING_CHECKS, PENDING_DELETE_AFTER_RUN, PENDING_CLOSED, PENDING_APPEND, PENDING_IN_FLIGHT_RUN, PENDING_FAILURE, PENDING_ROOT,
     PENDING_OWNERS, STATE_EXECUTABLES, STATE_LARGE, STATE_SLOTS, STATE_EDGES, STATE_INPUTS, STATE_RECENT, EDGE_END,
     EDGE_RESULTS, EDGE_CONTAINER, EDGE_SLOT, EDGE_AVAL, EDGE_VALUES, EDGE_CONVERTERS, EDGE_CONVERT, EDGE_SCALAR,
@@ -34,7 +34,7 @@ static const Slot slots[OFFSETS] = {
     {"LazyTensor", "_edge"}, {"LazyTensor", "_code"}, {"LazyTensor", "_lasti"}, {"LazyTensor", "_scope"},
     {"LazyTensor", "_value"}, {"Pending", "trace"}, {"Pending", "open_state"}, {"Pending", "config_epoch"},
     {"Pending", "slots_of"}, {"Pending", "inputs"}, {"Pending", "records"}, {"Pending", "_end"},
-    {"Pending", "began"}, {"Pending", "ended"}, {"Pending", "guards"}, {"Pending", "_copies"}, {"Pending", "sources"},
+    {"Pending", "began"}, {"Pending", "ended"}, {"Pending", "guards"}, {"Pending", "sources"},
     {"Pending", "unresolved_shardings"}, {"Pending", "checks"}, {"Pending", "delete_after_run"}, {"Pending", "closed"},
     {"Pending", "append"}, {"Pending", "in_flight_run"}, {"Pending", "failure"}, {"Pending", "root"},
     {"Pending", "_owners"}, {"State", "executables"}, {"State", "large"}, {"State", "slots"}, {"State", "edges"},
@@ -119,7 +119,7 @@ static int is_config_unchanged(PyObject *pending)
     return same;
 }
 
-/* The usual case of `PendingTrace._protected(value)`: 1 with the guard kept, 0 for the Python version, -1 for an
+/* The usual case of `PendingTrace._protect(value)`: 1 with the guard kept, 0 for the Python version, -1 for an
    error. */
 static int guard(PyObject *pending, PyObject *value, PyObject *id)
 {
@@ -1266,9 +1266,9 @@ static void put(PyObject *pending, int which, PyObject *value, PyObject **freed)
 static int close_trace(PyObject *pending)
 {
     PyObject *records = PyList_New(0), *inputs = PyList_New(0), *slots_of = PyDict_New(), *owners = PyList_New(0),
-             *guards = PyDict_New(), *copies = PyDict_New(), *sources = PySet_New(NULL),
-             *append = records == NULL ? NULL : PyObject_GetAttr(records, str_append), *freed[9];
-    if (!inputs || !slots_of || !owners || !guards || !copies || !sources || !append)
+             *guards = PyDict_New(), *sources = PySet_New(NULL),
+             *append = records == NULL ? NULL : PyObject_GetAttr(records, str_append), *freed[8];
+    if (!inputs || !slots_of || !owners || !guards || !sources || !append)
         return -1;
     put(pending, PENDING_END, Py_XNewRef(SLOT(pending, PENDING_ROOT)), &freed[0]);
     put(pending, PENDING_INPUTS, inputs, &freed[1]);
@@ -1276,9 +1276,8 @@ static int close_trace(PyObject *pending)
     put(pending, PENDING_SLOTS_OF, slots_of, &freed[3]);
     put(pending, PENDING_OWNERS, owners, &freed[4]);
     put(pending, PENDING_GUARDS, guards, &freed[5]);
-    put(pending, PENDING_COPIES, copies, &freed[6]);
-    put(pending, PENDING_SOURCES, sources, &freed[7]);
-    put(pending, PENDING_APPEND, append, &freed[8]);
+    put(pending, PENDING_SOURCES, sources, &freed[6]);
+    put(pending, PENDING_APPEND, append, &freed[7]);
     Py_XSETREF(SLOT(pending, PENDING_CLOSED), Py_NewRef(Py_True));
     for (size_t at = 0; at < sizeof freed / sizeof *freed; at++)
         Py_XDECREF(freed[at]);

@@ -3,13 +3,15 @@
 A pending trace computes with the input values at the time of recording. JAX arrays are immutable, but their
 memory may change: ``jax.device_put`` of an aligned NumPy array and ``from_dlpack`` share memory, and the
 owner may write to it. Code that holds an array may also delete or donate it. So a :data:`Guard` keeps the
-value of each input from outside, or the input is copied if other code can write to its memory.
+value of each input from outside. An array whose memory other code can write to gets memory of its own when it
+is recorded first: later writes of that code do not change it.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -90,14 +92,37 @@ class SharedMemory:
 
     def _is_borrowed(self, address: int) -> bool:
         owner = self.addresses.get(address)
-        if owner is not None and owner() is None:
+        if owner is None:
+            return False
+        if owner() is None or _is_released(owner):
             del self.addresses[address]
             return False
-        return owner is not None
+        return True
+
+    def discard(self, array: Any) -> None:
+        """Notes that ``array`` shares its memory with no other code."""
+        for buffer in _on_host(array):
+            self.addresses.pop(buffer.unsafe_buffer_pointer(), None)
 
 
 def _unknown_owner() -> bool:
     return True
+
+
+def _is_released(owner: Callable[[], Any]) -> bool:
+    """Whether the owner is a NumPy array with its own memory, which JAX alone still holds."""
+    source = owner()
+    return type(source) is np.ndarray and source.flags.owndata and sys.getrefcount(source) <= _HELD_ONCE
+
+
+def _held_once() -> int:
+    """Returns the count of references that :func:`_is_released` finds for an array with one holder."""
+    holder = [np.empty(1)]
+    source = weakref.ref(holder[0])()
+    return sys.getrefcount(source)
+
+
+_HELD_ONCE = _held_once()
 
 
 def _reference(source: Any) -> Callable[[], Any]:
@@ -212,6 +237,12 @@ def private_copy(array: Any) -> Any:
     )
 
 
+def give_private_memory(array: Any) -> None:
+    """Replaces the computed parts of ``array`` in shared memory by copies in memory of its own."""
+    jc.replace_buffers(array, jc.buffers(private_copy(array)))
+    shared_memory.discard(array)
+
+
 def new_array(values: np.ndarray) -> Any:
     """Returns an uncommitted JAX array with a copy of ``values`` that no other code holds."""
     return jc.array_from_host_copy(values, jc.array_type(values), jc.default_device())
@@ -237,16 +268,6 @@ def replace_memory(array: Any) -> None:
     jc.replace_buffers(
         array, [jc.place_host_array(_aligned(part.shape, part.dtype), part) for part in jc.buffers(array)]
     )
-
-
-def same_content(array: Any, other: Any) -> bool:
-    """Whether two arrays of one aval hold the same bytes."""
-    pairs = zip(jc.buffers(array), jc.buffers(other), strict=True)
-    return all(np.array_equal(_bytes(part), _bytes(other_part)) for part, other_part in pairs)
-
-
-def _bytes(buffer: Any) -> np.ndarray:
-    return np.atleast_1d(np.asarray(jc.host_view(buffer))).view(np.uint8)
 
 
 _ALIGNMENT = 64

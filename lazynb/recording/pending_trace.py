@@ -264,7 +264,7 @@ class PendingTrace(TraceInputs):
         if not state.executables:
             self.trie.prune(state)
         self.inputs, self.records, self.delete_after_run, self.slots_of, self._owners = [], [], [], {}, []
-        self.guards, self._copies, self.in_flight_run, self.failure = {}, {}, None, None
+        self.guards, self.in_flight_run, self.failure = {}, None, None
         self.sources, self.unresolved_shardings = set(), set()
         self.checks = []
         self.append = self.records.append

@@ -1,4 +1,4 @@
-"""The inputs of a pending trace, with guards or copies of inputs that other code may change."""
+"""The inputs of a pending trace, with guards of inputs that other code may delete."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from lazynb import jax_compat as jc
 from lazynb.recording.external_arrays import (
     Guard,
+    give_private_memory,
     held_outside,
     make_guard,
     private_copy,
     restore_from_guard,
-    same_content,
     shared_memory,
 )
 from lazynb.recording.input_key import HOST, UnresolvedSharding
@@ -39,7 +39,6 @@ class TraceInputs:
     """
 
     __slots__ = (
-        "_copies",
         "_end",
         "_owners",
         "_variables",
@@ -63,8 +62,6 @@ class TraceInputs:
         self.sources: set[PendingTrace] = set()
         self.unresolved_shardings: set[int] = set()
         self.guards: dict[int, Guard] = {}
-        # Arrays whose memory other code may write to, with their last copies, by id of the array.
-        self._copies: dict[int, tuple[Any, Any]] = {}
 
     @property
     def state(self) -> State:
@@ -138,7 +135,7 @@ class TraceInputs:
         if slot is not None:
             return slot
         if outside or id(value) in held_outside.ids:
-            value = self._protected(value)
+            self._protect(value)
         return self.input(value, value.aval, value)
 
     def array(self, value: Any, outside: bool = False) -> int | None:
@@ -151,12 +148,7 @@ class TraceInputs:
         if self.open_state is None or value.__class__ is not jc.ArrayImpl or value.is_deleted():
             return None
         if outside or key in held_outside.ids:
-            held = self._protected(value)
-            if held is not value:
-                value, key = held, id(held)
-                slot = self.slots_of.get(key)
-                if slot is not None:
-                    return slot
+            self._protect(value)
         tip = self.open_state
         if tip is None:
             return None
@@ -172,54 +164,31 @@ class TraceInputs:
         self.slots_of[key] = slot
         return slot
 
-    def _protected(self, value: Any) -> Any:
-        """Returns the input for an array that other code holds: the array with a guard, or a copy."""
+    def _protect(self, value: Any) -> None:
+        """Keeps the value of an array that other code holds: with a guard, and in memory of its own."""
         try:  # the usual case
             view = memoryview(value)
             if value.unsafe_buffer_pointer() not in shared_memory.addresses:
                 self.guards[id(value)] = view
-                return value
+                return
         except Exception:
             view = None
         if value in shared_memory:
-            return self._copy(value)
+            view = None  # it holds the shared memory
+            give_private_memory(value)
         guard = view if view is not None else make_guard(value)
         if guard is not None:
             self.guards[id(value)] = guard
-        return value
-
-    def _copy(self, value: Any) -> Any:
-        """Copies an array that other code may write to, or returns the last copy if it is equal."""
-        known = self._copies.get(id(value))
-        if known is not None and same_content(*known):
-            return known[1]
-        copy = private_copy(value)
-        self._copies[id(value)] = (value, copy)
-        return copy
-
-    def original(self, value: Any) -> Any:
-        """Returns the user's array if ``value`` is a private copy, else ``value``."""
-        return next((known for known, copy in self._copies.values() if copy is value), value)
-
-    def originals(self) -> list[Any]:
-        """Returns the inputs with the user's arrays in place of private copies."""
-        copied = {id(copy): known for known, copy in self._copies.values()}
-        return [copied.get(id(value), value) for value in self.inputs]
-
-    def slot_of(self, identity: int) -> int | None:
-        """Returns the slot of the array with id ``identity``, or of its private copy; None for other
-        arrays."""
-        known = self._copies.get(identity)
-        return self.slots_of.get(identity if known is None else id(known[1]))
 
     def protect_input(self, value: Any) -> None:
         """Keeps the current content of the input ``value``, which other code is about to get."""
         slot = self.slots_of.get(id(value))
-        if slot is None or (id(value) in self.guards and value not in shared_memory):
+        if slot is None:
             return
-        held = self._protected(value)
-        if held is not value:
-            self._replace(slot, value, held)
+        if value in shared_memory:
+            self._replace(slot, value, private_copy(value))
+        elif id(value) not in self.guards:
+            self._protect(value)
 
     def _replace(self, slot: int, value: Any, held: Any) -> None:
         number = self.owner(slot).inputs - 1

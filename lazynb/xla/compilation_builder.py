@@ -116,7 +116,7 @@ class CompilationBuilder:
     def value_of(self, identity: int) -> Value | None:
         """The graph value of the input with id ``identity``; None if there is none."""
         for pending in self._described:
-            slot = pending.slot_of(identity)
+            slot = pending.slots_of.get(identity)
             if slot is not None:
                 return self._description.result(pending, slot)
         return None
@@ -142,17 +142,7 @@ class CompilationBuilder:
         sources = [recorded_trace(pending, self._description) for pending in self._described]
         arguments = [value for value in map(self.value_of, first) if value is not None]
         leaves = [self._returned_leaf(leaf, is_constant) for leaf in returned]
-        return JitProgram(sources, self.snapshot(), leaves, self._on_user_arrays(is_constant), arguments)
-
-    def _on_user_arrays(self, is_constant: Callable[[Any], bool]) -> Callable[[Any], bool]:
-        """``is_constant``, applied to the user's array where an input is a private copy of it."""
-
-        def asked(array: Any) -> bool:
-            for pending in self._described:
-                array = pending.original(array)
-            return is_constant(array)
-
-        return asked
+        return JitProgram(sources, self.snapshot(), leaves, is_constant, arguments)
 
     def as_jit_later(
         self, returned: Sequence[Any], is_constant: Callable[[Any], bool]
@@ -162,7 +152,7 @@ class CompilationBuilder:
         if not self._described:
             raise NotOneFunction("nothing of it was pending, so there is nothing to compile")
         leaves = [self._returned_leaf(leaf, is_constant) for leaf in returned]
-        constants = KeptConstants(self._on_user_arrays(is_constant))
+        constants = KeptConstants(is_constant)
         results = [(leaf.value, constants.result_getter(leaf.given)) for leaf in leaves]
         kept = [PendingSnapshot(pending, constants.getter) for pending in self._described]
 
@@ -269,7 +259,7 @@ def compile_pending_traces(
       about: further arguments of :class:`Compilation`.
     """
     if target is not None:
-        target = target.for_inputs([value for pending in waiting for value in pending.originals()], names)
+        target = target.for_inputs([value for pending in waiting for value in pending.inputs], names)
     gathering = CompilationBuilder()
     for pending in waiting:
         gathering.describe(pending, names)

@@ -175,7 +175,7 @@ def state_given_to_each_step(scene: Scene) -> Iterator[Statement]:
 
 simple("memory of others", 3, "{a} = ({a} + jax.device_put(b)) % 16", "{a} = ({a} + jax.dlpack.from_dlpack(b)) % 16", "l = l[-2:] + [jax.device_put(b).sum()]",
        "{a} = ({a} + jnp.asarray(b)) % 16", "{a} = step(jnp.array(b))", "{a} = step(jnp.from_dlpack(b))", "{a} = ({a} + b) % 16", "{a} = step(jax.device_put({{'a': b}})['a'])",
-       "{a} = step(jax.device_put(b, jax.devices()[0]))", "{a} = bump(b)", "{a} = step(jax.device_put(b[:]))", "{a} = jnp.add(b, {c}) % 16")
+       "{a} = step(jax.device_put(b, jax.devices()[0]))", "{a} = bump(b)", "{a} = step(jax.device_put(b[:]))", "{a} = jnp.add(b, {c}) % 16", "known_before({a}); {a} = step({a})", "known_before({a}); {c} = ({a} + {c}) % 16")
 
 
 @kind(weight=3)

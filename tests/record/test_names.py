@@ -85,7 +85,6 @@ def test_deep_and_repeated_containers_are_searched_within_bounds():
 
 
 def test_an_array_that_numpy_may_still_write_to_has_its_name(clean):
-    """The program takes a private copy of it; whether there has to be one depends on where NumPy's memory lies."""
     memory = np.ones(4 * 64 + 64, np.uint8)
     start = -memory.ctypes.data % 64
     weights = jax.device_put(memory[start : start + 4 * 64].view(np.float32))

@@ -83,7 +83,7 @@ def summarise(pending: PendingTrace, names: Names) -> TraceSummary:
         pending.root,
         pending.state,
         pending.origins(),
-        [_input(value, names) for value in pending.originals()],
+        [_input(value, names) for value in pending.inputs],
         {tensor._slot: names.get(id(tensor), ()) for tensor in pending.live()},
     )
 

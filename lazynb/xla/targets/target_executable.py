@@ -155,11 +155,11 @@ def prepare_for_target(
             return None
         request = Request(pending, wanted, ())
         state, slots, inputs, _ = executables.part(request)
-        values, originals = [pending.inputs[number] for number in inputs], pending.originals()
+        values = [pending.inputs[number] for number in inputs]
     shardings = []
     if target.layout is not None:
         place = target.layout.sharding
-        shardings = [place(originals[number], names.get(id(originals[number]), ())) for number in inputs]
+        shardings = [place(value, names.get(id(value), ())) for value in values]
     packing = constant_packing(state.path(), values)
     executable = TargetExecutable(state, slots, pending.root.config, target, packing, shardings)
     binding = Binding(executable, inputs)
