@@ -142,6 +142,10 @@ from lazynb.jax_compat.jax_devices import (
     shut_down as shut_down,
     spans_hosts as spans_hosts,
 )
+from lazynb.jax_compat.function_codes import (
+    FunctionCode as FunctionCode,
+    python_function as python_function,
+)
 from lazynb.jax_compat.jax_patches import (
     COMPOSITE_FUNCTIONS as COMPOSITE_FUNCTIONS,
     CONCRETE_OR_ERROR as CONCRETE_OR_ERROR,

@@ -21,6 +21,7 @@ from jax._src.numpy import indexing as _indexing, ufuncs as _ufuncs
 from jax._src.random import stateful_rng as _stateful_rng
 from jax._src.state import indexing as _state_indexing
 
+from lazynb.jax_compat.function_codes import FunctionCode
 from lazynb.jax_compat.substitutes import (
     MAX_DORMANT_USES,
     DormantSubstitutes,
@@ -103,6 +104,8 @@ class JaxPatches:
         self._concrete = concrete
         self._replaced: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []
         self._for_speed: list[bool] = []
+        self._make_codes: Callable[[], list[FunctionCode]] = list
+        self._codes: list[FunctionCode] | None = None
         self._switch_id: object = None
         self._guards: ModuleAttributeGuards | None = None
         self._never_dormant: list[tuple[dict[str, Any], str, Any, Any]] = []
@@ -124,6 +127,10 @@ class JaxPatches:
         """
         self._for_speed.append(for_speed)
         self._replaced.append((owner, names, {name: vars(owner).get(name, _NOT_IN_CLASS) for name in names}))
+
+    def substitute_codes(self, make: Callable[[], list[FunctionCode]]) -> None:
+        """Substitutes the codes of functions, for speed. ``make`` is called at the first use."""
+        self._make_codes = make
 
     def switch(self, on: bool, fast: bool = True) -> None:
         """Activates or deactivates the substitutes. Changes by other code stay.
@@ -157,6 +164,10 @@ class JaxPatches:
         self._complete, self._placed_fast = on, on and fast
         for (owner, ours, plain), for_speed in zip(self._replaced, self._for_speed, strict=True):
             self._install_at(owner, ours, plain, on and (fast or not for_speed))
+        if self._codes is None and self._placed_fast:
+            self._codes = self._make_codes()
+        for code in self._codes or ():
+            code.install(self._placed_fast)
 
     def _install_at(self, owner: Any, ours: dict[str, Any], plain: dict[str, Any], on: bool) -> None:
         now = vars(owner)

@@ -56,14 +56,18 @@ class DormantSubstitutes:
         if self.on:
             self.end()
 
+    def count(self) -> None:
+        """Counts a use of a substitute that is dormant."""
+        self.left -= 1
+        if self.left < 0:
+            self.over()
+
     def count_calls(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         """JAX's own function ``plain``, for a substitute that may be dormant; it counts the calls."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if self.on:
-                self.left -= 1
-                if self.left < 0:
-                    self.over()
+                self.count()
             return plain(*args, **kwargs)
 
         return call
@@ -141,9 +145,7 @@ def _guarded_attribute(
     itself."""
 
     def read(_: Any) -> Any:
-        rest.left -= 1
-        if rest.left < 0:
-            rest.over()
+        rest.count()
         value = contents.get(name, _MISSING)
         if value is ours:
             return own

@@ -358,6 +358,7 @@ for _owner, _names in [
     *transpose_cache.substitutes(),
 ]:
     patches.substitute(_owner, _names, for_speed=True)
+patches.substitute_codes(lambda: array_functions.function_codes(patches.rest))
 for _owner, _names in [
     *break_cause.substitutes(LazyTensor),
     *array_creation_substitutes(),

@@ -154,9 +154,9 @@ def _defaults(frame: FrameType) -> Mapping[str, Any]:
         function = getattr(function, name, None)
     while function is not None and getattr(function, "__code__", None) is not frame.f_code:
         function = getattr(function, "__wrapped__", None)
-    if function is None:
+    plain, code = getattr(function, "__defaults__", None) or (), frame.f_code
+    if function is None or code.co_argcount < len(plain):  # a replaced code has no parameters of its own
         return {}
-    plain, code = function.__defaults__ or (), frame.f_code
     last = code.co_varnames[code.co_argcount - len(plain) : code.co_argcount]
     return {**dict(zip(last, plain, strict=True)), **(function.__kwdefaults__ or {})}
 

@@ -24,6 +24,7 @@ from lazynb.jax_compat.jax_names import (
 from lazynb.jax_compat.substitutes import JITTED, substitute_for
 from lazynb.recording.lazy_blocks import patches
 from lazynb.recording.lazy_tensor import LazyTensor
+from lazynb.recording.lazy_trace import LazyTrace
 from lazynb.recording.replay.native_replay import replaying_function, replaying_operator
 
 MODULES = (jax.numpy, jax.numpy.linalg, jax.nn, jax.lax, jax.random)
@@ -64,19 +65,26 @@ def _has_dtype(tracer: Any, dtype: Any) -> bool:
 _SPECIAL_WRAPPERS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {"asarray": _asarray}
 
 
+def _is_replayed(module: types.ModuleType, name: str, plain: Any) -> bool:
+    """Whether ``plain``, the function ``name`` of ``module``, is replayed."""
+    if name in NOT_REPLAYED or name.startswith("_"):
+        return False
+    worth = NOT_WORTH_REPLAYING.isdisjoint((name, f"{module.__name__}.{name}"))
+    return worth and isinstance(plain, types.FunctionType | JITTED)
+
+
+def _replaying(name: str, plain: Any, called: Callable[..., Any], between: int = 0) -> Callable[..., Any]:
+    """Returns ``called``, which does the same as the function ``plain`` with the name ``name``, with
+    replay."""
+    alike = name in VALUE_INDEPENDENT_SCALARS
+    return replaying_function(f"{plain.__module__}.{name}", called, alike, between)
+
+
 def substitute(module: types.ModuleType, name: str, plain: Any) -> Any:
     """Returns the substitute for ``plain``, the function ``name`` of ``module``, or None."""
-    if (
-        name in NOT_REPLAYED
-        or name.startswith("_")
-        or not NOT_WORTH_REPLAYING.isdisjoint((name, f"{module.__name__}.{name}"))
-    ):
+    if not _is_replayed(module, name, plain):
         return None
-    if not isinstance(plain, types.FunctionType | JITTED):
-        return None
-    call: Callable[..., Any] = replaying_function(
-        f"{plain.__module__}.{name}", plain, name in VALUE_INDEPENDENT_SCALARS
-    )
+    call = _replaying(name, plain, plain)
     call = _SPECIAL_WRAPPERS.get(name, lambda call: call)(call)
     functools.update_wrapper(call, plain)
     return substitute_for(call, plain, module, name)
@@ -95,6 +103,19 @@ def replayed_functions() -> dict[str, dict[str, Any]]:
             if known[id(plain)] is not None:
                 names[name] = known[id(plain)]
     return functions
+
+
+def function_codes(rest: jc.DormantSubstitutes) -> list[jc.FunctionCode]:
+    """Returns the codes with which the functions themselves are replayed, for code that holds them."""
+    codes: dict[int, jc.FunctionCode] = {}
+    for module in MODULES:
+        for name, plain in replayed_functions()[module.__name__].items():
+            own = plain.__wrapped__
+            entered = jc.python_function(own) if name not in _SPECIAL_WRAPPERS else None
+            if entered is not None and id(own) not in codes:
+                replaying = functools.partial(_replaying, name, own, between=1)
+                codes[id(own)] = jc.FunctionCode(own, entered, replaying, LazyTrace, rest)
+    return list(codes.values())
 
 
 def _ufunc_call_substitute() -> Callable[..., Any]:

@@ -1,0 +1,119 @@
+"""Functions of JAX with another code while a thread is lazy.
+
+A substitute under a name serves only code that looks up the name. Other code holds JAX's function itself:
+``from jax.nn import softmax`` or ``sin = jnp.sin`` from before lazy mode, and the imports of libraries. The
+function object stays, and its ``__code__`` is replaced, so every holder calls the substitute. For a jitted
+function it is the code of the Python function that its C++ code calls if an argument is a lazy tensor.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+from lazynb.jax_compat.substitutes import JITTED, DormantSubstitutes
+from lazynb.jax_compat.tracers import trace_state
+
+
+def python_function(function: Any) -> types.FunctionType | None:
+    """Returns the Python function that a call of ``function`` enters: itself, or that of a jitted function,
+    which returns the results and data for C++. None for other callables."""
+    if isinstance(function, types.FunctionType):
+        return function
+    entered = function.__getstate__().get("cache_miss") if isinstance(function, JITTED) else None
+    return entered if isinstance(entered, types.FunctionType) else None
+
+
+# ``PARTS`` is replaced by the parts. A code has no cells or globals of its own.
+
+
+def _plain_template(*args: Any, **kwargs: Any) -> Any:
+    state, lazy, rest, replayed, plain = "PARTS"
+    trace = state.value  # type: ignore[attr-defined]
+    if trace.__class__ is lazy:
+        if not trace.records_edge:
+            return replayed(*args, **kwargs)  # type: ignore[operator]
+    elif trace is None:
+        return replayed(*args, **kwargs)  # type: ignore[operator]
+    elif rest.on:  # type: ignore[attr-defined]
+        rest.count()  # type: ignore[attr-defined]
+    return plain(*args, **kwargs)  # type: ignore[operator]
+
+
+def _jitted_template(*args: Any, **kwargs: Any) -> Any:
+    state, lazy, rest, replayed, plain = "PARTS"
+    trace = state.value  # type: ignore[attr-defined]
+    if trace.__class__ is lazy:
+        if not trace.records_edge:
+            return replayed(*args, **kwargs), None  # type: ignore[operator]
+    elif rest.on:  # type: ignore[attr-defined]
+        rest.count()  # type: ignore[attr-defined]
+    return plain(*args, **kwargs)  # type: ignore[operator]
+
+
+class FunctionCode:
+    """The code of a function of JAX, and its substitute.
+
+    Arguments:
+      function: a plain or jitted function.
+      entered: its :func:`python_function`.
+      replaying: returns the replayed form of a function that does what ``function`` does.
+      lazy: the class of the traces on which calls are replayed, unless their ``records_edge`` is true.
+      rest: whether substitutes are dormant.
+    """
+
+    __slots__ = ("_copy", "_entered", "_ours", "_own", "_wraps")
+
+    def __init__(
+        self,
+        function: Any,
+        entered: types.FunctionType,
+        replaying: Callable[[Callable[..., Any]], Callable[..., Any]],
+        lazy: type,
+        rest: DormantSubstitutes,
+    ):
+        self._entered, self._own = entered, entered.__code__
+        self._copy = copy = _copy_of(entered)
+        plain: Callable[..., Any] = copy
+        template = _plain_template
+        if function is not entered:
+            template = _jitted_template
+            plain = lambda *args, **kwargs: copy(*args, **kwargs)[0]  # noqa: E731
+        parts = (trace_state, lazy, rest, replaying(plain), copy)
+        self._ours = _code_with(template.__code__, parts, self._own)
+        # ``inspect.signature`` follows this attribute; else it would read the parameters of the template.
+        self._wraps = "__wrapped__" not in vars(entered)
+
+    def install(self, on: bool) -> None:
+        """Gives the function its substitute, or its own code. A code that others have set stays."""
+        entered = self._entered
+        before, after = (self._own, self._ours) if on else (self._ours, self._own)
+        if entered.__code__ is not before:
+            return
+        if self._wraps and on:
+            entered.__wrapped__ = self._copy  # type: ignore[attr-defined]
+        entered.__code__ = after
+        if self._wraps and not on:
+            vars(entered).pop("__wrapped__", None)
+
+
+def _copy_of(function: types.FunctionType) -> types.FunctionType:
+    copy = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__kwdefaults__, copy.__qualname__ = function.__kwdefaults__, function.__qualname__
+    copy.__module__, copy.__doc__ = function.__module__, function.__doc__
+    return copy
+
+
+def _code_with(template: types.CodeType, parts: tuple[Any, ...], own: types.CodeType) -> types.CodeType:
+    """Returns the code of ``template`` with ``parts``, for a function with the code ``own``."""
+    return template.replace(
+        co_consts=tuple([parts if one == "PARTS" else one for one in template.co_consts]),
+        co_freevars=own.co_freevars,
+        co_filename=own.co_filename,
+        co_name=own.co_name,
+        co_qualname=own.co_qualname,
+        co_firstlineno=own.co_firstlineno,
+    )
