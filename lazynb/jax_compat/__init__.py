@@ -60,6 +60,10 @@ from lazynb.jax_compat.config_change_counter import (
     change_counting_substitutes as change_counting_substitutes,
     config_changes as config_changes,
 )
+from lazynb.jax_compat.function_codes import (
+    FunctionCode as FunctionCode,
+    python_function as python_function,
+)
 from lazynb.jax_compat.jax_arrays import (
     TYPED_SCALARS as TYPED_SCALARS,
     UNSPECIFIED as UNSPECIFIED,
@@ -141,10 +145,6 @@ from lazynb.jax_compat.jax_devices import (
     replace_exit_barrier as replace_exit_barrier,
     shut_down as shut_down,
     spans_hosts as spans_hosts,
-)
-from lazynb.jax_compat.function_codes import (
-    FunctionCode as FunctionCode,
-    python_function as python_function,
 )
 from lazynb.jax_compat.jax_patches import (
     COMPOSITE_FUNCTIONS as COMPOSITE_FUNCTIONS,

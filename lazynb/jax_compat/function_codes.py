@@ -100,7 +100,11 @@ class FunctionCode:
 
 def _copy_of(function: types.FunctionType) -> types.FunctionType:
     copy = types.FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
     )
     copy.__kwdefaults__, copy.__qualname__ = function.__kwdefaults__, function.__qualname__
     copy.__module__, copy.__doc__ = function.__module__, function.__doc__
