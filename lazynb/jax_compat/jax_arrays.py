@@ -272,6 +272,26 @@ def drop_weak_type(value: Any) -> Any:
     return _lax_internal._convert_element_type(value, typeof(value).dtype, weak_type=False)
 
 
+def can_hold_number(array: Any, number: Any) -> bool:
+    """Whether an array of this type holds a Python number of the kind of ``number``. An integer must fit."""
+    dtype = array.dtype
+    if type(number) is int and np.issubdtype(dtype, np.integer):
+        return bool(np.iinfo(dtype).min <= number <= np.iinfo(dtype).max)
+    if type(number) not in (bool, int, float, complex) or (type(number) is int and number.bit_length() > 31):
+        return False
+    return bool(_dtypes.safe_to_cast(number, array))
+
+
+def typed_like(array: Any, number: Any) -> Any:
+    """The Python ``number`` with the type of ``array``, by one primitive. JAX's own functions make an array of
+    it first."""
+    weak_type = typeof(array).weak_type
+    operand = _dtypes.canonicalize_value(number)
+    return _lax_internal.convert_element_type_p.bind(
+        operand, new_dtype=array.dtype, weak_type=weak_type, sharding=None
+    )
+
+
 array_operators: dict[str, Callable[..., Any]] = dict(_array_methods._array_operators)
 """The functions behind an array's operators, by name without underscores (``add``, ``radd``)."""
 
@@ -280,6 +300,9 @@ def iterate_traced(value: Any) -> Any:
     """The iteration over an array while it is traced."""
     return ShapedArray._iter(value)  # type: ignore[misc]  # JAX sets it
 
+
+IndexUpdate: Any = _array_methods._IndexUpdateRef
+"""The class of ``x.at[index]``, with the attributes ``array`` and ``index``."""
 
 array_methods: dict[str, Any] = {
     name: method

@@ -352,6 +352,7 @@ for _owner, _names in [
     *array_functions.substitutes(),
     (jc.ArrayImpl, array_functions.array_methods(patches.rest.count_calls)),
     (jc.LinearizeTracer, array_functions.linearize_tracer_methods(patches.rest.count_calls)),
+    (jc.IndexUpdate, array_functions.index_update_methods(patches.rest.count_calls)),
     *jit_call_cache.substitutes(),
     *linearize_cache.substitutes(),
     *eval_shape_cache.substitutes(),

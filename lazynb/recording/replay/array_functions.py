@@ -21,7 +21,7 @@ from lazynb.jax_compat.jax_names import (
     NOT_WORTH_REPLAYING,
     VALUE_INDEPENDENT_SCALARS,
 )
-from lazynb.jax_compat.substitutes import JITTED, substitute_for
+from lazynb.jax_compat.substitutes import JITTED, DormantSubstitutes, substitute_for
 from lazynb.recording.lazy_blocks import patches
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import LazyTrace
@@ -105,7 +105,7 @@ def replayed_functions() -> dict[str, dict[str, Any]]:
     return functions
 
 
-def function_codes(rest: jc.DormantSubstitutes) -> list[jc.FunctionCode]:
+def function_codes(rest: DormantSubstitutes) -> list[jc.FunctionCode]:
     """Returns the codes with which the functions themselves are replayed, for code that holds them."""
     codes: dict[int, jc.FunctionCode] = {}
     for module in MODULES:
@@ -223,3 +223,39 @@ def array_methods(counted: Counted) -> dict[str, Callable[..., Any]]:
             function = replaying_function(f"array.{name}", counted(methods[name]), alike)
             functions[name] = _named(function, name, methods[name])
     return functions
+
+
+# ---- Indexed updates ---------------------------------------------------------------------------------------
+
+# Of these methods of ``x.at[index]``, all but the last two record numbers of one type alike.
+_UPDATES = "set add subtract multiply mul divide min max power get".split()
+
+
+def index_update_methods(counted: Counted) -> dict[str, Callable[..., Any]]:
+    """Returns the methods of ``x.at[index]`` while a thread is lazy; the index is compared by value.
+
+    Arguments:
+      counted: returns the form of JAX's method that must be called.
+    """
+    methods = vars(jc.IndexUpdate)
+    return {
+        name: _named(_index_update(name, counted(methods[name])), name, methods[name]) for name in _UPDATES
+    }
+
+
+def _index_update(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def called(array: Any, index: tuple[Any], *args: Any, **kwargs: Any) -> Any:
+        if args and jc.trace_state.value.__class__ is LazyTrace and jc.can_hold_number(array, args[0]):
+            args = (jc.typed_like(array, args[0]), *args[1:])  # JAX would make an array of it
+        return plain(jc.IndexUpdate(array, *index), *args, **kwargs)
+
+    # A tuple, because the parts of one are compared by value.
+    call = replaying_function(f"at.{name}", called, name not in ("power", "get"), 1)
+
+    def method(
+        *args: Any, **kwargs: Any
+    ) -> Any:  # ``literal_numbers`` reads the user's numbers from ``args``
+        update = args[0]
+        return call(update.array, (update.index,), *args[1:], **kwargs)
+
+    return method

@@ -23,6 +23,7 @@ from lazynb import jax_compat as jc
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.replay.replay_edge import (
+    MAX_CONTENT_BYTES,
     NOT_REPLAYABLE,
     NUMBER_KINDS,
     NotReplayable,
@@ -229,7 +230,16 @@ def value_key(arg: Any, item: Callable[[Any], Hashable]) -> Hashable:
         return (cls, item(arg.start), item(arg.stop), item(arg.step))
     if isinstance(arg, type | np.dtype):
         return (cls, arg)
+    if isinstance(arg, np.generic) or cls is np.ndarray:
+        return _content(arg)
     raise NotReplayable
+
+
+def _content(arg: Any) -> Hashable:
+    """Returns the part of a key for a NumPy scalar or a small NumPy array."""
+    if arg.dtype.kind not in "biufc" or arg.nbytes > MAX_CONTENT_BYTES:
+        raise NotReplayable
+    return (arg.__class__, arg.dtype, arg.shape, arg.tobytes())
 
 
 def _input(pending: PendingTrace, arg: Any) -> int:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from sys import getrefcount
 from types import CodeType
 from typing import Any
 
 import numpy as np
 
+from lazynb import jax_compat as jc
+from lazynb.recording.external_arrays import references
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.python_numbers import LiteralConverter, LiteralMismatch, converter
@@ -176,11 +179,15 @@ def edge_between(
     ):
         return NOT_REPLAYABLE
     values = tuple(pending.inputs[tip.inputs : end.inputs])
-    if not all(isinstance(value, np.generic) for value in values):
-        return NOT_REPLAYABLE
+    if not all([isinstance(value, np.generic) for value in values]):
+        del values  # it holds them
+        if not all([_is_own(pending, number) for number in range(tip.inputs, end.inputs)]):
+            return NOT_REPLAYABLE
+        values = tuple(pending.inputs[tip.inputs : end.inputs])
     converters: tuple[Any, ...] = ()
     if scalars:
-        converters = _converters(tip, end, values, scalars)
+        are_numbers = all([isinstance(value, np.generic) for value in values])
+        converters = _converters(tip, end, values, scalars) if are_numbers else ()
         if not _are_inputs(values, converters, scalars):  # JAX added other inputs between them
             converters = tuple([LiteralConverter(number, None) for number in scalars])
         elif len({value.tobytes() for value in values}) < len(values):
@@ -194,6 +201,30 @@ def edge_between(
     if full is not None and full[1].state is not end:
         return None  # the trace is cut within the call
     return ReplayEdge(end, results, container, values, converters, callee, fills=full is not None)
+
+
+def _is_own(pending: PendingTrace, number: int) -> bool:
+    """Whether the call made input ``number`` of its arguments: a number, or a small array that only the trace
+    holds. JAX makes such an array of a list, a NumPy array or a number."""
+    if isinstance(pending.inputs[number], np.generic):
+        return True
+    held = _reference_count(pending.inputs, number)
+    value = pending.inputs[number]
+    if value.__class__ is not jc.ArrayImpl or value.nbytes > MAX_CONTENT_BYTES:
+        return False
+    return held - references(value, pending.guards.get(id(value))) <= _HELD_ONCE
+
+
+def _reference_count(items: Sequence[Any], number: int) -> int:
+    return getrefcount(items[number])
+
+
+_HELD_ONCE = _reference_count([object()], 0)
+"""``_reference_count`` of an object that only the list holds; it depends on the interpreter."""
+
+
+MAX_CONTENT_BYTES = 1024
+"""Size of NumPy arrays that are compared by content, and of arrays that an edge keeps."""
 
 
 def _converters(
