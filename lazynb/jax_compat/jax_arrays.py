@@ -283,7 +283,7 @@ def can_hold_number(array: Any, number: Any) -> bool:
 
 
 def typed_like(array: Any, number: Any) -> Any:
-    """The Python ``number`` with the type of ``array``, by one primitive. JAX's functions first make an array."""
+    """The Python ``number`` with the type of ``array``, by one primitive, without an array of it."""
     weak_type = typeof(array).weak_type
     operand = _dtypes.canonicalize_value(number)
     return _lax_internal.convert_element_type_p.bind(
