@@ -123,20 +123,21 @@ static int is_config_unchanged(PyObject *pending)
    error. */
 static int guard(PyObject *pending, PyObject *value, PyObject *id)
 {
-    PyObject *view = PyMemoryView_FromObject(value);
-    if (view == NULL) {
-        PyErr_Clear();
-        return 0;
+    PyObject *view = PyMemoryView_FromObject(value), *address = NULL;
+    int done = view == NULL ? -1 : 1;
+    if (view != NULL && PyDict_GET_SIZE(known[BORROWED]) > 0) {
+        address = PyObject_CallMethodNoArgs(value, str_pointer);
+        int borrowed = address == NULL ? -1 : PyDict_Contains(known[BORROWED], address);
+        done = borrowed < 0 ? -1 : !borrowed;
     }
-    int done = 1;
-    if (PyDict_GET_SIZE(known[BORROWED]) > 0) {
-        PyObject *address = PyObject_CallMethodNoArgs(value, str_pointer);
-        done = address == NULL ? -1 : !PyDict_Contains(known[BORROWED], address);
-        Py_XDECREF(address);
+    if (done < 0 && PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        PyErr_Clear(); /* an array without such a view, for example one in several parts */
+        done = 0;
     }
     if (done == 1 && PyDict_SetItem(SLOT(pending, PENDING_GUARDS), id, view) < 0)
         done = -1;
-    Py_DECREF(view);
+    Py_XDECREF(address);
+    Py_XDECREF(view);
     return done;
 }
 
@@ -165,11 +166,10 @@ static PyObject *state_after(PyObject *tip, PyObject *value)
    the Python version. The order is that of `append`. */
 static PyObject *new_input(PyObject *pending, PyObject *value, PyObject *id, int outside)
 {
-    PyObject *tip = SLOT(pending, PENDING_OPEN_STATE), *state, *slot = NULL;
+    PyObject *tip = Py_NewRef(SLOT(pending, PENDING_OPEN_STATE)), *state = NULL, *slot = NULL;
     int held = outside ? 1 : PyDict_Contains(known[HELD_OUTSIDE], id);
     if (tip == Py_None || held < 0 || (held && guard(pending, value, id) != 1))
-        return NULL;
-    Py_INCREF(tip);
+        goto end;
     if ((state = state_after(tip, value)) == NULL || SLOT(pending, PENDING_OPEN_STATE) != tip) {
         slot = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
         goto end;
@@ -212,10 +212,14 @@ static PyObject *slot_of_array(PyObject *pending, PyObject *value, int outside)
     return PyObject_VectorcallMethod(str_array, args, 3, NULL);
 }
 
+/* The slot of a tensor, or None; NULL with an error. */
 static PyObject *slot_of_tensor(PyObject *pending, PyObject *tensor)
 {
-    if (SLOT(tensor, TENSOR_PENDING) == pending)
+    if (SLOT(tensor, TENSOR_PENDING) == pending) {
+        if (SLOT(tensor, TENSOR_SLOT) == NULL)
+            PyErr_SetString(PyExc_AttributeError, "_slot");
         return Py_XNewRef(SLOT(tensor, TENSOR_SLOT));
+    }
     PyObject *value = SLOT(tensor, TENSOR_VALUE);
     if (value == NULL || value == Py_None)
         return Py_NewRef(Py_None);
@@ -232,19 +236,20 @@ static PyObject *part_of(PyObject *pending, PyObject *argument, PyObject *scalar
 /* `(kind, *map(part_of, items))`; None if an item has no part. */
 static PyObject *parts_of(PyObject *pending, PyTypeObject *kind, PyObject *const *items, Py_ssize_t count)
 {
-    PyObject *parts = PyTuple_New(count + 1);
-    if (parts == NULL)
+    if (Py_EnterRecursiveCall(" for the key of a call") != 0) /* a list may contain itself */
         return NULL;
-    PyTuple_SET_ITEM(parts, 0, Py_NewRef(kind));
-    for (Py_ssize_t at = 0; at < count; at++) {
+    PyObject *parts = hidden_tuple(count + 1);
+    if (parts != NULL)
+        PyTuple_SET_ITEM(parts, 0, Py_NewRef(kind));
+    for (Py_ssize_t at = 0; parts != NULL && at < count; at++) {
         PyObject *part = part_of(pending, items[at], NULL);
-        int has_none = part == Py_None && items[at] != Py_None;
-        if (part == NULL || has_none) {
-            Py_DECREF(parts);
-            return part;
+        if (part == NULL || (part == Py_None && items[at] != Py_None)) {
+            Py_SETREF(parts, part);
+            break;
         }
         PyTuple_SET_ITEM(parts, at + 1, part);
     }
+    Py_LeaveRecursiveCall();
     return parts;
 }
 
@@ -267,11 +272,7 @@ static PyObject *part_by_value(PyObject *pending, PyObject *argument)
         PyObject *items = PySequence_Tuple(argument); /* a copy, because the list may change */
         if (items == NULL)
             return NULL;
-        PyObject *parts = NULL;
-        if (Py_EnterRecursiveCall(" for the key of a call") == 0) { /* a list may contain itself */
-            parts = parts_of(pending, kind, &PyTuple_GET_ITEM(items, 0), PyTuple_GET_SIZE(items));
-            Py_LeaveRecursiveCall();
-        }
+        PyObject *parts = parts_of(pending, kind, &PyTuple_GET_ITEM(items, 0), PyTuple_GET_SIZE(items));
         Py_DECREF(items);
         return parts;
     }
@@ -322,10 +323,10 @@ static PyObject *recent_edge(PyObject *state, PyObject *const *parts, Py_ssize_t
     return Py_NewRef(PyTuple_GET_ITEM(recent, 0));
 }
 
-/* A tuple of `count` parts from index `first` on; the caller sets the items before. */
+/* A hidden tuple of `count` parts from index `first` on; the caller sets the items before. */
 static PyObject *tuple_of(Py_ssize_t first, PyObject *const *parts, Py_ssize_t count)
 {
-    PyObject *tuple = PyTuple_New(first + count);
+    PyObject *tuple = hidden_tuple(first + count);
     for (Py_ssize_t at = 0; tuple != NULL && at < count; at++)
         PyTuple_SET_ITEM(tuple, first + at, Py_NewRef(parts[at]));
     return tuple;
@@ -358,7 +359,7 @@ static PyObject *edge_at(PyObject *state, PyObject *const *parts, Py_ssize_t cou
     edge = edge != NULL && IS_A(edge, EDGE) ? Py_NewRef(edge) : NULL;
     if (edge != NULL && recent != NULL) {
         PyTuple_SET_ITEM(recent, 0, Py_NewRef(edge));
-        Py_XSETREF(SLOT(state, STATE_RECENT), Py_NewRef(recent));
+        Py_XSETREF(SLOT(state, STATE_RECENT), Py_NewRef(shown(recent)));
     }
     Py_XDECREF(recent);
     Py_DECREF(key);
@@ -405,10 +406,10 @@ static PyObject *new_tensor(PyObject *pending, PyObject *aval, PyObject *slot)
 }
 
 /* The frame of the caller, `between` frames further out: a new reference; NULL without one, as under `atexit`. */
-static PyFrameObject *caller(int between)
+static PyFrameObject *caller(long between)
 {
     PyFrameObject *frame = (PyFrameObject *)Py_XNewRef((PyObject *)PyEval_GetFrame());
-    while (frame != NULL && between-- > 0) {
+    for (; frame != NULL && between > 0; between--) {
         PyFrameObject *back = PyFrame_GetBack(frame);
         Py_DECREF(frame);
         frame = back;
@@ -441,11 +442,12 @@ static PyObject *nearest_landmark(PyFrameObject *frame)
 /* `calls.of(user, below, call)` of a call that a cached call stack numbers: a new reference, or NULL with an error. */
 static PyObject *number_of(PyObject *calls, PyObject *user, PyObject *lasti, PyObject *number)
 {
-    PyObject *id = PyLong_FromVoidPtr(user), *minus = PyNumber_Negative(number), *position = PyList_New(0), *call = NULL;
-    if (id != NULL && minus != NULL && position != NULL && (call = PyTuple_Pack(3, id, lasti, minus)) != NULL) {
+    PyObject *id = PyLong_FromVoidPtr(user), *minus = id == NULL ? NULL : PyNumber_Negative(number), *call = NULL;
+    PyObject *position = minus == NULL ? NULL : PyList_New(0);
+    if (position != NULL && (call = PyTuple_Pack(3, id, lasti, minus)) != NULL) {
         int same = PyObject_RichCompareBool(call, SLOT(calls, CALLS_CALL), Py_EQ);
-        PyObject *one = PyLong_FromLong(!same), *next = NULL;
-        if (one != NULL && same >= 0)
+        PyObject *one = same < 0 ? NULL : PyLong_FromLong(!same), *next = NULL;
+        if (one != NULL)
             next = PyNumber_Add(SLOT(calls, CALLS_NUMBER), one);
         Py_XDECREF(one);
         if (next == NULL)
@@ -470,7 +472,7 @@ static PyObject *origin_at(PyObject *mark, PyObject *calls, PyObject *context)
     PyObject *user = SLOT(mark, LANDMARK_USER), *called = SLOT(mark, LANDMARK_CALLED), *origin = NULL, *callee = NULL;
     PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)user), *number = NULL;
     PyObject *lasti = PyLong_FromLong(PyFrame_GetLasti((PyFrameObject *)user));
-    Py_ssize_t below = PySequence_Size(called);
+    Py_ssize_t below = lasti == NULL ? -1 : PySequence_Size(called);
     PyObject *first = below > 0 ? PySequence_GetItem(called, 0) : NULL;
     if (first != NULL)
         callee = PyObject_GetAttr(first, str_f_code);
@@ -501,23 +503,26 @@ static PyObject *origin_at(PyObject *mark, PyObject *calls, PyObject *context)
 static PyObject *origin_below_landmark(PyObject *trace, PyFrameObject *frame)
 {
     PyObject *mark = nearest_landmark(frame), *origin = NULL;
-    if (mark == NULL)
-        return NULL;
-    PyObject *backward = PyObject_GetAttr(trace, str_forward_tracebacks), *calls = PyObject_GetAttr(trace, str_calls);
-    PyObject *context = scope(), *traceback = context == NULL ? NULL : PyObject_GetAttr(context, str_traceback);
-    if (backward == Py_None && traceback == Py_None && calls != NULL && IS_A(calls, CALL_COUNTER)) {
-        PyObject *kept = SLOT(mark, LANDMARK_ORIGIN);
-        if (kept != Py_None && SLOT(kept, ORIGIN_CONTEXT) == context &&
-            PyObject_RichCompareBool(SLOT(kept, ORIGIN_CALL_ID), SLOT(calls, CALLS_NUMBER), Py_EQ) == 1)
+    PyObject *backward = mark == NULL ? NULL : PyObject_GetAttr(trace, str_forward_tracebacks);
+    PyObject *calls = backward == NULL ? NULL : PyObject_GetAttr(trace, str_calls);
+    PyObject *context = calls == NULL ? NULL : scope();
+    PyObject *traceback = context == NULL ? NULL : PyObject_GetAttr(context, str_traceback);
+    if (backward == Py_None && traceback == Py_None && IS_A(calls, CALL_COUNTER)) {
+        PyObject *kept = Py_NewRef(SLOT(mark, LANDMARK_ORIGIN));
+        int same = IS_A(kept, ORIGIN) && SLOT(kept, ORIGIN_CONTEXT) == context;
+        if (same)
+            same = PyObject_RichCompareBool(SLOT(kept, ORIGIN_CALL_ID), SLOT(calls, CALLS_NUMBER), Py_EQ);
+        if (same > 0)
             origin = Py_NewRef(kept);
-        else if (PyFrame_Check(SLOT(mark, LANDMARK_USER)))
+        else if (same == 0 && PyFrame_Check(SLOT(mark, LANDMARK_USER)))
             origin = origin_at(mark, calls, context);
+        Py_DECREF(kept);
     }
     Py_XDECREF(traceback);
     Py_XDECREF(context);
     Py_XDECREF(calls);
     Py_XDECREF(backward);
-    Py_DECREF(mark);
+    Py_XDECREF(mark);
     return origin;
 }
 
@@ -541,8 +546,8 @@ static int note_line(PyObject *first, PyObject *edge, PyFrameObject *frame)
     int users = kind < 0 ? -1 : (kind & USERS) != 0;
     if (users > 0) {
         lasti = PyLong_FromLong(PyFrame_GetLasti(frame));
-        context = scope();
-        if (lasti != NULL && context != NULL) {
+        context = lasti == NULL ? NULL : scope();
+        if (context != NULL) {
             Py_XSETREF(SLOT(first, TENSOR_CODE), Py_NewRef(code));
             Py_XSETREF(SLOT(first, TENSOR_EDGE), Py_NewRef(edge));
             SLOT(first, TENSOR_LASTI) = Py_NewRef(lasti);
@@ -563,10 +568,10 @@ static int note_line(PyObject *first, PyObject *edge, PyFrameObject *frame)
     return users < 0 ? -1 : 1;
 }
 
-/* Appends a call with the results `tensors`: 1, 0 if the trace does not end at `tip` any more, -1 for an error.
-   `inputs` is a tuple or NULL. `PendingTrace` explains the order. */
-static int append(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *inputs, PyObject *const *tensors,
-                  Py_ssize_t count)
+/* Appends a call with the result `first`, or the list of results `tensors`: 1, 0 if the trace does not end at `tip` any
+   more, -1 for an error, and then the trace is as it was. `inputs` is a tuple or NULL. `PendingTrace` explains the
+   order; no other thread sees that the results come first here. */
+static int append(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *inputs, PyObject *first, PyObject *tensors)
 {
     if (SLOT(pending, PENDING_OPEN_STATE) != tip)
         return 0; /* a finalizer recorded an operation, or another thread sealed the trace */
@@ -575,14 +580,12 @@ static int append(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *in
         if (before < 0 || PyList_SetSlice(SLOT(pending, PENDING_INPUTS), before, PY_SSIZE_T_MAX, inputs) < 0)
             return -1;
     }
-    PyObject *end = Py_NewRef(SLOT(edge, EDGE_END)), *records = Py_NewRef(SLOT(pending, PENDING_RECORDS));
-    Py_SETREF(SLOT(pending, PENDING_OPEN_STATE), end); /* the caller holds `tip` */
-    int done = 1;
-    for (Py_ssize_t at = 0; at < count && done == 1; at++)
-        if (PyList_Append(records, tensors[at]) < 0)
-            done = -1;
-    Py_DECREF(records);
-    return done;
+    PyObject *records = SLOT(pending, PENDING_RECORDS);
+    Py_ssize_t size = PyList_GET_SIZE(records);
+    if (tensors == NULL ? PyList_Append(records, first) < 0 : PyList_SetSlice(records, size, size, tensors) < 0)
+        return -1;
+    Py_SETREF(SLOT(pending, PENDING_OPEN_STATE), Py_NewRef(SLOT(edge, EDGE_END))); /* the caller holds `tip` */
+    return 1;
 }
 
 /* Whether a number certainly equals the literal of the edge, to the bit. */
@@ -601,7 +604,7 @@ static PyObject *written_inputs(PyObject *edge, PyObject *scalars)
 {
     PyObject *converters = SLOT(edge, EDGE_CONVERTERS), *values = SLOT(edge, EDGE_VALUES);
     Py_ssize_t count = PyTuple_GET_SIZE(converters);
-    if (scalars == NULL || PyList_GET_SIZE(scalars) != count)
+    if (PyList_GET_SIZE(scalars) != count)
         return NULL;
     for (Py_ssize_t at = 0; at < count; at++) {
         PyObject *one = PyTuple_GET_ITEM(converters, at);
@@ -622,6 +625,8 @@ static PyObject *inputs_of(PyObject *edge, PyObject *scalars)
 {
     if (PyTuple_GET_SIZE(SLOT(edge, EDGE_CONVERTERS)) == 0)
         return Py_NewRef(SLOT(edge, EDGE_VALUES));
+    if (scalars == NULL)
+        return NULL;
     PyObject *as_written = written_inputs(edge, scalars);
     if (as_written != NULL || PyErr_Occurred())
         return as_written;
@@ -634,13 +639,19 @@ static PyObject *inputs_of(PyObject *edge, PyObject *scalars)
     return inputs;
 }
 
-/* The tensors of an edge's results: a list, or NULL with an error. */
+/* The tensors of an edge's results: a list that is not empty, or NULL with an error. */
 static PyObject *new_tensors(PyObject *pending, PyObject *edge)
 {
-    PyObject *results = SLOT(edge, EDGE_RESULTS), *tensors = PyList_New(0); /* a list of pairs */
+    PyObject *results = SLOT(edge, EDGE_RESULTS), *tensors;
+    if (!PyList_CheckExact(results) || PyList_GET_SIZE(results) == 0)
+        return PyErr_Format(PyExc_TypeError, "the results of an edge: a list of slots and avals");
+    tensors = PyList_New(0);
     for (Py_ssize_t at = 0; tensors != NULL && at < PyList_GET_SIZE(results); at++) {
-        PyObject *pair = PyList_GET_ITEM(results, at);
-        PyObject *one = new_tensor(pending, PyTuple_GET_ITEM(pair, 1), PyTuple_GET_ITEM(pair, 0));
+        PyObject *pair = PyList_GET_ITEM(results, at), *one = NULL;
+        if (PyTuple_CheckExact(pair) && PyTuple_GET_SIZE(pair) == 2)
+            one = new_tensor(pending, PyTuple_GET_ITEM(pair, 1), PyTuple_GET_ITEM(pair, 0));
+        else
+            PyErr_SetString(PyExc_TypeError, "a result of an edge: a slot and an aval");
         if (one == NULL || PyList_Append(tensors, one) < 0)
             Py_CLEAR(tensors);
         Py_XDECREF(one);
@@ -661,10 +672,8 @@ static int take(PyObject *pending, PyObject *tip, PyObject *edge, PyObject *inpu
         tensors = new_tensors(pending, edge);
         first = tensors == NULL ? NULL : Py_NewRef(PyList_GET_ITEM(tensors, 0));
     }
-    if (first != NULL && (taken = note_line(first, edge, frame)) == 1) {
-        PyObject *const *all = tensors == NULL ? &first : ((PyListObject *)tensors)->ob_item;
-        taken = append(pending, tip, edge, inputs, all, tensors == NULL ? 1 : PyList_GET_SIZE(tensors));
-    }
+    if (first != NULL && (taken = note_line(first, edge, frame)) == 1)
+        taken = append(pending, tip, edge, inputs, first, tensors);
     if (taken == 1) {
         *result = tensors == NULL                         ? Py_NewRef(first)
                   : container == (PyObject *)&PyList_Type ? Py_NewRef(tensors)
@@ -709,6 +718,8 @@ static PyObject *tensors_of(PyObject *module, PyObject *const *args, Py_ssize_t 
     if (count != 3 || !IS_A(args[0], PENDING) || !PyTuple_CheckExact(args[1]) || !PyLong_CheckExact(args[2]))
         return PyErr_Format(PyExc_TypeError, "new_tensors(pending, avals, first)");
     Py_ssize_t size = PyTuple_GET_SIZE(args[1]), first = PyLong_AsSsize_t(args[2]);
+    if (first < 0 || first > PY_SSIZE_T_MAX - size)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "there is no slot %zd", first);
     PyObject *tensors = PyList_New(0);
     for (Py_ssize_t at = 0; tensors != NULL && at < size; at++) {
         PyObject *slot = PyLong_FromSsize_t(first + at);
@@ -813,7 +824,7 @@ static int fill(PyObject *pending, PyObject *const *args, Py_ssize_t count, PyOb
                                                : part_of(pending, args[at], at < count ? scalars : NULL);
         if (part == NULL || (part == Py_None && args[at] != Py_None)) {
             if (part == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_RecursionError))
-                PyErr_Clear(); /* JAX raises its own error for such lists */
+                PyErr_Clear(); /* JAX raises its own error for such arguments */
             Py_XDECREF(part);
             return PyErr_Occurred() ? -1 : 0;
         }
@@ -858,8 +869,11 @@ static int repeat(PyObject *pending, PyObject *name, int alike, PyFrameObject *f
     }
     PyObject *argument = SLOT(edge, EDGE_ARGUMENT);
     if (argument != Py_None) {
-        *result = Py_NewRef(args[PyLong_AsSsize_t(argument)]);
-        taken = 1;
+        Py_ssize_t at = PyLong_AsSsize_t(argument);
+        if (at >= 0 && at < count) {
+            *result = Py_NewRef(args[at]);
+            taken = 1;
+        }
     } else if (SLOT(edge, EDGE_END) != Py_None && (inputs = inputs_of(edge, scalars)) != NULL) {
         PyFrameObject *from = frame == NULL ? caller(between) : (PyFrameObject *)Py_NewRef(frame);
         taken = take(pending, tip, edge, inputs, from, result);
@@ -917,7 +931,7 @@ static PyObject *open_trace(PyObject *trace, PyObject *const *args, Py_ssize_t c
     if (pending == NULL || (IS_A(pending, PENDING) && SLOT(pending, PENDING_OPEN_STATE) != Py_None))
         return pending;
     Py_DECREF(pending);
-    PyObject *all = tuple_of(0, args, count);
+    PyObject *all = shown(tuple_of(0, args, count));
     if (all == NULL)
         return NULL;
     PyObject *both[] = {trace, all};
@@ -930,13 +944,13 @@ static PyObject *open_trace(PyObject *trace, PyObject *const *args, Py_ssize_t c
 static PyObject *by_python(Call *self, PyObject *function, PyObject *trace, PyObject *const *args,
                            Py_ssize_t count, PyObject *words, int has_depth)
 {
-    PyObject *positional = tuple_of(0, args, count), *keywords = PyDict_New(), *depth = NULL, *result = NULL;
-    if (positional == NULL || keywords == NULL)
+    PyObject *positional = shown(tuple_of(0, args, count)), *keywords = NULL, *depth = NULL, *result = NULL;
+    if (positional == NULL || (keywords = PyDict_New()) == NULL)
         goto end;
     for (Py_ssize_t at = 0; words != NULL && at < PyTuple_GET_SIZE(words); at++)
         if (PyDict_SetItem(keywords, PyTuple_GET_ITEM(words, at), args[count + at]) < 0)
             goto end;
-    if ((depth = PyLong_FromLong(1 + self->between)) == NULL)
+    if ((depth = PyLong_FromLongLong(1LL + self->between)) == NULL)
         goto end;
     PyObject *all[] = {trace, self->name, self->plain, positional, keywords, self->alike ? Py_True : Py_False, depth};
     result = PyObject_Vectorcall(function, all, has_depth ? 7 : 6, NULL);
@@ -998,13 +1012,16 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, 
 
 /* ---- Code positions --------------------------------------------------------------------------------------- */
 
-/* Whether `frame`, whose code is of `kind`, is the cell, script or example at the top of the user's code. */
+/* Whether `frame`, whose code is of `kind`, is the cell, script or example at the top of the user's code; -1 is an
+   error. */
 static int is_main(PyFrameObject *frame, long kind)
 {
     if (!(kind & MODULE) || (kind & EXAMPLE))
         return (kind & MODULE) != 0;
     PyObject *globals = PyFrame_GetGlobals(frame), *name = PyDict_GetItemWithError(globals, str_name);
     int is = name != NULL && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__main__") == 0;
+    if (name == NULL && PyErr_Occurred())
+        is = -1;
     Py_DECREF(globals);
     return is;
 }
@@ -1041,8 +1058,7 @@ static int read_stack(PyFrameObject *frame, Stack *stack)
             stack->lasti[stack->count] = PyFrame_GetLasti(frame);
             stack->code[stack->count++] = Py_NewRef(code);
             users += (kind & USERS) != 0;
-            if ((kind & USERS) && is_main(frame, kind))
-                all = 1;
+            all = kind & USERS ? is_main(frame, kind) : 0;
         }
         Py_DECREF(code);
         PyFrameObject *back = PyFrame_GetBack(frame);
@@ -1057,10 +1073,12 @@ static int read_stack(PyFrameObject *frame, Stack *stack)
 static PyObject *here(PyObject *module, PyObject *depth)
 {
     (void)module;
+    if (known[NAMES - 1] == NULL)
+        return PyErr_Format(PyExc_RuntimeError, "configure was not called");
     long frames = PyLong_AsLong(depth);
     if (frames < 1 && PyErr_Occurred())
         return NULL;
-    PyFrameObject *frame = caller((int)frames - 1);
+    PyFrameObject *frame = frames < 1 ? NULL : caller(frames - 1);
     if (frame == NULL)
         return PyObject_CallOneArg(known[PLACE], depth); /* Python raises the error */
     Stack stack = {.count = 0};
@@ -1108,6 +1126,8 @@ end:
 /* Objects of lazynb.running, by their names in `configure_hand_over`. */
 enum { IN_FLIGHT_RUN, RUN, FOR_ALL, TIME, KEY, USE, NOTE, NOT_STARTED, PARTS };
 
+#define RUN_FIELDS "(sssss)", "binding", "miss", "seconds", "record_seconds", "began"
+
 static const char *const part_names[PARTS] = {"InFlightRun", "Run", "for_all", "perf_counter", "key", "use", "note", "not_started"};
 
 static PyObject *parts[PARTS];
@@ -1136,7 +1156,8 @@ static int live(PyObject *pending, PyObject **tensors, PyObject **wanted)
         PyObject *tensor = PyList_GET_ITEM(records, at);
         if (Py_REFCNT(tensor) == 1 || SLOT(tensor, TENSOR_PENDING) != pending)
             continue; /* only `records` references it, or it has its value */
-        long slot = PyLong_AsLong(SLOT(tensor, TENSOR_SLOT));
+        PyObject *number = SLOT(tensor, TENSOR_SLOT);
+        long slot = number == NULL ? -1 : PyLong_AsLong(number);
         if (slot <= last)
             return 0;
         last = slot;
@@ -1159,7 +1180,9 @@ static int inputs_are_there(PyObject *pending)
         PyObject *array = PyMemoryView_Check(view) ? PyMemoryView_GET_BUFFER(view)->obj : NULL;
         if (array == NULL || !IS_A(array, ARRAY))
             return 0;
+        Py_INCREF(array);
         int gone = is_deleted(array);
+        Py_DECREF(array);
         if (gone != 0)
             return gone < 0 ? -1 : 0;
     }
@@ -1221,8 +1244,11 @@ static PyObject *arguments_of(PyObject *pending, PyObject *binding, PyObject *va
             Py_CLEAR(arguments);
     }
     PyObject *donated = arguments == NULL ? NULL : PyObject_GetAttr(PyTuple_GET_ITEM(binding, 0), str_donated);
-    if (donated == NULL || !PyTuple_Check(donated))
+    if (donated == NULL || !PyTuple_Check(donated)) {
+        if (donated != NULL)
+            PyErr_SetString(PyExc_TypeError, "the donated arguments of a program: a tuple of numbers");
         Py_CLEAR(arguments);
+    }
     for (Py_ssize_t at = 0; arguments != NULL && at < PyTuple_GET_SIZE(donated); at++) {
         Py_ssize_t number = PyLong_AsSsize_t(PyTuple_GET_ITEM(donated, at));
         PyObject *value = PyErr_Occurred() ? NULL : PyList_GetItem(arguments, number);
@@ -1255,33 +1281,28 @@ static int seal(PyObject *pending)
     return 0;
 }
 
-/* Stores `value`, a new reference, in a slot of a trace, and appends the old value to `freed`. */
-static void put(PyObject *pending, int which, PyObject *value, PyObject **freed)
-{
-    *freed = SLOT(pending, which);
-    SLOT(pending, which) = value;
-}
-
-/* `PendingTrace.close` of a trace that ran as a whole and whose last state has an executable. */
+/* `PendingTrace.close` of a trace that ran as a whole and whose last state has an executable; -1 is an error, and then
+   the trace is as it was. */
 static int close_trace(PyObject *pending)
 {
-    PyObject *records = PyList_New(0), *inputs = PyList_New(0), *slots_of = PyDict_New(), *owners = PyList_New(0),
-             *guards = PyDict_New(), *sources = PySet_New(NULL),
-             *append = records == NULL ? NULL : PyObject_GetAttr(records, str_append), *freed[8];
-    if (!inputs || !slots_of || !owners || !guards || !sources || !append)
-        return -1;
-    put(pending, PENDING_END, Py_XNewRef(SLOT(pending, PENDING_ROOT)), &freed[0]);
-    put(pending, PENDING_INPUTS, inputs, &freed[1]);
-    put(pending, PENDING_RECORDS, records, &freed[2]);
-    put(pending, PENDING_SLOTS_OF, slots_of, &freed[3]);
-    put(pending, PENDING_OWNERS, owners, &freed[4]);
-    put(pending, PENDING_GUARDS, guards, &freed[5]);
-    put(pending, PENDING_SOURCES, sources, &freed[6]);
-    put(pending, PENDING_APPEND, append, &freed[7]);
-    Py_XSETREF(SLOT(pending, PENDING_CLOSED), Py_NewRef(Py_True));
-    for (size_t at = 0; at < sizeof freed / sizeof *freed; at++)
-        Py_XDECREF(freed[at]);
-    return 0;
+    static const int which[] = {PENDING_END, PENDING_INPUTS, PENDING_RECORDS, PENDING_OWNERS, PENDING_SLOTS_OF,
+                                PENDING_GUARDS, PENDING_SOURCES, PENDING_APPEND};
+    enum { COUNT = sizeof which / sizeof *which };
+    PyObject *values[COUNT] = {Py_XNewRef(SLOT(pending, PENDING_ROOT))};
+    int made = (values[1] = PyList_New(0)) != NULL && (values[2] = PyList_New(0)) != NULL &&
+               (values[3] = PyList_New(0)) != NULL && (values[4] = PyDict_New()) != NULL &&
+               (values[5] = PyDict_New()) != NULL && (values[6] = PyDict_New()) != NULL &&
+               (values[7] = PySet_New(NULL)) != NULL && (values[8] = PyObject_GetAttr(values[2], str_append)) != NULL;
+    for (int at = 0; made && at < COUNT; at++) {
+        PyObject *before = SLOT(pending, which[at]);
+        SLOT(pending, which[at]) = values[at];
+        values[at] = before;
+    }
+    if (made)
+        Py_XSETREF(SLOT(pending, PENDING_CLOSED), Py_NewRef(Py_True));
+    for (int at = 0; at < COUNT; at++)
+        Py_XDECREF(values[at]); /* when all are stored, because a finalizer may look at the trace */
+    return made ? 0 : -1;
 }
 
 /* `Execution._deliver` of a trace without checks and failures. */
@@ -1311,28 +1332,6 @@ static int deliver(PyObject *pending, PyObject *in_flight, PyObject *tensors)
     Py_XSETREF(SLOT(pending, PENDING_IN_FLIGHT_RUN), Py_NewRef(Py_None));
     return close_trace(pending);
 }
-
-#if PY_VERSION_HEX < 0x030C0000
-static PyObject *raised(void)
-{
-    PyObject *type, *error, *traceback;
-    PyErr_Fetch(&type, &error, &traceback);
-    PyErr_NormalizeException(&type, &error, &traceback);
-    if (traceback != NULL)
-        PyException_SetTraceback(error, traceback);
-    Py_XDECREF(type);
-    Py_XDECREF(traceback);
-    return error;
-}
-
-static void raise_again(PyObject *error)
-{
-    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(error)), error, PyException_GetTraceback(error));
-}
-#else
-#define raised PyErr_GetRaisedException
-#define raise_again PyErr_SetRaisedException
-#endif
 
 /* The `except` of `_run_in_python`. */
 static void tell_not_started(PyObject *pending, PyObject *tensors, PyObject *in_flight)
@@ -1364,20 +1363,16 @@ static int start(PyObject *pending, PyObject *executable, PyObject *values, PyOb
     return done;
 }
 
-/* A `Run`: a tuple with its fields in order. */
+/* A `Run`, a tuple with the fields of RUN_FIELDS: `tuple.__new__(Run, fields)`. */
 static PyObject *run_of(PyObject *binding, PyObject *in_flight, PyObject *recorded, PyObject *began)
 {
-    PyTypeObject *type = (PyTypeObject *)parts[RUN];
-    PyObject *took = PyObject_GetAttr(in_flight, str_seconds), *run = took == NULL ? NULL : type->tp_alloc(type, 5);
-    if (run == NULL) {
-        Py_XDECREF(took);
-        return NULL;
-    }
-    PyTuple_SET_ITEM(run, 0, Py_NewRef(binding));
-    PyTuple_SET_ITEM(run, 1, Py_NewRef(Py_None));
-    PyTuple_SET_ITEM(run, 2, took);
-    PyTuple_SET_ITEM(run, 3, Py_NewRef(recorded));
-    PyTuple_SET_ITEM(run, 4, Py_NewRef(began));
+    PyObject *took = PyObject_GetAttr(in_flight, str_seconds), *args = NULL, *run = NULL;
+    PyObject *fields = took == NULL ? NULL : PyTuple_Pack(5, binding, Py_None, took, recorded, began);
+    if (fields != NULL && (args = PyTuple_Pack(1, fields)) != NULL)
+        run = PyTuple_Type.tp_new((PyTypeObject *)parts[RUN], args, NULL);
+    Py_XDECREF(args);
+    Py_XDECREF(fields);
+    Py_XDECREF(took);
     return run;
 }
 
@@ -1420,10 +1415,11 @@ static PyObject *hand_over(PyObject *module, PyObject *const *args, Py_ssize_t c
     PyObject *pending = args[0], *tensors = NULL, *wanted = NULL, *binding = NULL, *values = NULL, *arguments = NULL;
     PyObject *run = NULL;
     int usual = is_usual(pending);
-    PyObject *tip = usual == 1 ? SLOT(pending, PENDING_OPEN_STATE) : NULL;
+    PyObject *tip = usual == 1 ? Py_NewRef(SLOT(pending, PENDING_OPEN_STATE)) : NULL;
+    PyObject *end = usual == 1 ? Py_NewRef(tip != Py_None ? tip : SLOT(pending, PENDING_END)) : NULL;
     if (usual == 1 && (usual = live(pending, &tensors, &wanted)) == 1 && SLOT(pending, PENDING_OPEN_STATE) == tip &&
         (usual = inputs_are_there(pending)) == 1 && (values = values_of(pending)) != NULL)
-        binding = binding_of(pending, tip != Py_None ? tip : SLOT(pending, PENDING_END), wanted, values);
+        binding = binding_of(pending, end, wanted, values);
     if (binding == NULL)
         run = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     else {
@@ -1441,6 +1437,8 @@ static PyObject *hand_over(PyObject *module, PyObject *const *args, Py_ssize_t c
     Py_XDECREF(binding);
     Py_XDECREF(wanted);
     Py_XDECREF(tensors);
+    Py_XDECREF(end);
+    Py_XDECREF(tip);
     return run;
 }
 
@@ -1539,9 +1537,28 @@ static PyObject *configure(PyObject *module, PyObject *arguments)
     return configured(arguments, names, NAMES, known, slots, OFFSETS, offsets);
 }
 
+/* Whether a class is a tuple with RUN_FIELDS; -1 is an error. */
+static int has_run_fields(PyObject *run)
+{
+    if (!PyType_Check(run) || !PyType_IsSubtype((PyTypeObject *)run, &PyTuple_Type))
+        return 0;
+    PyObject *fields = PyObject_GetAttrString(run, "_fields"), *wanted = fields == NULL ? NULL : Py_BuildValue(RUN_FIELDS);
+    int same = wanted == NULL ? -1 : PyObject_RichCompareBool(fields, wanted, Py_EQ);
+    Py_XDECREF(wanted);
+    Py_XDECREF(fields);
+    return same;
+}
+
 static PyObject *configure_hand_over(PyObject *module, PyObject *arguments)
 {
     (void)module;
+    PyObject *run = PyDict_Check(arguments) ? argument_named(arguments, part_names[RUN]) : NULL;
+    int fits = run == NULL ? 1 : has_run_fields(run);
+    Py_XDECREF(run);
+    if (PyErr_Occurred())
+        return NULL;
+    if (!fits)
+        return PyErr_Format(PyExc_TypeError, "Run has other fields");
     return configured(arguments, part_names, PARTS, parts, NULL, 0, NULL);
 }
 
@@ -1581,7 +1598,7 @@ static int filled(PyObject *module)
     return PyModule_AddObjectRef(module, "Call", (PyObject *)&CallType);
 }
 
-static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, filled}, {0, NULL}};
+static PyModuleDef_Slot module_slots[] = {MAIN_INTERPRETER_ONLY {Py_mod_exec, filled}, {0, NULL}};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
