@@ -408,3 +408,68 @@ def test_a_pytorch_without_the_mode_functions_disables_the_c_path(monkeypatch):
     monkeypatch.setattr(native_dispatch, "_INTERCEPTORS", ("_len_torch_dispatch_stack", "_no_such_name"))
     found, why = native_dispatch._loaded()
     assert found is None and ("_no_such_name" in why or why == native_replay.unavailable_reason)
+
+
+# ---- user code during a call ---------------------------------------------------------------------------------
+
+
+class Spy(type):
+    """The class of an argument, which runs code while the key of its call is made."""
+
+    meanwhile = staticmethod(lambda: None)
+
+    def __hash__(self):
+        Spy.meanwhile()
+        return 1
+
+
+class Argument(metaclass=Spy):
+    pass
+
+
+@built
+def test_user_code_sees_no_incomplete_key(monkeypatch):
+    x, incomplete = torch.ones(3, device="jax"), []
+
+    def look():
+        tuples = [one for one in gc.get_objects() if type(one) is tuple]
+        incomplete.extend([len(one) for one in tuples if len(gc.get_referents(one)) < len(one)])
+
+    monkeypatch.setattr(Spy, "meanwhile", staticmethod(look))
+    with torch.no_grad():
+        for args, kwargs in [
+            ((x, Argument()), {}),
+            ((x, [x, Argument()]), {}),
+            ((x,), {"alpha": Argument()}),
+        ]:
+            with pytest.raises((TypeError, RuntimeError, ValueError)):
+                native_dispatch._fast_dispatch.dispatch(torch.ops.aten.add.Tensor, (), args, kwargs)
+    assert incomplete == []
+
+
+class Clearing:
+    """A keyword argument that is freed while it is hashed."""
+
+    def __init__(self, kwargs):
+        self.kwargs = kwargs
+
+    def __hash__(self):
+        self.kwargs.clear()
+        return 1
+
+
+@built
+def test_a_keyword_argument_is_freed_while_it_is_looked_at():
+    known, kwargs = torch.tensor([1, 2, 3], device="jax"), {}
+    kwargs["alpha"] = Clearing(kwargs)
+    with torch.no_grad():
+        found = native_dispatch._fast_dispatch.dispatch(torch.ops.aten.add.Tensor, (), (known, 1), kwargs)
+    assert found.tolist() == [2, 3, 4]
+
+
+@built
+def test_methods_of_methods_are_freed():
+    method = print
+    for _ in range(1_000_000):
+        method = native_dispatch._fast_dispatch.Method(method)
+    del method

@@ -57,10 +57,10 @@ typedef struct {
 
 static PyObject *key_of(Call *call, PyObject *x);
 
-/* `(key_of(item), ...)` */
+/* `(key_of(item), ...)`, for a look-up */
 static PyObject *keys_of(Call *call, PyObject *const *items, Py_ssize_t count)
 {
-    PyObject *keys = PyTuple_New(count);
+    PyObject *keys = hidden_tuple(count);
     for (Py_ssize_t at = 0; keys != NULL && at < count; at++) {
         PyObject *key = key_of(call, items[at]);
         if (key == NULL)
@@ -119,8 +119,8 @@ static PyObject *key_of(Call *call, PyObject *x)
 static PyObject *key_of_call(Call *call, PyObject *id, PyObject *args, PyObject *kwargs)
 {
     Py_ssize_t count = PyTuple_GET_SIZE(args), named = kwargs == NULL ? 0 : PyDict_GET_SIZE(kwargs), at;
-    PyObject *key = PyTuple_New(1 + count + (named ? named + 1 : 0)), *words = named ? PyTuple_New(named) : NULL;
-    PyObject *word, *value, *part;
+    PyObject *key = hidden_tuple(1 + count + (named ? named + 1 : 0)), *word, *value, *part;
+    PyObject *words = named && key != NULL ? hidden_tuple(named) : NULL;
     Py_ssize_t place = 0;
     if (key == NULL || (named && words == NULL))
         goto failed;
@@ -132,10 +132,15 @@ static PyObject *key_of_call(Call *call, PyObject *id, PyObject *args, PyObject 
     }
     for (at = 0; at < named && PyDict_Next(kwargs, &place, &word, &value); at++) {
         PyTuple_SET_ITEM(words, at, Py_NewRef(word));
-        if ((part = key_of(call, value)) == NULL)
+        Py_INCREF(value); /* the dictionary may change meanwhile */
+        part = key_of(call, value);
+        Py_DECREF(value);
+        if (part == NULL)
             goto failed;
         PyTuple_SET_ITEM(key, 1 + count + at, part);
     }
+    if (at < named)
+        goto failed;
     if (named)
         PyTuple_SET_ITEM(key, 1 + count + named, words);
     return key;
@@ -190,7 +195,7 @@ static PyObject *wrapped(PyObject *values, PyObject *tree)
         return wrap(values, tree);
     Py_ssize_t count = PyList_GET_SIZE(tree), next = 0;
     PyObject *given = PySequence_Fast(values, "an operation with several results gave one");
-    PyObject *tensors = given == NULL ? NULL : PyTuple_New(count);
+    PyObject *tensors = given == NULL ? NULL : hidden_tuple(count);
     for (Py_ssize_t at = 0; tensors != NULL && at < count; at++) {
         PyObject *wanted = PyList_GET_ITEM(tree, at), *one;
         if (!IS_A(wanted, LAYOUT))
@@ -205,7 +210,7 @@ static PyObject *wrapped(PyObject *values, PyObject *tree)
             PyTuple_SET_ITEM(tensors, at, one);
     }
     Py_XDECREF(given);
-    return tensors;
+    return shown(tensors);
 }
 
 /* Whether the tree is a layout, or one list without nested lists. */
@@ -256,11 +261,10 @@ static int is_from_outside(PyObject *source)
 /* `torch_replay.make_views(source, found)` */
 static PyObject *views(PyObject *source, PyObject *found)
 {
-    if (is_from_outside(source))
-        return NULL;
-    PyObject *storage = PyObject_GetAttr(source, str_storage), *steps = PyObject_GetAttr(source, str_steps);
     PyObject *all = Py_NewRef(SLOT(found, RESULTS_STEPS)), *tree = Py_NewRef(SLOT(found, RESULTS_TREE)), *result = NULL;
-    if (storage == NULL || steps == NULL || !PyTuple_Check(steps))
+    PyObject *storage = is_from_outside(source) ? NULL : PyObject_GetAttr(source, str_storage);
+    PyObject *steps = storage == NULL ? NULL : PyObject_GetAttr(source, str_steps);
+    if (steps == NULL || !PyTuple_Check(steps))
         goto end;
     if (IS_A(tree, LAYOUT))
         result = view(storage, steps, tree, PyList_GET_ITEM(all, 0));
@@ -333,7 +337,8 @@ static PyObject *seen(PyObject *tensor, PyObject *storage, PyObject *steps, PyOb
 static PyObject *array_of_known(PyObject *storage)
 {
     if (SLOT(storage, STORAGE_VALUE) == Py_None) {
-        PyObject *array = PyObject_CallMethodNoArgs(SLOT(storage, STORAGE_HOST), str_array);
+        PyObject *host = Py_NewRef(SLOT(storage, STORAGE_HOST)), *array = PyObject_CallMethodNoArgs(host, str_array);
+        Py_DECREF(host);
         if (array == NULL)
             return NULL;
         Py_SETREF(SLOT(storage, STORAGE_VALUE), array);
@@ -394,9 +399,12 @@ static PyObject *open_trace(void)
         (before = PyObject_GetAttr(known[AROUND], str_pending)) == NULL ||
         (count = PyObject_GetAttr(known[AROUND], str_quick)) == NULL)
         Py_CLEAR(pending);
-    else if (pending != before || !IS_A(pending, PENDING) || SLOT(pending, PENDING_OPEN_STATE) == Py_None ||
-             PyObject_RichCompareBool(count, SLOT(known[CHANGES_OBJECT], CHANGES_COUNT), Py_EQ) != 1) {
-        Py_SETREF(pending, PyObject_CallNoArgs(known[OPEN]));
+    else {
+        int same = pending == before && IS_A(pending, PENDING) && SLOT(pending, PENDING_OPEN_STATE) != Py_None;
+        if (same)
+            same = PyObject_RichCompareBool(count, SLOT(known[CHANGES_OBJECT], CHANGES_COUNT), Py_EQ);
+        if (same < 1)
+            Py_SETREF(pending, same < 0 ? NULL : PyObject_CallNoArgs(known[OPEN]));
         if (pending == Py_None)
             Py_CLEAR(pending);
     }
@@ -444,7 +452,9 @@ static PyObject *copied(PyObject *source, PyObject *found)
     PyObject *pending = open_trace(), *value = pending == NULL ? NULL : value_of(source, pending, 1);
     PyObject *copy = value == NULL ? NULL : wrap(value, SLOT(found, RESULTS_TREE));
     PyObject *from = copy == NULL ? NULL : PyObject_GetAttr(source, str_storage), *to = NULL, *bounds;
-    if (from != NULL && SLOT(from, STORAGE_BOUNDS) != Py_None) {
+    if (from == NULL || !IS_A(from, STORAGE))
+        Py_CLEAR(copy);
+    else if (SLOT(from, STORAGE_BOUNDS) != Py_None) {
         bounds = PyObject_CallOneArg(known[NOTED_BOUNDS], source);
         to = bounds == NULL ? NULL : PyObject_GetAttr(copy, str_storage);
         if (to == NULL) {
@@ -487,11 +497,14 @@ static PyObject *found_of(Call *call, PyObject *id, PyObject *args, PyObject *kw
 /* `value_checks.bounds_of(tensor)`; NULL only with an error. */
 static PyObject *bounds_of(PyObject *tensor)
 {
-    PyObject *storage = PyObject_GetAttr(tensor, str_storage), *steps = PyObject_GetAttr(tensor, str_steps);
-    PyObject *bounds = NULL;
-    if (storage != NULL && IS_A(storage, STORAGE) && steps == none_at_all && IS_A(SLOT(storage, STORAGE_HOST), KNOWN))
-        bounds = PyObject_CallMethodNoArgs(SLOT(storage, STORAGE_HOST), str_bounds);
-    if ((bounds == NULL || bounds == Py_None) && storage != NULL && steps != NULL && !PyErr_Occurred())
+    PyObject *storage = PyObject_GetAttr(tensor, str_storage), *bounds = NULL;
+    PyObject *steps = storage == NULL ? NULL : PyObject_GetAttr(tensor, str_steps);
+    if (steps == none_at_all && IS_A(storage, STORAGE) && IS_A(SLOT(storage, STORAGE_HOST), KNOWN)) {
+        PyObject *host = Py_NewRef(SLOT(storage, STORAGE_HOST));
+        bounds = PyObject_CallMethodNoArgs(host, str_bounds);
+        Py_DECREF(host);
+    }
+    if ((bounds == NULL || bounds == Py_None) && steps != NULL && !PyErr_Occurred())
         Py_XSETREF(bounds, PyObject_CallOneArg(known[BOUNDS_OF], tensor));
     Py_XDECREF(steps);
     Py_XDECREF(storage);
@@ -578,10 +591,10 @@ static PyObject *shortly(PyObject *id, PyObject *args, PyObject *kwargs, Py_ssiz
 /* `tensor._elem = value`: -1 with an error. */
 static int write_to(PyObject *tensor, PyObject *value)
 {
-    PyObject *storage = PyObject_GetAttr(tensor, str_storage), *steps = PyObject_GetAttr(tensor, str_steps);
+    PyObject *storage = PyObject_GetAttr(tensor, str_storage);
+    PyObject *steps = storage == NULL ? NULL : PyObject_GetAttr(tensor, str_steps);
     int done = -1;
-    if (storage != NULL && IS_A(storage, STORAGE) && steps != NULL && PyTuple_Check(steps) &&
-        PyTuple_GET_SIZE(steps) == 0) {
+    if (steps != NULL && IS_A(storage, STORAGE) && PyTuple_Check(steps) && PyTuple_GET_SIZE(steps) == 0) {
         PyObject *version = PyNumber_Add(SLOT(storage, STORAGE_VERSION), one);
         if (version != NULL) {
             Py_SETREF(SLOT(storage, STORAGE_VERSION), version);
@@ -590,7 +603,7 @@ static int write_to(PyObject *tensor, PyObject *value)
             Py_SETREF(SLOT(storage, STORAGE_VALUE), Py_NewRef(value));
             done = 0;
         }
-    } else if (storage != NULL && steps != NULL)
+    } else if (steps != NULL)
         done = PyObject_SetAttr(tensor, str_elem, value);
     Py_XDECREF(steps);
     Py_XDECREF(storage);
@@ -633,7 +646,7 @@ static long long count_of(PyObject *shape)
         long long size = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, at));
         if (size < 0 || count > most)
             return -1;
-        count *= size;
+        count *= size > most ? most + 1 : size; /* does not overflow */
     }
     return count > most ? -1 : count;
 }
@@ -657,12 +670,13 @@ static PyObject *part_of(PyObject *tensor, PyObject *layout, PyObject *all, PyOb
 /* `known_integers.cpu_values(tensor)` */
 static PyObject *plain_of(PyObject *tensor)
 {
-    PyObject *storage = PyObject_GetAttr(tensor, str_storage), *layout = PyObject_GetAttr(tensor, str_layout);
-    PyObject *plain = NULL;
-    if (storage != NULL && layout != NULL && IS_A(storage, STORAGE) && IS_A(layout, LAYOUT) &&
-        IS_A(SLOT(storage, STORAGE_HOST), KNOWN)) {
-        PyObject *whole = SLOT(SLOT(storage, STORAGE_HOST), KNOWN_PLAIN), *all = SLOT(storage, STORAGE_LAYOUT);
+    PyObject *storage = PyObject_GetAttr(tensor, str_storage), *plain = NULL;
+    PyObject *layout = storage == NULL ? NULL : PyObject_GetAttr(tensor, str_layout);
+    if (layout != NULL && IS_A(storage, STORAGE) && IS_A(layout, LAYOUT) && IS_A(SLOT(storage, STORAGE_HOST), KNOWN)) {
+        PyObject *whole = Py_NewRef(SLOT(SLOT(storage, STORAGE_HOST), KNOWN_PLAIN));
+        PyObject *all = SLOT(storage, STORAGE_LAYOUT);
         plain = layout == all ? Py_NewRef(whole) : part_of(tensor, layout, all, whole);
+        Py_DECREF(whole);
     }
     Py_XDECREF(layout);
     Py_XDECREF(storage);
@@ -671,21 +685,18 @@ static PyObject *plain_of(PyObject *tensor)
 
 static PyObject *down(PyObject *x, int floats);
 
-/* `down` of the items of a list or tuple, in a list or tuple. */
+/* `down` of the items of a tuple. */
 static PyObject *down_all(PyObject *items, int floats)
 {
-    Py_ssize_t count = PySequence_Fast_GET_SIZE(items);
-    PyObject *found = PyList_Check(items) ? PyList_New(count) : PyTuple_New(count);
-    for (Py_ssize_t at = 0; found != NULL && at < count; at++) {
-        PyObject *item = down(PySequence_Fast_GET_ITEM(items, at), floats);
+    PyObject *found = hidden_tuple(PyTuple_GET_SIZE(items));
+    for (Py_ssize_t at = 0; found != NULL && at < PyTuple_GET_SIZE(items); at++) {
+        PyObject *item = down(PyTuple_GET_ITEM(items, at), floats);
         if (item == NULL)
             Py_CLEAR(found);
-        else if (PyList_Check(found))
-            PyList_SET_ITEM(found, at, item);
         else
             PyTuple_SET_ITEM(found, at, item);
     }
-    return found;
+    return shown(found);
 }
 
 /* `host_operations.to_host(x, floats)` */
@@ -698,10 +709,14 @@ static PyObject *down(PyObject *x, int floats)
         return Py_NewRef(x);
     if (kind != &PyList_Type && kind != &PyTuple_Type)
         return NULL;
-    if (Py_EnterRecursiveCall(" for the arguments of a call") != 0)
-        return NULL;
-    PyObject *found = down_all(x, floats);
-    Py_LeaveRecursiveCall();
+    PyObject *items = PySequence_Tuple(x), *found = NULL; /* a copy, because the list may change */
+    if (items != NULL && Py_EnterRecursiveCall(" for the arguments of a call") == 0) {
+        found = down_all(items, floats);
+        Py_LeaveRecursiveCall();
+    }
+    Py_XDECREF(items);
+    if (found != NULL && kind == &PyList_Type)
+        Py_SETREF(found, PySequence_List(found));
     return found;
 }
 
@@ -710,45 +725,50 @@ static int are_options(PyObject *kwargs)
 {
     PyObject *word, *value;
     Py_ssize_t place = 0;
-    while (kwargs != NULL && PyDict_Next(kwargs, &place, &word, &value)) {
-        int whole = PySet_Contains(known[WHOLE], value);
-        if (whole < 0)
-            PyErr_Clear(); /* not hashable */
-        if (whole != 1 && !PyLong_CheckExact(value) && !PyBool_Check(value) && value != Py_None &&
-            strcmp(Py_TYPE(value)->tp_name, "torch.memory_format") != 0)
-            return 0;
+    int are = 1;
+    while (are && kwargs != NULL && PyDict_Next(kwargs, &place, &word, &value)) {
+        Py_INCREF(value);
+        are = PyLong_CheckExact(value) || PyBool_Check(value) || value == Py_None ||
+              strcmp(Py_TYPE(value)->tp_name, "torch.memory_format") == 0;
+        if (!are)
+            are = PySet_Contains(known[WHOLE], value);
+        if (are < 0) {
+            are = 0;
+            if (PyErr_ExceptionMatches(PyExc_TypeError))
+                PyErr_Clear(); /* not hashable */
+        }
+        Py_DECREF(value);
     }
-    return 1;
+    return are;
 }
 
-/* Whether the broadcast result of the tensors is known to be small. */
+/* Whether the broadcast result of the tensors is known to be small; 0 also with an error. */
 static int broadcast_is_small(PyObject *args)
 {
-    long long all = 1, most = PyLong_AsLongLong(known[MOST]);
+    long long all = 1, most = PyLong_AsLongLong(known[MOST]), count = 0;
     PyObject *first = NULL;
     int same = 1;
-    for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(args); at++) {
-        PyObject *x = PyTuple_GET_ITEM(args, at), *layout = IS_A(x, TENSOR) ? PyObject_GetAttr(x, str_layout) : NULL;
-        if (layout == NULL)
+    for (Py_ssize_t at = 0; count >= 0 && same >= 0 && at < PyTuple_GET_SIZE(args); at++) {
+        if (!IS_A(PyTuple_GET_ITEM(args, at), TENSOR))
             continue;
-        PyObject *shape = SLOT(layout, LAYOUT_SHAPE); /* layouts stay alive */
-        long long count = count_of(shape);
-        Py_DECREF(layout);
-        if (count < 0)
-            return 0;
-        same = same && (first == NULL || PyObject_RichCompareBool(first, shape, Py_EQ) == 1);
-        first = shape;
+        PyObject *layout = PyObject_GetAttr(PyTuple_GET_ITEM(args, at), str_layout);
+        count = layout != NULL && IS_A(layout, LAYOUT) ? count_of(SLOT(layout, LAYOUT_SHAPE)) : -1;
+        if (count >= 0 && same && first != NULL)
+            same = PyObject_RichCompareBool(SLOT(first, LAYOUT_SHAPE), SLOT(layout, LAYOUT_SHAPE), Py_EQ);
         all = all > most ? all : all * (count > 0 ? count : 1);
+        Py_XSETREF(first, layout);
     }
-    return same || all <= most;
+    Py_XDECREF(first);
+    return count >= 0 && same >= 0 && (same || all <= most);
 }
 
 /* The layout of a CPU tensor with its own memory. */
 static PyObject *layout_of_plain(PyObject *plain)
 {
-    PyObject *shape = PyObject_GetAttr(plain, str_shape), *stride = PyObject_CallMethodNoArgs(plain, str_stride);
-    PyObject *dtype = PyObject_GetAttr(plain, str_dtype), *key = NULL, *layout = NULL;
-    int fits = shape != NULL && stride != NULL && dtype != NULL ? PySet_Contains(known[WHOLE], dtype) : 0;
+    PyObject *shape = PyObject_GetAttr(plain, str_shape), *key = NULL, *layout = NULL;
+    PyObject *stride = shape == NULL ? NULL : PyObject_CallMethodNoArgs(plain, str_stride);
+    PyObject *dtype = stride == NULL ? NULL : PyObject_GetAttr(plain, str_dtype);
+    int fits = dtype == NULL ? 0 : PySet_Contains(known[WHOLE], dtype);
     if (fits == 1 && count_of(shape) >= 0 && (key = PyTuple_Pack(4, shape, stride, zero, dtype)) != NULL &&
         (layout = Py_XNewRef(PyDict_GetItemWithError(known[LAYOUTS], key))) == NULL && !PyErr_Occurred()) {
         Py_SETREF(shape, PySequence_Tuple(shape)); /* a plain tuple instead of torch.Size, as it is stored */
@@ -837,10 +857,9 @@ static PyObject *copy_of(PyObject *storage)
 /* `storage.set_host_values(KnownIntegers(plain))`: -1 with an error. */
 static int know(PyObject *storage, PyObject *plain)
 {
-    PyObject *host = new_known(plain), *version = PyNumber_Add(SLOT(storage, STORAGE_VERSION), one);
-    if (host == NULL || version == NULL) {
+    PyObject *host = new_known(plain), *version = host == NULL ? NULL : PyNumber_Add(SLOT(storage, STORAGE_VERSION), one);
+    if (version == NULL) {
         Py_XDECREF(host);
-        Py_XDECREF(version);
         return -1;
     }
     Py_SETREF(SLOT(storage, STORAGE_VERSION), version);
@@ -853,7 +872,7 @@ static int know(PyObject *storage, PyObject *plain)
 /* The arguments of a write on the CPU, with `target` as the first. */
 static PyObject *written_args(PyObject *args, PyObject *target)
 {
-    PyObject *plain = PyTuple_New(PyTuple_GET_SIZE(args));
+    PyObject *plain = hidden_tuple(PyTuple_GET_SIZE(args));
     for (Py_ssize_t at = 0; plain != NULL && at < PyTuple_GET_SIZE(args); at++) {
         PyObject *one_of = at == 0 ? Py_NewRef(target) : down(PyTuple_GET_ITEM(args, at), 1);
         if (one_of == NULL)
@@ -861,16 +880,16 @@ static PyObject *written_args(PyObject *args, PyObject *target)
         else
             PyTuple_SET_ITEM(plain, at, one_of);
     }
-    return plain;
+    return shown(plain);
 }
 
 /* Executes an in-place operation on the host: the written tensor. */
 static PyObject *written_on_host(PyObject *way, PyObject *args, PyObject *kwargs)
 {
     PyObject *target = PyTuple_GET_ITEM(args, 0), *result = NULL, *copy = NULL, *seen_of = NULL, *plain = NULL, *done = NULL;
-    PyObject *storage = PyObject_GetAttr(target, str_storage), *layout = PyObject_GetAttr(target, str_layout);
-    if (storage == NULL || layout == NULL || !IS_A(storage, STORAGE) || !IS_A(layout, LAYOUT) ||
-        (copy = copy_of(storage)) == NULL)
+    PyObject *storage = PyObject_GetAttr(target, str_storage);
+    PyObject *layout = storage == NULL ? NULL : PyObject_GetAttr(target, str_layout);
+    if (layout == NULL || !IS_A(storage, STORAGE) || !IS_A(layout, LAYOUT) || (copy = copy_of(storage)) == NULL)
         goto end;
     seen_of = layout == SLOT(storage, STORAGE_LAYOUT) ? Py_NewRef(copy)
                                                       : part_of(target, layout, SLOT(storage, STORAGE_LAYOUT), copy);
@@ -907,10 +926,10 @@ static PyObject *on_host(PyObject *id, PyObject *args, PyObject *kwargs)
     first = PyTuple_GET_ITEM(args, 0);
     if (PyList_CheckExact(first) && PyList_GET_SIZE(first) > 0)
         first = PyList_GET_ITEM(first, 0);
-    if (!IS_A(first, TENSOR) || !is_on_host(first) || !are_options(kwargs))
-        return NULL;
     Py_INCREF(way);
-    if (PyLong_AsLong(PyTuple_GET_ITEM(way, HOST_KIND)) != WRITES)
+    if (!IS_A(first, TENSOR) || !is_on_host(first) || !are_options(kwargs))
+        ;
+    else if (PyLong_AsLong(PyTuple_GET_ITEM(way, HOST_KIND)) != WRITES)
         result = computed_on_host(way, args, kwargs);
     else if (IS_A(PyTuple_GET_ITEM(args, 0), TENSOR))
         result = written_on_host(way, args, kwargs);
@@ -956,10 +975,11 @@ static PyObject *dispatch(PyObject *module, PyObject *const *given, Py_ssize_t c
         result = PyObject_Vectorcall(known[SLOW], all, 4, NULL);
     }
     if (result != NULL && watcher != NULL && PyThread_get_thread_ident() == watching_thread) {
-        PyObject *call = PyTuple_Pack(4, func, args, kwargs, result);
-        if (call == NULL || PyList_Append(watcher, call) < 0)
+        PyObject *calls = Py_NewRef(watcher), *call = PyTuple_Pack(4, func, args, kwargs, result);
+        if (call == NULL || PyList_Append(calls, call) < 0)
             Py_CLEAR(result);
         Py_XDECREF(call);
+        Py_DECREF(calls);
     }
     return result;
 }
@@ -1095,16 +1115,16 @@ static int has_just(PyObject *dict, PyObject *names, PyObject *values)
     return 1;
 }
 
-/* Whether the parameters and buffers that were None still are. */
+/* Whether the parameters and buffers that were None still are; 0 also with an error. */
 static int are_missing(PyObject *names, PyObject *dict)
 {
     PyObject *parameters = PyDict_GetItemWithError(dict, str_parameters);
-    PyObject *buffers = PyDict_GetItemWithError(dict, str_buffers);
-    if (parameters == NULL || !PyDict_Check(parameters) || buffers == NULL || !PyDict_Check(buffers))
+    PyObject *buffers = parameters == NULL ? NULL : PyDict_GetItemWithError(dict, str_buffers);
+    if (buffers == NULL || !PyDict_Check(parameters) || !PyDict_Check(buffers))
         return 0;
     for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(names); at++) {
         PyObject *one = PyDict_GetItemWithError(parameters, OF(names, at));
-        if (one == NULL)
+        if (one == NULL && !PyErr_Occurred())
             one = PyDict_GetItemWithError(buffers, OF(names, at));
         if (one != Py_None)
             return 0;
@@ -1118,6 +1138,8 @@ static int has_methods(PyTypeObject *type, PyObject *methods)
     int same = 1;
     for (Py_ssize_t at = 0; same && at + 1 < PyTuple_GET_SIZE(methods); at += 2) {
         PyObject *method = PyObject_GetAttr((PyObject *)type, OF(methods, at));
+        if (method == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
+            PyErr_Clear(); /* it was deleted */
         same = method == OF(methods, at + 1);
         Py_XDECREF(method);
     }
@@ -1163,9 +1185,9 @@ static PyObject *arguments_of(PyObject *way, PyObject *dict, PyObject *x)
 /* `module_calls._name_of(module)` for a module whose path is cached. */
 static PyObject *name_of(PyObject *module, PyObject *id)
 {
-    PyObject *running = PyObject_GetAttr(known[RUNNING], str_modules), *named, *found = NULL, *name = NULL;
+    PyObject *running = PyObject_GetAttr(known[RUNNING], str_modules), *named = NULL, *found = NULL, *name = NULL;
     if (running == NULL || !PyList_CheckExact(running) || PyList_GET_SIZE(running) == 0 ||
-        (named = PyDict_GetItemWithError(known[MODULE_NAMES], id)) == NULL)
+        (named = Py_XNewRef(PyDict_GetItemWithError(known[MODULE_NAMES], id))) == NULL)
         goto end;
     PyObject *path = OF(named, 0);
     found = Py_NewRef(PyList_GET_ITEM(running, OF(named, 1) == Py_True ? 0 : PyList_GET_SIZE(running) - 1));
@@ -1179,6 +1201,7 @@ static PyObject *name_of(PyObject *module, PyObject *id)
         name = Py_NewRef(OF(named, 2));
 end:
     Py_XDECREF(found);
+    Py_XDECREF(named);
     Py_XDECREF(running);
     return name;
 }
@@ -1186,8 +1209,9 @@ end:
 /* The scope of a module inside `outer`. */
 static PyObject *scope_of(PyObject *module, PyObject *id, PyObject *outer)
 {
-    PyObject *name = name_of(module, id), *number = PyLong_FromVoidPtr(outer), *key = NULL, *scope = NULL;
-    if (name != NULL && number != NULL && (key = PyTuple_Pack(2, number, name)) != NULL) {
+    PyObject *name = name_of(module, id), *number = name == NULL ? NULL : PyLong_FromVoidPtr(outer);
+    PyObject *key = NULL, *scope = NULL;
+    if (number != NULL && (key = PyTuple_Pack(2, number, name)) != NULL) {
         PyObject *found = PyDict_GetItemWithError(known[SCOPES_INSIDE], key);
         scope = found == NULL ? NULL : Py_NewRef(OF(found, 1));
     }
@@ -1203,8 +1227,9 @@ static PyObject *scope_of_module(PyObject *self, PyObject *module)
     (void)self;
     if (known[NAMES - 1] == NULL)
         return PyErr_Format(PyExc_RuntimeError, "configure was not called");
-    PyObject *outer = PyObject_GetAttr(known[SCOPES_CONTEXT], str_context), *id = PyLong_FromVoidPtr(module);
-    PyObject *scope = outer == NULL || id == NULL ? NULL : scope_of(module, id, outer);
+    PyObject *outer = PyObject_GetAttr(known[SCOPES_CONTEXT], str_context);
+    PyObject *id = outer == NULL ? NULL : PyLong_FromVoidPtr(module);
+    PyObject *scope = id == NULL ? NULL : scope_of(module, id, outer);
     Py_XDECREF(id);
     Py_XDECREF(outer);
     return scope != NULL || PyErr_Occurred() ? scope : Py_NewRef(Py_None);
@@ -1226,12 +1251,12 @@ static PyObject *recorded_inside(PyObject *module, PyObject *id, PyObject *way, 
     if (outer != NULL && (scope = scope_of(module, id, outer)) != NULL &&
         PyObject_SetAttr(known[SCOPES_CONTEXT], str_context, scope) == 0) {
         result = shortly(OF(way, WAY_OPERATION), args, NULL, PyLong_AsSsize_t(OF(way, WAY_WHICH)));
-        PyObject *type, *value, *trace; /* restores the context after any error */
-        PyErr_Fetch(&type, &value, &trace);
-        if (PyObject_SetAttr(known[SCOPES_CONTEXT], str_context, outer) < 0)
+        PyObject *error = raised(); /* restores the context after any error */
+        if (PyObject_SetAttr(known[SCOPES_CONTEXT], str_context, outer) < 0) {
             Py_CLEAR(result);
-        else
-            PyErr_Restore(type, value, trace);
+            Py_XDECREF(error);
+        } else
+            raise_again(error);
     }
     Py_XDECREF(scope);
     Py_XDECREF(outer);
@@ -1319,12 +1344,14 @@ static int method_clear(Method *self)
 static void method_dealloc(Method *self)
 {
     PyObject_GC_UnTrack(self);
+    Py_TRASHCAN_BEGIN(self, method_dealloc) /* methods may be nested to any depth */
     method_clear(self);
     Py_CLEAR(self->plain);
     Py_CLEAR(self->unary);
     Py_CLEAR(self->tensor);
     Py_CLEAR(self->number);
     Py_TYPE(self)->tp_free((PyObject *)self);
+    Py_TRASHCAN_END
 }
 
 static PyObject *method_get(PyObject *self, PyObject *instance, PyObject *owner)
@@ -1406,7 +1433,7 @@ static int filled(PyObject *module)
     return PyModule_AddObjectRef(module, "Method", (PyObject *)&MethodType);
 }
 
-static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, filled}, {0, NULL}};
+static PyModuleDef_Slot module_slots[] = {MAIN_INTERPRETER_ONLY {Py_mod_exec, filled}, {0, NULL}};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
