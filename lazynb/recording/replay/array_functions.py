@@ -105,13 +105,17 @@ def replayed_functions() -> dict[str, dict[str, Any]]:
     return functions
 
 
+# JAX's code calls these with arrays of its own. A replayed call would make inputs of them.
+_CONVERSIONS = ("array", "asarray")
+
+
 def function_codes(rest: DormantSubstitutes) -> list[jc.FunctionCode]:
     """Returns the codes with which the functions themselves are replayed, for code that holds them."""
     codes: dict[int, jc.FunctionCode] = {}
     for module in MODULES:
         for name, plain in replayed_functions()[module.__name__].items():
             own = plain.__wrapped__
-            entered = jc.python_function(own) if name not in _SPECIAL_WRAPPERS else None
+            entered = jc.python_function(own) if name not in _CONVERSIONS else None
             if entered is not None and id(own) not in codes:
                 replaying = functools.partial(_replaying, name, own, between=1)
                 codes[id(own)] = jc.FunctionCode(own, entered, replaying, LazyTrace, rest)
