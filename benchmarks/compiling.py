@@ -1,20 +1,20 @@
-"""What ``%%compile`` takes beside ``jax.jit(f).lower(*args).compile()`` of the same program, both with one run.
+"""What ``%%compile`` takes beside ``jax.jit(f).lower(*args).compile()`` of the same program, each run once.
 
     python -m benchmarks.compiling [SIZES] [PAIRS] [--way widget] [--kind elementwise] [--profile N]
 
-One process with IPython's own shell and no browser. In each pair a new program of SIZE operations is compiled
-by a ``%%compile`` cell and by JAX alone, each first in turn; a third cell runs such a program lazily without the
-magic. The inspector is a widget as in JupyterLab, whose messages are written as a kernel writes them, or the
-static form of a program without a page.
+One process with IPython's own shell and no browser. In each pair a ``%%compile`` cell and JAX alone compile
+new programs of SIZE operations, each first in turn; a third cell runs such a program without the magic. The
+inspector is a widget as in JupyterLab, whose messages are written as a kernel writes them, or the static form
+for a program that has no page.
 
 ``first``: lazynb knows no earlier program, so a miss needs no comparison. ``edited``: similar programs were
 compiled before, each an edit of the one before it, and are in the list of misses.
 
-``elementwise``: a chain that XLA makes one kernel of, and compiles quickest. ``layers``: with a product or a mean
+``elementwise``: a chain that XLA makes one kernel of, and compiles quickest. ``layers``: a product or a mean
 after every few lines.
 
-``value``: until the cell is done, which shows its value. ``view``: until the inspector has the data of its first
-view. ``all``: until nothing of it is left to be done. In the static form all are one.
+``value``: until the cell is done, which shows its value. ``view``: until the inspector has the data of its
+first view. ``all``: until nothing of it is left to be done. In the static form all are one.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class Programs:
         self._number = 0
 
     def body(self, operations: int) -> str:
-        """Lines with about so many operations, after an edit of those before: a line is added, at another place
-        each time, and the shape of an array is another."""
+        """Lines with about so many operations, an edit of the lines before: a line is added, at another place
+        each time, and an array has another shape."""
         self._number += 1
         lines = [f"s = jnp.zeros({self._number}).sum()", "h = x + s"]
         made = 3
@@ -245,8 +245,8 @@ def pairs(notebook: Notebook, programs: Programs, size: int, case: str, count: i
 def line(size: int, case: str, way: str, found: list[Pair]) -> str:
     """The medians, and the medians of the pairs' ratios."""
 
-    def ratio(numerators: list[float]) -> str:
-        return f"{statistics.median(one / pair.jit for one, pair in zip(numerators, found, strict=True)):5.2f}"
+    def ratio(seconds: list[float]) -> str:
+        return f"{statistics.median(one / pair.jit for one, pair in zip(seconds, found, strict=True)):5.2f}"
 
     jit = statistics.median(pair.jit for pair in found)
     parts = [f"{name} {ratio([getattr(pair.ours, name) for pair in found])}" for name in Seconds._fields]
@@ -265,13 +265,16 @@ def main() -> None:
     parser.add_argument("--way", choices=WAYS, default="widget")
     parser.add_argument("--kind", choices=KINDS, default=KINDS[0])
     parser.add_argument("--case", choices=CASES, action="append", help="default: both")
-    parser.add_argument("--profile", type=int, default=0, metavar="N", help="print the N functions with most time of a last cell")
+    parser.add_argument("--profile", type=int, default=0, metavar="N", help="profile a last cell, N lines")
     options = parser.parse_args()
     notebook, programs = Notebook(options.way), Programs(options.kind)
     for size in map(int, options.sizes.split(",")):
         for case in options.case or CASES:
             lazynb.clear_cache()
-            print(line(size, case, options.way, pairs(notebook, programs, size, case, options.pairs)), flush=True)
+            print(
+                line(size, case, options.way, pairs(notebook, programs, size, case, options.pairs)),
+                flush=True,
+            )
         if options.profile:
             profiler = cProfile.Profile()
             profiler.enable()

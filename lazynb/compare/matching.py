@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 
 from lazynb.compare.program_graph import ProgramGraph, ProgramStep, Value
 
@@ -167,10 +168,13 @@ class Alignment:
         """Pairs operations in the same gap that have the same operands: one replaced the other."""
         for a, b in self._gaps:
             left = [step for step in a if step.number not in self.new]
-            self._join_first(left, b, self._is_replaced)
-
-    def _is_replaced(self, before: ProgramStep, now: ProgramStep) -> bool:
-        return self._same_array_operands(before, now) and self._lines_may_match(before, now)
+            self._join_first(
+                left,
+                b,
+                lambda step: tuple(_arrays(self.before, step)),
+                self._partners_of_arrays,
+                self._lines_may_match,
+            )
 
     def _lines_may_match(self, before: ProgramStep, now: ProgramStep) -> bool:
         """Whether the line of ``before`` may have become that of ``now``: each is in one source only."""
@@ -179,38 +183,44 @@ class Alignment:
         old, new = self.before.text(before), self.now.text(now)
         return old not in self._sources[1] and new not in self._sources[0]
 
-    def _same_array_operands(self, before: ProgramStep, now: ProgramStep) -> bool:
-        """Whether both read the same arrays, and at least one. Numbers may differ."""
-        old, new = _arrays(self.before, before), _arrays(self.now, now)
-        return bool(new) and self.same_values(old, new)
+    def _partners_of_arrays(self, step: ProgramStep) -> Hashable:
+        """The values of ``before`` that correspond to the arrays that ``step`` reads; None if it reads
+        none."""
+        arrays = _arrays(self.now, step)
+        return tuple([(self.old.get(number), result) for number, result in arrays]) if arrays else None
 
     def _moved(self) -> None:
         """Pairs leftover equal operations on the same line: they changed places."""
         left = [step for step in self.before.operations if step.number not in self.new and step.needed]
         if left:
             steps = [step for step in self.now.operations if step.needed]
-            self._join_first(left, steps, self._is_moved)
+            same = _OperationNumbers()
 
-    def _is_moved(self, before: ProgramStep, now: ProgramStep) -> bool:
-        return (
-            before.same_operation(now)
-            and self.key(0, before) == self.key(1, now)
-            and len(before.operands) == len(now.operands)
-        )
+            def key(side: int, step: ProgramStep) -> Hashable:
+                return same.number(step), self.key(side, step), len(step.operands)
+
+            self._join_first(left, steps, partial(key, 0), partial(key, 1))
 
     def _join_first(
         self,
-        left: list[ProgramStep],
+        left: Sequence[ProgramStep],
         steps: Sequence[ProgramStep],
-        suits: Callable[[ProgramStep, ProgramStep], bool],
+        key_before: Callable[[ProgramStep], Hashable],
+        key_now: Callable[[ProgramStep], Hashable],
+        may_be: Callable[[ProgramStep, ProgramStep], bool] = lambda before, now: True,
     ) -> None:
-        """Joins each unpaired step of ``steps`` with the first step in ``left`` that suits it."""
+        """Joins each unpaired step of ``steps`` with the first step in ``left`` of equal key that may be its
+        partner."""
+        by_key: dict[Hashable, list[ProgramStep]] = {}
+        for step in left:
+            by_key.setdefault(key_before(step), []).append(step)
         for step in steps:
             if step.number in self.old:
                 continue
-            for other in left:
-                if suits(other, step):
-                    left.remove(other)
+            alike = by_key.get(key_now(step), [])
+            for place, other in enumerate(alike):
+                if may_be(other, step):
+                    del alike[place]
                     self._join(other, step)
                     break
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import dis
 import functools
 import inspect
@@ -180,7 +181,24 @@ def contains_span(node: ast.AST, span: Span) -> bool:
 
 def child_containing(node: ast.AST, span: Span) -> ast.AST | None:
     """The child of ``node`` that contains ``span``; None if no single child does."""
-    return next((child for child in ast.iter_child_nodes(node) if contains_span(child, span)), None)
+    return next((child for child in _candidates(node, span) if contains_span(child, span)), None)
+
+
+def _candidates(node: ast.AST, span: Span) -> Iterator[ast.AST]:
+    """The children of ``node``; of a list of statements, which may be long, only the one that may contain
+    ``span``."""
+    for _, value in ast.iter_fields(node):
+        if isinstance(value, ast.AST):
+            yield value
+        elif isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+            first = bisect.bisect_left(value, (span[1], span[3]), key=_end)
+            yield from value[first : first + 1]
+        elif isinstance(value, list):
+            yield from [child for child in value if isinstance(child, ast.AST)]
+
+
+def _end(statement: ast.stmt) -> tuple[int, int]:
+    return statement.end_lineno or 0, statement.end_col_offset or 0
 
 
 @functools.lru_cache(256)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lazynb.compare.misses.program_sides import ProgramChange
-from lazynb.compare.misses.source_pair import SourcePair, UserEdit, names_bound_by
-from lazynb.compare.misses.source_syntax import Source, Span, names_in, span_of
+from lazynb.compare.misses.source_pair import SourcePair, UserEdit
+from lazynb.compare.misses.source_syntax import Source, Span, names_bound_by, names_in, span_of
 from lazynb.compare.program_graph import ProgramGraph, ProgramStep
 
 EXPLAINED = frozenset(
@@ -190,12 +190,11 @@ def _between(own: Span, span: Span, node: ast.AST, kind: str, unchanged: bool) -
 
 def _functions_around(source: Source, line: int) -> set[str]:
     names: set[str] = set()
-    for statement in source.statements:
+    for statement in source.around(line):
         node = statement.node
-        within = node.lineno <= line <= (node.end_lineno or node.lineno)
-        if within and isinstance(node, ast.FunctionDef | ast.ClassDef):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
             names.add(node.name)
-        elif within and isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
             names |= names_bound_by(node)
     return names
 
@@ -203,10 +202,8 @@ def _functions_around(source: Source, line: int) -> set[str]:
 def _read_around(source: Source, line: int) -> set[str]:
     """The names that the statement of a line and its enclosing blocks (tests, ranges) read."""
     names: set[str] = set()
-    for statement in source.statements:
-        node = statement.node
-        if node.lineno <= line <= (node.end_lineno or node.lineno):
-            names.update(*map(names_in, statement.parts))
+    for statement in source.around(line):
+        names.update(*map(names_in, statement.parts))
     return names
 
 

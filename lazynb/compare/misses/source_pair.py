@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from types import CodeType
 
 from lazynb.compare.matching import common_subsequence
-from lazynb.compare.misses.source_syntax import Signatures, Source, Statement, names_in, source_of
+from lazynb.compare.misses.source_syntax import Signatures, Source, Statement, names_bound_by, source_of
 from lazynb.compare.misses.tree_edit import Edit, edit_between
 from lazynb.running.miss_log import Miss
 from lazynb.user_code.cells import history
@@ -62,12 +62,18 @@ class Sources:
         return None if text is None else source_of(text)
 
 
+@functools.lru_cache(maxsize=16)
+def sources_of(miss: Miss) -> Sources:
+    """The user's code behind the program of ``miss``; cached, because a miss is compared several times."""
+    return Sources(miss)
+
+
 def _texts(miss: Miss) -> Iterator[tuple[str, str]]:
     own = dict(miss.sources)
     if miss.spot.cell is not None:
         own.setdefault(miss.spot.file, miss.spot.cell[1])
     defining: dict[str, str] = {}
-    left = _free_names(own.values()).difference(*[defined_in(source_of(text)) for text in own.values()])
+    left = _free_names(own.values()).difference(*[source_of(text).defined for text in own.values()])
     for run in reversed(history.runs_until(miss.time)):
         if not left or len(defining) >= _DEFINING:
             break
@@ -86,15 +92,7 @@ def _free_names(texts: Iterable[str]) -> set[str]:
     names: set[str] = set()
     for text in texts:
         source = source_of(text)
-        names |= source.words - defined_in(source)
-    return names
-
-
-def defined_in(source: Source) -> set[str]:
-    """The names that the statements of a source bind."""
-    names: set[str] = set()
-    for statement in source.statements:
-        names |= names_bound_by(statement.node)
+        names |= source.words - source.defined
     return names
 
 
@@ -111,17 +109,6 @@ def exported_names(text: str) -> Set[str]:
     return names
 
 
-def names_bound_by(node: ast.stmt) -> set[str]:
-    """The names that one statement binds."""
-    if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-        return {node.name}
-    if isinstance(node, ast.Assign):
-        return set().union(*map(names_in, node.targets))
-    if isinstance(node, ast.AnnAssign | ast.AugAssign | ast.For):
-        return names_in(node.target)
-    return set()
-
-
 class SourcePair:
     """The sources of two programs.
 
@@ -134,7 +121,7 @@ class SourcePair:
     """
 
     def __init__(self, before: Miss, now: Miss):
-        self.sides = Sources(before), Sources(now)
+        self.sides = sources_of(before), sources_of(now)
         self.edits: list[UserEdit] = []
         self.alone: tuple[list[Located], list[Located]] = [], []
         self._partners: tuple[dict[tuple[str, int], Located], ...] = {}, {}  # file and node id → partner
@@ -275,7 +262,7 @@ class SourcePair:
         old, new = source_of(before), source_of(now)
         keys = {statement.key for statement in old.statements}
         same = sum(statement.key in keys for statement in new.statements)
-        return same + len(defined_in(old) & defined_in(new))
+        return same + len(old.defined & new.defined)
 
     # ---- Pairing of statements -----------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import jax
@@ -84,21 +84,41 @@ class Source:
 
     def at(self, line: int) -> Statement | None:
         """The innermost statement on a line."""
-        found = [statement for statement in self.statements if statement.first <= line <= statement.last]
-        return found[-1] if found else None
+        return self._by_line.get(line)
+
+    @functools.cached_property
+    def _by_line(self) -> dict[int, Statement]:
+        lines: dict[int, Statement] = {}
+        for statement in self.statements:
+            lines.update(dict.fromkeys(range(statement.first, statement.last + 1), statement))
+        return lines
+
+    def around(self, line: int) -> Sequence[Statement]:
+        """The statements whose text, with the body, includes a line; the outermost first."""
+        return self._around.get(line, ())
+
+    @functools.cached_property
+    def _around(self) -> dict[int, list[Statement]]:
+        lines: dict[int, list[Statement]] = {}
+        for statement in self.statements:
+            first = statement.node.lineno
+            for line in range(first, (statement.node.end_lineno or first) + 1):
+                lines.setdefault(line, []).append(statement)
+        return lines
+
+    @functools.cached_property
+    def defined(self) -> Set[str]:
+        """The names that its statements bind."""
+        return frozenset().union(*(names_bound_by(statement.node) for statement in self.statements))
 
     def qualified_name(self, statement: Statement) -> str | None:
         """The name of a function or class with the names of those around it; None for another statement."""
         node = statement.node
         if not isinstance(node, _DEFINITIONS):
             return None
-        around = [
-            each.node.name
-            for each in self.statements
-            if isinstance(each.node, _DEFINITIONS)
-            and each.node.lineno <= node.lineno <= (each.node.end_lineno or 0)
-        ]
-        return ".".join(around)
+        return ".".join(
+            [each.node.name for each in self.around(node.lineno) if isinstance(each.node, _DEFINITIONS)]
+        )
 
 
 @functools.lru_cache(maxsize=256)
@@ -118,6 +138,17 @@ def span_of(node: ast.AST) -> Span | None:
 def names_in(node: ast.AST) -> set[str]:
     """The variables that an expression reads or sets."""
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def names_bound_by(node: ast.stmt) -> set[str]:
+    """The names that one statement binds."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+        return {node.name}
+    if isinstance(node, ast.Assign):
+        return set().union(*map(names_in, node.targets))
+    if isinstance(node, ast.AnnAssign | ast.AugAssign | ast.For):
+        return names_in(node.target)
+    return set()
 
 
 def expression_text(node: ast.AST) -> str:
