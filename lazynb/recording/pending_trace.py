@@ -153,7 +153,7 @@ class PendingTrace(TraceInputs):
         for value in self.inputs[mark.state.inputs :]:
             self.slots_of.pop(id(value), None)
         abandoned, self.open_state = self.state, mark.state
-        self._owners.clear()
+        del self._owners[mark.state.slots :]  # not all: each number of a call is taken back once
         del self.inputs[mark.state.inputs :], self.records[mark.records :]
         if self.sources:
             self.sources = {value._pending for value in self.inputs if is_pending(value)}

@@ -28,7 +28,7 @@ from lazynb.xla.evidence import (
 )
 from lazynb.xla.fusion.boundaries import Boundary
 from lazynb.xla.hlo.clusters import tuple_leaves, writer
-from lazynb.xla.hlo.module import Computation, Instruction, Module
+from lazynb.xla.hlo.module import Computation, Instruction
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 from lazynb.xla.hlo.shapes import HOST_SPACE, element_count, memory_space
 from lazynb.xla.hlo.value_numbering import ValueNumbering
@@ -50,12 +50,16 @@ def recomputation_findings(trace: CompiledProgram, snapshot: Snapshot, number: i
     home = {name: cluster.name for cluster in trace.clusters for name in cluster.instructions}
     order = {cluster.name: place for place, cluster in enumerate(trace.clusters)}
     copies: dict[int, dict[str, Instruction]] = {}  # by expression and kernel, the first instruction
+    partly_read = {name: _partly_read(each) for name, each in trace.module.computations.items()}
     for instruction, value in ValueNumbering().of(trace.module, lambda name: name).computed():
         kernel = home.get(instruction.name)
         if (
             kernel is not None
             and instruction.opcode in _REPORTED_OPCODES
-            and _needs_all_elements(trace.module, instruction)
+            and (
+                instruction.computation == trace.module.entry
+                or instruction.name not in partly_read[instruction.computation]
+            )
         ):
             copies.setdefault(value, {}).setdefault(kernel, instruction)
     groups: dict[tuple[str, ...], list[Instruction]] = {}
@@ -93,20 +97,17 @@ def _recomputation_finding(
     )
 
 
-def _needs_all_elements(module: Module, instruction: Instruction) -> bool:
-    """Whether all elements are needed; otherwise one kernel may compute a half, and another the rest."""
-    if instruction.computation == module.entry:
-        return True
-    computation = module.computations[instruction.computation]
-    waiting, seen = [instruction.name], {instruction.name}
+def _partly_read(computation: Computation) -> set[str]:
+    """The instructions of which a part may be enough: one kernel may compute a half, and another the rest."""
+    readers = [each for each in computation.instructions.values() if each.opcode in _PARTS]
+    waiting = [operand for reader in readers for operand in reader.operands]
+    found: set[str] = set()
     while waiting:
-        for user in computation.users[waiting.pop()]:
-            if user.opcode in _PARTS:
-                return False
-            if user.name not in seen:
-                seen.add(user.name)
-                waiting.append(user.name)
-    return True
+        name = waiting.pop()
+        if name not in found and name in computation.instructions:
+            found.add(name)
+            waiting.extend(computation.instructions[name].operands)
+    return found
 
 
 # ---- Arrays that one kernel writes and others read ---------------------------------------------------------

@@ -83,6 +83,8 @@ class Node:
     @property
     def lines(self) -> tuple[Place, ...]:
         """Its lines without duplicates: its own, those of the calls around it, and those of its gradient."""
+        if not self.calls and self.gradient is None:  # most nodes of a large graph
+            return () if self.place is None else (self.place,)
         places = [self.place, *(call.place for call in self.calls)]
         if self.gradient is not None:
             places += [self.gradient.line, self.gradient.asked]
