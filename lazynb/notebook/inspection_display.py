@@ -12,6 +12,7 @@ from typing import Any
 from IPython.display import display
 
 from lazynb.compare.differences.variant_comparison import listed
+from lazynb.config import config
 from lazynb.errors import LazynbError
 from lazynb.notebook.frontend_requests import lab_execution, may_show_widgets
 from lazynb.recording.lazy_tensor import LazyTensor
@@ -240,28 +241,32 @@ def inspector_for(
     for tab in tabs:
         opened += TABS[tab]
 
-    def make(begun: Callable[[str], None] = lambda part: None) -> tuple[Inspection, dict[str, Any]]:
-        # The static form is short.
-        data = inspection(compilation, ran=ran, live=True, full=False, begun=begun)
-        begun("The stored form")
+    in_lab = lab_execution() is not None
+    # The reasons of misses are in the tab Cache, which JupyterLab gets later.
+    explained = "cache" in opened or config.stored_data or (is_live and not in_lab)
+
+    def make_data(begun: Callable[[str], None] = lambda part: None) -> Inspection:
+        return inspection(compilation, ran=ran, live=True, full=False, explained=explained, begun=begun)
+
+    def make_static(data: Inspection) -> dict[str, Any]:
         static: Inspection = {**data, "live": False}
         if static["other"] is not None and (of_jit := static["other"]["inspection"]) is not None:
             static["other"] = {**static["other"], "inspection": {**of_jit, "live": False}}
-        return data, static_mime_bundle(compilation, static, opened=opened, arranged=arranged(), hint=missing)
+        return static_mime_bundle(compilation, static, opened=opened, arranged=arranged(), hint=missing)
 
     if not is_live:
-        _, forms = make()
-        return StaticForm(forms, compilation, ran, tabs)
+        return StaticForm(make_static(make_data()), compilation, ran, tabs)
     from lazynb.notebook.inspector_widget import Inspector
 
-    if lab_execution() is not None:
+    if in_lab:
         widget = Inspector(compilation, {}, {"text/plain": repr(compilation)}, show=tuple(tabs))  # type: ignore[arg-type]
         if len(compilation.snapshot.nodes) <= DEFERRED_NODES:
-            widget.complete_later(make)
+            widget.complete_later(make_data, make_static)
         else:
-            widget.complete_when_shown(make)
+            widget.complete_when_shown(make_data, make_static)
         return widget
-    return Inspector(compilation, *make(), show=tuple(tabs))
+    data = make_data()
+    return Inspector(compilation, data, make_static(data), show=tuple(tabs))
 
 
 def is_deferred() -> bool:

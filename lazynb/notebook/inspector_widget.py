@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,13 +13,18 @@ import anywidget
 import traitlets
 from IPython.display import display
 
+from lazynb.compare.misses.cache_info import CacheInfo, explain, unexplained_misses
 from lazynb.notebook.frontend_requests import RequestHandler, lab_execution
 from lazynb.report.graph.graph_html import fill_template
-from lazynb.report.inspection.inspection_data import inspection
+from lazynb.report.inspection.inspection_data import cache_table, inspection
 from lazynb.report.inspection.inspection_page import BUNDLE
 from lazynb.report.inspection.inspection_text import to_text
 from lazynb.report.inspection.operation_data import recorded_graph
 from lazynb.report.inspection.program_data import has_countable_changes
+from lazynb.report.inspection.session_tables import MAX_ROWS
+from lazynb.report.inspection.source_data import Sources
+from lazynb.running.miss_log import Miss
+from lazynb.user_code.text_format import escape_invisible_in
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.inspection_schema import Inspection
 
@@ -45,8 +51,15 @@ INTERRUPTED = (
     "lazynb.inspect() in a cell reads it again."
 )
 
-_Make = Callable[[Callable[[str], None]], tuple[Inspection, dict[str, Any]]]
-"""Computes data and static form; calls its argument with the name of each part that it starts."""
+UNSTORED = (
+    "Interrupted: the form that a saved notebook keeps was not made; lazynb.inspect() in a cell makes it."
+)
+
+_MakeData = Callable[[Callable[[str], None]], Inspection]
+"""Computes the data; calls its argument with the name of each part that it starts."""
+
+_MakeStatic = Callable[[Inspection], dict[str, Any]]
+"""Computes the static form of the data."""
 
 _answering: collections.deque[Inspector] = collections.deque()
 
@@ -88,8 +101,9 @@ class Inspector(anywidget.AnyWidget):
         self._answers: RequestHandler | None = None
         self._shown_by: set[tuple[str, str]] = set()
         self._static_output: Any = None  # the output that holds the static form
-        self._make: _Make | None = None
+        self._make: tuple[_MakeData, _MakeStatic] | None = None
         self._is_due = False
+        self._unexplained: list[Miss] = []
         self.on_msg(self._receive)
         _answering.append(self)
         if len(_answering) > _LIVE_INSPECTORS:
@@ -105,7 +119,7 @@ class Inspector(anywidget.AnyWidget):
     def __str__(self) -> str:
         """The static form as text, computed now if need be: ``print`` of it may be the cell's only output."""
         if not self.data and self._make is not None:
-            return str(self._make(lambda part: None)[1]["text/plain"])
+            return str(self._static_form_now()["text/plain"])
         return repr(self)
 
     def release_compilation(self) -> None:
@@ -131,34 +145,42 @@ class Inspector(anywidget.AnyWidget):
     def _update_static_form(self) -> None:
         """Updates the static form, which a saved notebook keeps, after an answer with new reasons."""
         if self._static_output is not None and self._make is not None:
-            _, self._static = self._make(lambda part: None)
+            self._static = self._static_form_now()
             self._static_output.update(_beside(self._static), raw=True)
 
-    def complete_when_shown(self, make: _Make) -> None:
-        """Computes data and static form with ``make`` once the widget is displayed; it shows the progress."""
-        self._make, self._is_due = make, True
+    def _static_form_now(self) -> dict[str, Any]:
+        """The static form with what is known by now."""
+        assert self._make is not None
+        make_data, make_static = self._make
+        return make_static(make_data(lambda part: None))
 
-    def complete_later(self, make: _Make) -> None:
-        """Computes data and static form with ``make`` after the cell, so that its value appears first."""
-        self._make = make
+    def complete_when_shown(self, make_data: _MakeData, make_static: _MakeStatic) -> None:
+        """Computes data and static form once the widget is displayed; it shows the progress."""
+        self._make, self._is_due = (make_data, make_static), True
+
+    def complete_later(self, make_data: _MakeData, make_static: _MakeStatic) -> None:
+        """Computes data and static form after the cell, so that its value appears first."""
+        self._make = make_data, make_static
         try:
-            asyncio.get_running_loop().call_later(_DELAY_AFTER_CELL, self._complete, make)
+            asyncio.get_running_loop().call_later(_DELAY_AFTER_CELL, self._complete, *self._make)
         except RuntimeError:  # no event loop
-            self._complete(make)
+            self._complete(*self._make)
 
-    def _complete(self, make: _Make) -> None:
+    def _complete(self, make_data: _MakeData, make_static: _MakeStatic) -> None:
+        """Shows the data as soon as it is there, and then makes the static form."""
+        lost = INTERRUPTED
         try:
             self._show_recorded()
-            data, self._static = make(self._progress())
+            data = make_data(self._progress())
+            self.data = data  # type: ignore[assignment]
+            self.recorded, lost = {}, UNSTORED
+            static = make_static(data)
         except KeyboardInterrupt:
-            self.working = INTERRUPTED
+            self.working = lost
             if self._static_output is not None:
-                self._static_output.update(
-                    {"text/plain": f"{self._static['text/plain']}\n{INTERRUPTED}"}, raw=True
-                )
+                self._static_output.update({"text/plain": f"{self._static['text/plain']}\n{lost}"}, raw=True)
             raise
-        self.data = data  # type: ignore[assignment]
-        self.recorded = {}
+        self._static = static
         if self._static_output is not None:
             self._static_output.update(_beside(self._static), raw=True)
         self.send_full_data_later()
@@ -189,19 +211,38 @@ class Inspector(anywidget.AnyWidget):
 
     def send_full_data_later(self) -> None:
         """Computes the data that the first view does not need when the kernel is idle."""
+        self._unexplained = unexplained_misses(MAX_ROWS)
         try:
-            asyncio.get_running_loop().call_later(_DELAY_OF_FULL_DATA, self.send_full_data)
+            asyncio.get_running_loop().call_later(_DELAY_OF_FULL_DATA, self._explain_next)
         except RuntimeError:  # no event loop: the front end can still ask
             pass
+
+    def _explain_next(self) -> None:
+        """Finds why one executable was no hit; a cell that starts meanwhile waits for no more. Sends the full
+        data when all are known."""
+        if self._compilation is None:
+            return
+        if not self._unexplained:
+            self.send_full_data()
+            return
+        with contextlib.suppress(Exception):  # the table then says why it is missing
+            explain(self._unexplained.pop())
+        asyncio.get_running_loop().call_later(0, self._explain_next)
 
     def send_full_data(self) -> None:
         """Sends the data that the first view did not need."""
         compilation = self._compilation
-        if compilation is None or self._answers is not None:
+        if compilation is None:
             return
-        if not all(map(has_countable_changes, compilation.traces)):
+        if self._answers is None and all(map(has_countable_changes, compilation.traces)):
+            self.data = inspection(compilation, ran=self._ran, live=True, full=True)  # type: ignore[assignment]
             return
-        self.data = inspection(compilation, ran=self._ran, live=True, full=True)  # type: ignore[assignment]
+        table = escape_invisible_in(cache_table(CacheInfo(), Sources(compilation.snapshot.nodes)))
+        other = self.data["other"]
+        for data in (self.data, other["inspection"] if other is not None else None):
+            if data is not None:  # the object stays, because answers are kept in it
+                data["cache"] = table
+        self.send_state("data")
 
     def _ipython_display_(self, **_kwargs: Any) -> None:
         """Displays the widget in JupyterLab and Notebook, with the static form as a separate output.
@@ -217,7 +258,7 @@ class Inspector(anywidget.AnyWidget):
         self._static_output = display(_beside(self._static), raw=True, display_id=True)
         if self._is_due and self._make is not None:
             self._is_due = False
-            self._complete(self._make)
+            self._complete(*self._make)
 
     def _replace(self, cell: str, run: str) -> None:
         """Closes inspectors that only earlier runs of this cell displayed; their output is gone."""

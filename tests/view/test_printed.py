@@ -105,7 +105,7 @@ def test_an_inspector_prints_its_static_form_before_its_data_are_computed(result
     widgets = pytest.importorskip("lazynb.notebook.inspector_widget")
     compilation, forms = results["compile"], results["inspect"]._repr_mimebundle_()
     waiting = widgets.Inspector(compilation, {}, {"text/plain": repr(compilation)})
-    waiting.complete_when_shown(lambda part: ({}, forms))
+    waiting.complete_when_shown(lambda part: {}, lambda data: forms)
     assert repr(waiting) == repr(compilation)  # a front end asks for it: nothing is computed
     assert str(waiting) == forms["text/plain"] != repr(waiting)
     for ready in (widgets.Inspector(compilation), widgets.Inspector(compilation, static=forms)):

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
-from lazynb.compare.misses.compilation_causes import causes_of, cures_of, reason_of, times_made
+from lazynb.compare.misses.compilation_causes import (
+    causes_of,
+    cures_of,
+    is_answered,
+    reason_of,
+    times_made,
+)
 from lazynb.recording.operation_step import operations
 from lazynb.recording.trace_registry import every_trace
 from lazynb.running.break_log import break_log
@@ -13,7 +20,7 @@ from lazynb.running.jaxpr_program import needed_steps
 from lazynb.running.miss_log import Miss, jax_compile_log, miss_log as miss_log
 from lazynb.running.record_table import LazySequence, Records, plural
 from lazynb.running.step_log import log as step_log
-from lazynb.running.time_log import time_log
+from lazynb.running.time_log import analysis, time_log
 from lazynb.running.trace_executable import Executable
 from lazynb.user_code.source_lines import Place
 from lazynb.user_code.text_format import duration, line_range, size
@@ -31,7 +38,8 @@ class CachedExecutable:
       results: number of values that it computes.
       origin: ``compiled`` in this process, or ``disk`` if loaded from the persistent cache.
       hits: runs without compilation.
-      misses: how often it was compiled or loaded; more than once if it was evicted in between.
+      misses: how often it was compiled or loaded; more than once if it was evicted in between. 0 while that
+        is not known, see :class:`CacheInfo`.
       seconds: time of lowering and compiling, or of loading.
       memory: bytes of its code (not counted by XLA:CPU) and of its intermediate values; None if unknown.
       reason: how its trace differs from the nearest one that was cached when it was compiled.
@@ -73,8 +81,16 @@ class CacheMiss:
     seconds: float
 
 
+UNEXPLAINED = "not worked out yet: that is done when the kernel is idle"
+"""The reason of a miss that was not compared with earlier programs yet."""
+
+
 class CacheInfo(Records[CachedExecutable]):
     """The executables in the order of compilation. The display is a table, with the misses below it.
+
+    Arguments:
+      explained: whether to compare misses with earlier programs where that was not done yet. It takes time in
+        proportion to their length.
 
     Attributes:
       hits: flushes that compiled nothing.
@@ -86,9 +102,9 @@ class CacheInfo(Records[CachedExecutable]):
         if the C library does not count them (glibc does).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, explained: bool = True) -> None:
         super().__init__(
-            LazySequence(sorted(executables.order, key=_made), _executable),
+            LazySequence(sorted(executables.order, key=_made), partial(_executable, explained=explained)),
             "no executables yet",
             _executable_row,
         )
@@ -134,11 +150,26 @@ def _made(executable: Executable) -> float:
     return -1 if executable.miss is None else executable.miss.number
 
 
-def _executable(executable: Executable) -> CachedExecutable:
+def unexplained_misses(limit: int) -> list[Miss]:
+    """The misses of the newest ``limit`` executables that were not compared with earlier programs yet."""
+    newest = sorted(executables.order, key=_made)[-limit:]
+    misses = [executable.miss for executable in newest]
+    return [miss for miss in misses if miss is not None and not is_answered(miss)]
+
+
+@analysis
+def explain(miss: Miss) -> None:
+    """Compares a miss with earlier programs; the reason is kept."""
+    times_made(miss)
+
+
+def _executable(executable: Executable, explained: bool = True) -> CachedExecutable:
     number, lines, misses, reason = -1, executable.place.label, 1, ""
     miss = executable.miss
     if miss is not None:
-        number, lines, misses, reason = miss.number, lines_of(miss), times_made(miss), reason_of(miss)
+        number, lines, misses, reason = miss.number, lines_of(miss), 0, UNEXPLAINED
+        if explained or is_answered(miss):
+            misses, reason = times_made(miss), reason_of(miss)
     return CachedExecutable(
         number=number,
         location=executable.place,
@@ -180,7 +211,7 @@ def _executable_row(executable: CachedExecutable) -> dict[str, str]:
         "operations": f"{executable.operations:,}",
         "results": f"{executable.results:,}",
         "hits": f"{executable.hits:,}",
-        "misses": f"{executable.misses:,}",
+        "misses": f"{executable.misses:,}" if executable.misses else "…",
         "compiling": duration(executable.seconds),
         "memory": size(executable.memory),
         "origin": executable.origin,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, cast
 
-from lazynb.compare.misses.cache_info import cache_info
+from lazynb.compare.misses.cache_info import CacheInfo
 from lazynb.report.inspection import inspection_phrases
 from lazynb.report.inspection.boundary_data import boundaries
 from lazynb.report.inspection.finding_data import findings
@@ -42,6 +42,7 @@ from lazynb.xla.inspection_schema import (
     JitCounterpart,
     Layout,
     Program,
+    Table,
     Timelines,
     ValueLayout,
 )
@@ -85,6 +86,7 @@ def inspection(
     ran: bool = True,
     live: bool = False,
     full: bool | None = None,
+    explained: bool | None = None,
     breaks: Records[Any] | None = None,
     cache: Records[Any] | None = None,
     title: str = "",
@@ -97,6 +99,7 @@ def inspection(
       live: whether a Jupyter kernel will answer requests for parts that are too long to send.
       full: whether to count the changes of each pass, which takes about as long as all the rest. By default,
         only if ``live`` is false.
+      explained: whether to work out why each executable in ``cache`` was no hit; by default as ``full``.
       breaks, cache: the tables to show, by default ``lazynb.breaks()`` and ``lazynb.cache_info()``.
       begun: called at the start of each section, see
         :class:`lazynb.report.inspection.inspection_index.Notes`.
@@ -104,7 +107,7 @@ def inspection(
     notes = Notes(begun)
     full = not live if full is None else full
     snapshot = compilation.snapshot
-    cache = cache_info() if cache is None else cache
+    cache = CacheInfo(full if explained is None else explained) if cache is None else cache
     breaks = all_breaks() if breaks is None else breaks
     index = Index(compilation, notes)
     sources = notes.value_or_note("Source lines are missing", lambda: Sources(snapshot.nodes), Sources(()))
@@ -213,7 +216,7 @@ _SECTIONS: dict[str, tuple[str, Callable[[_Context, Inspection], Any], Callable[
     ),
     "cache": (
         "The list of executables is missing",
-        lambda context, data: table(context.cache, "executable", placed=context.sources.placed),
+        lambda context, data: cache_table(context.cache, context.sources),
         lambda: EMPTY,
     ),
     "breaks": (
@@ -226,6 +229,10 @@ _SECTIONS: dict[str, tuple[str, Callable[[_Context, Inspection], Any], Callable[
 """By key of an inspection: the note if the section fails, its builder, and a maker of its empty value.
 
 The builders run in this order; each may read the sections before it in ``data``."""
+
+
+def cache_table(cache: Records[Any], sources: Sources) -> Table:
+    return table(cache, "executable", placed=sources.placed)
 
 
 def jit_counterpart(
