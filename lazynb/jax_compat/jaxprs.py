@@ -23,6 +23,9 @@ Jaxpr = _core.Jaxpr
 ClosedJaxpr = getattr(_core, "ClosedJaxpr", _core.Jaxpr)  # 0.12 merged the two into Jaxpr
 no_effects = _core.no_effects
 _NO_PYTREES = (str, bytes, bool, int, float, complex, type, np.dtype)
+_PLAIN = frozenset((str, bytes, bool, int, float, complex, type(None), type(UNSPECIFIED)))
+"""Types of most parameters, and of most items of those that are tuples."""
+
 separate_consts = _partial_eval.separate_consts
 
 
@@ -130,7 +133,12 @@ def map_jaxprs(function: Callable[[Any], Any], value: Any) -> Any:
 
 def jaxprs_in(params: dict[str, Any]) -> list[Any]:
     """The jaxprs in the parameters of a primitive: the functions that it calls."""
-    return [jaxpr for value in params.values() for jaxpr in jaxprs_of(value)]
+    found: list[Any] = []
+    for value in params.values():
+        kind = type(value)
+        if kind not in _PLAIN and not (kind is tuple and _PLAIN.issuperset(map(type, value))):
+            found += jaxprs_of(value)
+    return found
 
 
 def equations_in(params: dict[str, Any]) -> int:

@@ -11,7 +11,7 @@ import functools
 import os
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import jax
@@ -91,11 +91,11 @@ def _all_literal(given: Sequence[Any], line: InstructionSyntax | None, caller: F
 
 
 def _caller(
-    frame: FrameType | None, passed: Callable[[Instruction], bool]
+    frame: FrameType | None, passed: Callable[[CodeType], bool]
 ) -> tuple[FrameType | None, FrameType | None]:
     """Returns the nearest frame from ``frame`` up that is not ``passed``, and the frame that it called."""
     below: FrameType | None = None
-    while frame is not None and passed(Instruction(frame.f_code, -1)):
+    while frame is not None and passed(frame.f_code):
         below, frame = frame, frame.f_back
     return frame, below
 
@@ -107,10 +107,13 @@ _FOLDERS = tuple(
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
-@functools.lru_cache(4096)
-def _forwards_numbers(instruction: Instruction) -> bool:
+def _forwards_numbers(code: CodeType) -> bool:
     """Whether the code belongs to JAX, lazynb or the standard library, which pass numbers on."""
-    file = instruction.code.co_filename
+    return _is_forwarding_file(code.co_filename)
+
+
+@functools.lru_cache(4096)
+def _is_forwarding_file(file: str) -> bool:
     if not file.startswith(_FOLDERS):
         return file.startswith("<frozen ")
     jaxs = file.startswith(_FOLDERS_OF_JAX)
@@ -125,9 +128,9 @@ _REMEMBERED = os.path.join(PACKAGE_ROOT, "recording", "replay", "")
 """The folder of the replay functions, which take the user's arguments as ``args`` and ``kwargs``."""
 
 
-def _is_passed_to_torch(instruction: Instruction) -> bool:
+def _is_passed_to_torch(code: CodeType) -> bool:
     """As :func:`_forwards_numbers`, except lazynb's PyTorch frontend."""
-    return _forwards_numbers(instruction) and not instruction.code.co_filename.startswith(_TORCH)
+    return _is_forwarding_file(code.co_filename) and not code.co_filename.startswith(_TORCH)
 
 
 def _numbers_passed(frame: FrameType) -> list[Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from lazynb.running.step_log import Step, StepSpan, log, merge_overlapping, span_of
+from lazynb.running.step_log import Step, StepSpan, log, merge_overlapping, span_of, spent_in
 from lazynb.running.time_log import Array, Parts
 from lazynb.user_code.source_lines import CodePosition, Place
 from lazynb.user_code.text_format import short_duration
@@ -211,7 +212,8 @@ def of_session(steps: Sequence[Step], total: int) -> Timeline:
     by_run: dict[int | None, list[Step]] = {}
     for step in steps:
         by_run.setdefault(step.run, []).append(step)
-    spans = [span_of(run, found) for run, found in by_run.items()]
+    spent = functools.cache(spent_in)
+    spans = [span_of(run, found, spent) for run, found in by_run.items()]
     spans = merge_overlapping(sorted(spans, key=lambda span: span.began))
     cells = [run for run in by_run if run is not None]
     title = (

@@ -11,7 +11,7 @@ import collections
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -303,13 +303,24 @@ def _columns(steps: Sequence[Step], name: str) -> Array:
     return np.array([getattr(step, name) for step in steps], float)
 
 
-def span_of(run: int | None, steps: Sequence[Step]) -> StepSpan:
+def spent_in(thread: int | None) -> SpentTime:
+    """The time that a thread spent, by part."""
+    return SpentTime(time_log.intervals(thread))
+
+
+def span_of(
+    run: int | None, steps: Sequence[Step], spent_in: Callable[[int | None], SpentTime] = spent_in
+) -> StepSpan:
     """The time span of execution ``run`` of a cell, with its ``steps``; if it is not known, from the first
-    operation to the last break."""
+    operation to the last break.
+
+    Arguments:
+      spent_in: as :func:`spent_in`; for several spans with a cache, because it walks the thread's whole log.
+    """
     known = cell_runs.span(run)
     thread = known.thread if known is not None else _thread(steps)
     own = [step for step in steps if step.thread == thread]
-    spent = SpentTime(time_log.intervals(thread))
+    spent = spent_in(thread)
     if known is not None:
         ended = known.ended if known.ended is not None else time.perf_counter()
         # A run without history has the number of the next run.
