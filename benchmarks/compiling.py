@@ -44,6 +44,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from jupyter_client.session import Session
 
 import lazynb
+from lazynb.notebook import inspector_widget
 from lazynb.notebook.inspector_widget import Inspector
 
 SIZES = (15, 300, 3_000)
@@ -158,7 +159,8 @@ class Notebook:
         if not self._inspectors.viewed:
             return Seconds(value, value, value)
         view = max(value, self._inspectors.viewed - began)
-        return Seconds(value, view, view + self._inspectors.rest)
+        pause = inspector_widget._DELAY_OF_FULL_DATA
+        return Seconds(value, view, max(view, self._inspectors.completed - began - pause))
 
 
 class Inspectors:
@@ -166,7 +168,7 @@ class Inspectors:
 
     Attributes:
       viewed: when the first view had its data; 0 without an inspector.
-      rest: seconds of the work on what the first view did not need.
+      completed: when what the first view did not need was done, after a pause.
     """
 
     def __init__(self) -> None:
@@ -179,16 +181,15 @@ class Inspectors:
             inspector.observe(self._see, "data")
 
         def watched_full(inspector: Inspector) -> None:
-            began = time.perf_counter()
             full(inspector)
-            self.rest += time.perf_counter() - began
+            self.completed = time.perf_counter()
             self._expected -= 1
 
         Inspector.__init__ = watched_init  # type: ignore[method-assign]
         Inspector.send_full_data = watched_full  # type: ignore[method-assign]
 
     def forget(self) -> None:
-        self.viewed = self.rest = 0.0
+        self.viewed = self.completed = 0.0
         self._expected = 0
 
     def _see(self, _change: Any) -> None:
