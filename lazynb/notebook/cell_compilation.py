@@ -39,18 +39,23 @@ from lazynb.xla.xla_flags import BadFlag, compile_with_flags
 
 
 class BackgroundLayout:
-    """The layout of a graph, computed by a separate process while XLA compiles."""
+    """The layout of a graph, computed by a separate process in the background."""
 
     def __init__(self, snapshot: Snapshot):
-        self._view = static_view(snapshot)
+        self._snapshot = snapshot
         self._arrangement: PlacedView | None = None
         self._thread = threading.Thread(target=self._arrange, name="lazynb-layout", daemon=True)
-        if self._view.boxes:
+
+    def start(self) -> None:
+        """Starts the computation, unless it was started."""
+        if self._thread.ident is None and self._snapshot.nodes:
             self._thread.start()
 
     def _arrange(self) -> None:
-        with contextlib.suppress(LayoutUnavailable):  # the drawing reports this, with what to install
-            self._arrangement = place_view(self._view)
+        view = static_view(self._snapshot)
+        if view.boxes:
+            with contextlib.suppress(LayoutUnavailable):  # the drawing reports this, with what to install
+                self._arrangement = place_view(view)
 
     def arranged(self) -> PlacedView | None:
         """Waits for the layout and returns it; None if it is unavailable."""
@@ -106,6 +111,7 @@ class CompiledCell:
 
     def shown(self) -> Iterator[Any]:
         """The objects to display below the cell's value."""
+        self.drawing.start()
         if self.asked.against is not None:
             yield self._compared(self.asked.against)
         if not self._is_one:
@@ -140,6 +146,8 @@ def compile_cell(
         counterparts = _Counterparts(asked, runs, value, jitted, not_jitted)
         snapshot = runs.snapshot(shown_if_empty)
         drawing = BackgroundLayout(snapshot)
+        if ahead:
+            drawing.start()  # while XLA compiles; otherwise after the cell's value
         runs.compile(waiting, ahead)
         here = set_last_compilation(runs.compilation(shown_if_empty, snapshot, [value]))
         altered = _with_flags(here, asked.flags, ahead)

@@ -22,7 +22,7 @@ class InstructionSyntax(NamedTuple):
       text: the statement without its numbers.
       numbers: literals among its operands and arguments.
       defaults: names among them that are function arguments with a number as default, and that number.
-      globals: names among them of module-level variables that are bound once.
+      globals: names among them of module-level variables.
       attributes: pairs of a module name and a constant's name, such as ``jnp`` and ``inf``.
     """
 
@@ -76,8 +76,7 @@ def syntax_of(instruction: Instruction) -> InstructionSyntax | None:
                 defaults.append((node.id, default))
             elif function is None or not _binds(function, node.id):
                 names.append(node.id)
-    once = tuple([name for name in names if _is_bound_once(source, name)])
-    return InstructionSyntax(_text(path), tuple(numbers), tuple(defaults), once, tuple(attributes))
+    return InstructionSyntax(_text(path), tuple(numbers), tuple(defaults), tuple(names), tuple(attributes))
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -172,7 +171,7 @@ def _stores(node: ast.AST, name: str) -> bool:
 
 
 @functools.lru_cache(4096)
-def _is_bound_once(source: str, name: str) -> bool:
+def is_bound_once(source: str, name: str) -> bool:
     """Whether a module binds ``name`` exactly once, outside of loops, and no function rebinds it."""
     module, bound = parse(source), 0
     for node in ast.walk(module) if module is not None else ():

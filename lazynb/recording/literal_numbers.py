@@ -17,9 +17,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from lazynb.recording.instruction_syntax import Instruction, InstructionSyntax, syntax_of
+from lazynb.recording.instruction_syntax import Instruction, InstructionSyntax, is_bound_once, syntax_of
 from lazynb.recording.python_numbers import converter
 from lazynb.user_code.code_ownership import PACKAGE_ROOT
+from lazynb.user_code.instructions import source_of
 
 LiteralPlace = tuple[str, ...]
 """Where a number is written. It stays the same when the number is edited or the line moves."""
@@ -216,4 +217,7 @@ def _named(line: InstructionSyntax, caller: FrameType) -> Iterator[Any]:
                 yield number
                 yield -number
     if variables.get("__name__") != "__main__":
-        yield from (variables[name] for name in line.globals if name in variables)
+        source = source_of(caller.f_code)
+        for name in line.globals:
+            if name in variables and is_bound_once(source, name):
+                yield variables[name]

@@ -78,6 +78,8 @@ def known_step(
     trace: LazyTrace, pending: PendingTrace, operation: Operation, args: list[Any]
 ) -> State | None:
     """Returns the state after ``operation`` as :func:`next_step` does, or None for a new step."""
+    if not pending.state.children:
+        return None  # the usual case in a new program: nothing was recorded from here, no input either
     mark = pending.mark()
     state: State | None = None
     try:

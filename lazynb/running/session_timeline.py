@@ -176,6 +176,8 @@ def _strip(spans: Sequence[StepSpan], whole: float) -> list[Parts]:
     offset = 0.0
     for span in spans:
         for part, low, high, seconds in span.stretches():
+            if not seconds.any():
+                continue
             bins[:, part] += _spread(
                 edges, low + (offset - span.began), high + (offset - span.began), seconds
             )

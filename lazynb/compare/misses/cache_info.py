@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from functools import partial
 
 from lazynb.compare.misses.compilation_causes import (
@@ -22,7 +23,7 @@ from lazynb.running.record_table import LazySequence, Records, plural
 from lazynb.running.step_log import log as step_log
 from lazynb.running.time_log import analysis, time_log
 from lazynb.running.trace_executable import Executable
-from lazynb.user_code.source_lines import Place
+from lazynb.user_code.source_lines import Origin, Place
 from lazynb.user_code.text_format import duration, line_range, size
 
 
@@ -185,8 +186,19 @@ def _executable(executable: Executable, explained: bool = True) -> CachedExecuta
     )
 
 
+_memory: weakref.WeakKeyDictionary[Executable, int | None] = weakref.WeakKeyDictionary()
+_lines: weakref.WeakKeyDictionary[Miss, list[Origin]] = weakref.WeakKeyDictionary()
+
+
 def memory_of(executable: Executable) -> int | None:
-    """Bytes of a program's code (not counted by XLA:CPU) and its intermediate values; None if unknown."""
+    """Bytes of a program's code (not counted by XLA:CPU) and its intermediate values; None if unknown. XLA is
+    asked once: a session has many executables, and each inspection lists them."""
+    if executable not in _memory:
+        _memory[executable] = _memory_of(executable)
+    return _memory[executable]
+
+
+def _memory_of(executable: Executable) -> int | None:
     try:
         stats = executable.compiled.memory_analysis()
         return int(stats.generated_code_size_in_bytes + stats.temp_size_in_bytes) or None
@@ -196,11 +208,17 @@ def memory_of(executable: Executable) -> int | None:
 
 def lines_of(miss: Miss) -> str:
     """The lines of the program: ``cell 4, lines 2–5``, or first and last line of several cells or files."""
+    if miss not in _lines:
+        _lines[miss] = _origins_by_line(miss)
+    return line_range([origin.place for origin in _lines[miss]] or [miss.place])
+
+
+def _origins_by_line(miss: Miss) -> list[Origin]:
+    """An operation's origin for each line."""
     summary = miss.summary
     steps = needed_steps(summary.end.path(), miss.wanted)
     origins = [summary.origins[step.depth - 1] for step in steps]
-    by_line = {(origin.file, origin.line): origin for origin in origins if origin is not None}
-    return line_range([origin.place for origin in by_line.values()] or [miss.place])
+    return list({(origin.file, origin.line): origin for origin in origins if origin is not None}.values())
 
 
 def _executable_row(executable: CachedExecutable) -> dict[str, str]:
