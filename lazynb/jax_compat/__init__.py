@@ -155,6 +155,7 @@ from lazynb.jax_compat.jax_patches import (
     IS_SHARDED as IS_SHARDED,
     NEW_CONST as NEW_CONST,
     PARSE_INDICES as PARSE_INDICES,
+    STATIC_SLICE as STATIC_SLICE,
     TRACER_REFUSING_FUNCTIONS as TRACER_REFUSING_FUNCTIONS,
     JaxPatches as JaxPatches,
     constants_by_id as constants_by_id,

@@ -264,6 +264,11 @@ PARSE_INDICES: tuple[Any, str] = (_indexing, "_parse_indices")
 """Owner and name of the function ``(parts, shape)`` that reads the types of the parts of an index."""
 
 
+STATIC_SLICE: tuple[Any, str] = (_indexing, "_static_slice")
+"""Owner and name of the function ``(array, indexer)`` that slices at numbers that are known. The indexer is a
+named tuple with ``start_indices``, ``limit_indices`` and ``strides``."""
+
+
 def power_exponent_substitutes(is_known: Callable[[Any], bool]) -> tuple[Any, dict[str, Any]]:
     """Owner and substitutes by which ``jnp.power`` traces an exponent if ``is_known`` returns False."""
     view = types.ModuleType(_core.__name__)

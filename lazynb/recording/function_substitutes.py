@@ -22,7 +22,7 @@ import numpy as np
 from lazynb import jax_compat as jc
 from lazynb.jax_compat.jax_names import DEVICE_FILL_FUNCTIONS
 from lazynb.jax_compat.substitutes import substitute_for
-from lazynb.recording import break_cause
+from lazynb.recording import break_cause, varying_slices
 from lazynb.recording.closure_constants import ClosureTracer, unwrap_closure_tracer
 from lazynb.recording.lazy_blocks import patches
 from lazynb.recording.lazy_tensor import LazyTensor
@@ -368,6 +368,7 @@ for _owner, _names in [
     *thread_substitutes(),
     *index_substitutes(),
     *list_substitutes(),
+    *varying_slices.substitutes(),
     *jc.change_counting_substitutes(),
 ]:
     patches.substitute(_owner, _names)

@@ -52,6 +52,14 @@ def literal_place(value: np.generic, frame: FrameType, tainted: Any) -> LiteralP
     return None if kept else _internal_literal_place(value, caller, callee, line, tainted)
 
 
+def calling_expression(frame: FrameType) -> LiteralPlace | None:
+    """Returns the function and the text of the expression outside of JAX that led to ``frame``; None without
+    source."""
+    caller, _ = _caller(frame, _forwards_numbers)
+    line = None if caller is None else syntax_of(Instruction(caller.f_code, caller.f_lasti))
+    return None if caller is None or line is None else (caller.f_code.co_qualname, line.text)
+
+
 def _internal_literal_place(
     value: np.generic, caller: FrameType, callee: FrameType, line: InstructionSyntax | None, tainted: Any
 ) -> LiteralPlace | None:

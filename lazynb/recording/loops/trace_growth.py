@@ -1,8 +1,9 @@
 """Growth of traces: the search for a loop, its warning, and the division of full traces.
 
-A trace is examined at a quarter, a half and all of ``config.max_program`` operations. If a loop records it,
-the user is warned early, once for each loop. A full trace is divided where the loop repeats, at a bit-exact
-place if possible.
+A trace is examined at a quarter of ``config.max_program`` operations, and whenever it has grown by half. If a
+loop records it, the user is warned early, once for each loop. A full trace is divided where the loop repeats, at a
+bit-exact place if possible. A trace whose turns are large (steps of a training) is divided as soon as its loop
+is found: each turn becomes a program of its own in any case, and a program of many such turns compiles for long.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ CUT = "loop"
 
 _MIN_TURNS = 8
 """Repetitions after which the user is warned of a loop."""
+
+_LARGE_TURN = MAX_PIECE_WEIGHT // 2
+"""Weight of a turn that is a piece of its own."""
 
 _WATCHED = 2
 """Repetitions during which the loop is searched."""
@@ -92,9 +96,10 @@ def _look_for_loop(trace: LazyTrace, pending: PendingTrace, frame: FrameType) ->
     """Continues the search for the loop that records ``pending``, and warns once it is found."""
     operations, telling = pending.state.operations, trace.loop_detector
     if telling is None or telling.pending is not pending:
-        part = repetition(pending.state.path())
-        if part is None or part.turns < _MIN_TURNS or part.end < operations:
-            pending.limit = 2 * operations
+        path = pending.state.path()
+        part = repetition(path)
+        if part is None or part.end < operations or not (part.turns >= _MIN_TURNS or _is_large(path, part)):
+            pending.limit = operations + operations // 2
             return
         telling = trace.loop_detector = _LoopDetector(pending, part)
     telling.watch.observe(frame)
@@ -105,7 +110,13 @@ def _look_for_loop(trace: LazyTrace, pending: PendingTrace, frame: FrameType) ->
         found = telling.watch.common_loop()
         if found is not None:
             loop, pending.loop_spot = found
-            _warn_of_loop(pending, telling.part, loop, pending.loop_spot)
+            if not (_is_large(pending.state.path(), telling.part) and _divide(trace, pending)):
+                _warn_of_loop(pending, telling.part, loop, pending.loop_spot)
+
+
+def _is_large(path: Sequence[State], part: Repetition) -> bool:
+    """Whether a turn of ``part`` is a piece of its own."""
+    return weight_of_turn(path, part) > _LARGE_TURN
 
 
 def _warn_of_loop(pending: PendingTrace, part: Repetition, loop: Loop, spot: CodePosition) -> None:
