@@ -15,6 +15,7 @@ from lazynb import jax_compat as jc
 from lazynb.compare.differences.variant_comparison import listed
 from lazynb.notebook.cell_execution import Earlier
 from lazynb.recording.break_reasons import REASONS
+from lazynb.recording.external_arrays import kept_by_edges
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.snapshot.snapshot_nodes import Snapshot
@@ -65,6 +66,8 @@ class JitSignature:
             return False
         if isinstance(array, np.ndarray):
             return not any(one() is array for one in self._host)
+        if array in kept_by_edges:
+            return True
         base = jc.base_array(array)
         known = self._arrays.get(id(base))
         if known is not None and known() is base:

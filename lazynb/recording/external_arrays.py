@@ -56,6 +56,10 @@ held_outside = IdentitySet()
 """Values of lazy tensors that other code may also hold: they came from outside or were handed out."""
 
 
+kept_by_edges = IdentitySet()
+"""Small arrays that JAX made of the arguments of a call, and that each replay of the call uses again."""
+
+
 class SharedMemory:
     """The addresses of memory that JAX shares with code that can write to it.
 

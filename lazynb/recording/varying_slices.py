@@ -1,9 +1,9 @@
 """Slices whose start varies: ``images[s:s + 64]`` in a loop.
 
 JAX makes the start of a slice a parameter of the operation, so each start is another program. The first start
-at a place of the user's code is recorded so, as by eager JAX. When another start is seen there, in a later trace
-or after a large turn of a loop, the starts are operands from then on, and the slice is ``lax.dynamic_slice``. The
-small turns of an unrolled loop are places of their own, so they keep their static slices.
+at a place of the user's code is recorded so, as by eager JAX. When another start is seen there, in a later
+trace or after a large turn of a loop, the starts are operands from then on, and the slice is
+``lax.dynamic_slice``. The small turns of an unrolled loop are places of their own and keep static slices.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
 import jax
@@ -71,41 +72,51 @@ def _static_slice(plain: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
     def static_slice(array: Any, indexer: Any) -> Any:
         trace = jc.trace_state.value
         if trace.__class__ is LazyTrace and array.__class__ in (LazyTensor, jc.ArrayImpl):
-            axes = _movable_axes(array.shape, indexer)
-            if axes and _varies(trace, array.shape, indexer, sys._getframe(1)):
-                sizes = [
-                    end - start
-                    for start, end in zip(indexer.start_indices, indexer.limit_indices, strict=True)
-                ]
+            axes = _partial_axes(array.shape, indexer)
+            if axes and _is_on_one_device(array) and _varies(trace, array.shape, indexer, sys._getframe(1)):
+                sizes = _sizes(indexer)
                 starts = np.array([indexer.start_indices[axis] for axis in axes], np.int32)
-                array = _slices(axes, tuple(sizes))(array, starts)
+                array = _slice_at(axes, sizes)(array, starts)
                 indexer = indexer._replace(start_indices=[0] * len(sizes), limit_indices=sizes)
         return plain(array, indexer)
 
     return static_slice
 
 
-def _movable_axes(shape: Sequence[int], indexer: Any) -> tuple[int, ...]:
-    """The axes of which a part is taken, if the elements are adjacent."""
+def _is_on_one_device(array: Any) -> bool:
+    if array.__class__ is jc.ArrayImpl:
+        return len(array.sharding.device_set) == 1
+    devices = array._known_devices()
+    return not array._committed or (devices is not None and len(devices) == 1)
+
+
+def _sizes(indexer: Any) -> tuple[int, ...]:
+    pairs = zip(indexer.start_indices, indexer.limit_indices, strict=True)
+    return tuple([end - start for start, end in pairs])
+
+
+def _partial_axes(shape: Sequence[int], indexer: Any) -> tuple[int, ...]:
+    """The axes of which a part is taken; none if the elements are not adjacent."""
     if indexer.strides is not None and any(stride != 1 for stride in indexer.strides):
         return ()
-    lengths = zip(indexer.start_indices, indexer.limit_indices, shape, strict=True)
-    return tuple([axis for axis, (start, end, size) in enumerate(lengths) if end - start < size])
+    return tuple([axis for axis, size in enumerate(_sizes(indexer)) if size < shape[axis]])
 
 
-def _varies(trace: LazyTrace, shape: Sequence[int], indexer: Any, frame: Any) -> bool:
+def _varies(trace: LazyTrace, shape: Sequence[int], indexer: Any, frame: FrameType) -> bool:
     pending = trace.pending
-    place = calling_expression(frame)
-    if pending is None or place is None or trace.detached:
+    if pending is None or trace.detached or max(shape) > _LARGEST:
         return False
-    starts = tuple(indexer.start_indices)
-    sizes = tuple([end - start for start, end in zip(starts, indexer.limit_indices, strict=True)])
-    return _starts.vary(pending, (place, tuple(shape), sizes), starts)
+    place = calling_expression(frame)
+    key = (place, tuple(shape), _sizes(indexer))
+    return place is not None and _starts.vary(pending, key, tuple(indexer.start_indices))
+
+
+_LARGEST = 2**31 - 1  # a start is an int32
 
 
 @functools.lru_cache(1024)
-def _slices(axes: tuple[int, ...], sizes: tuple[int, ...]) -> Callable[[Any, Any], Any]:
-    """Returns the jitted function that takes a part of ``sizes`` which starts at given numbers in ``axes``."""
+def _slice_at(axes: tuple[int, ...], sizes: tuple[int, ...]) -> Callable[[Any, Any], Any]:
+    """Returns the jitted function that takes a part of ``sizes`` at given starts in ``axes``."""
 
     def dynamic_slice(array: Any, starts: Any) -> Any:
         at = [0] * len(sizes)

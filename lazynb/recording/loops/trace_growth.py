@@ -1,9 +1,9 @@
 """Growth of traces: the search for a loop, its warning, and the division of full traces.
 
 A trace is examined at a quarter of ``config.max_program`` operations, and whenever it has grown by half. If a
-loop records it, the user is warned early, once for each loop. A full trace is divided where the loop repeats, at a
-bit-exact place if possible. A trace whose turns are large (steps of a training) is divided as soon as its loop
-is found: each turn becomes a program of its own in any case, and a program of many such turns compiles for long.
+loop records it, the user is warned early, once for each loop. A full trace is divided where the loop repeats,
+at a bit-exact place if possible. A trace with large turns, such as steps of a training, is divided as soon as
+its loop is found: each turn is a piece of its own in any case, and many turns compile slowly as one.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lazynb import jax_compat as jc
-from lazynb.recording.external_arrays import references
+from lazynb.recording.external_arrays import kept_by_edges, references
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.python_numbers import LiteralConverter, LiteralMismatch, converter
@@ -184,6 +184,9 @@ def edge_between(
         if not all([_is_own(pending, number) for number in range(tip.inputs, end.inputs)]):
             return NOT_REPLAYABLE
         values = tuple(pending.inputs[tip.inputs : end.inputs])
+        for value in values:
+            if not isinstance(value, np.generic):
+                kept_by_edges.add(value)
     converters: tuple[Any, ...] = ()
     if scalars:
         are_numbers = all([isinstance(value, np.generic) for value in values])
