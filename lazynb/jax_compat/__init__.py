@@ -9,6 +9,7 @@ each is the same object here and in its own module.
 ``tracers``: the current trace, tracers, linearisation and transposition
 ``jax_config``: settings that identify an operation, and settings for lowering and running
 ``config_change_counter``: counts changes of JAX's configuration
+``function_codes``: functions with another code while a thread is lazy
 ``jax_devices``: hosts of a program, and the coordination service
 ``jax_arrays``: concrete arrays, their types and shardings
 ``array_memory``: buffers of arrays, and arrays that share memory

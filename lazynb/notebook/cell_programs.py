@@ -66,11 +66,9 @@ class JitSignature:
             return False
         if isinstance(array, np.ndarray):
             return not any(one() is array for one in self._host)
-        if array in kept_by_edges:
-            return True
         base = jc.base_array(array)
         known = self._arrays.get(id(base))
-        if known is not None and known() is base:
+        if known is not None and known() is base and array not in kept_by_edges:
             return False
         if base is not array:
             return True

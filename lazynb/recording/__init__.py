@@ -34,6 +34,7 @@ Inputs and operands:
 - ``literal_numbers``: whether a number is written in the code
 - ``instruction_syntax``: the syntax of the instruction that called JAX
 - ``closure_constants``: tensors that functions close over
+- ``varying_slices``: slices whose start varies from turn to turn of a loop
 - ``value_placement``: recorded moves, meshes and ``shard_map``
 - ``result_sharding``: shardings known before XLA compiles the program
 - ``jaxpr_structure``: structural keys of parameters

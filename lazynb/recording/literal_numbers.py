@@ -44,6 +44,8 @@ def literal_place(value: np.generic, frame: FrameType, tainted: Any) -> LiteralP
     if counted:
         return None
     given = [number for number in _numbers_passed(callee) if _has_value(value, number)]
+    # ``x.at[i].set(1.0)`` for ``i = 1``: the index is the integer, and the value is the other number.
+    given = [number for number in given if np.asarray(number).dtype.kind == value.dtype.kind] or given
     line = syntax_of(Instruction(caller.f_code, caller.f_lasti))
     if given:
         if line is None or not _all_literal(given, line, caller):

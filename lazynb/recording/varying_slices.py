@@ -119,7 +119,7 @@ def _slice_at(axes: tuple[int, ...], sizes: tuple[int, ...]) -> Callable[[Any, A
     """Returns the jitted function that takes a part of ``sizes`` at given starts in ``axes``."""
 
     def dynamic_slice(array: Any, starts: Any) -> Any:
-        at = [0] * len(sizes)
+        at = [np.int32(0)] * len(sizes)
         for number, axis in enumerate(axes):
             at[axis] = starts[number]
         return jax.lax.dynamic_slice(array, at, sizes)

@@ -132,7 +132,7 @@ def test_held_functions_give_eager_s_results_and_are_replayed_as_by_name(first, 
                     wrong.append((name, text, way, difference))
                 del outcome
                 lazynb.sync()
-        if max(calls.values()) > calls["by name"]:
+        if max(calls.values()) > calls["by name"] and name not in array_functions._CONVERSIONS:
             wrong.append((name, text, calls))
     assert not wrong
 

@@ -109,7 +109,7 @@ OTHERS = {
     "indexing with a mask of NumPy": lambda x: x[np.array([True, False, True, False])],
     "take": lambda x: jnp.take(x, np.array([0, 2]), axis=1),
     "an array of a list": lambda x: x[0, :3] * jnp.array([1.0, 2.0, 3.0]),
-    "an array of a number": lambda x: x * jnp.array(2.0) + jnp.asarray(3) - jnp.float32(0.5),
+    "an array of a number": lambda x: x * jnp.array(2.0) + jnp.asarray(3),
     "a NumPy array": lambda x: jnp.dot(x, np.ones((6, 2), np.float32)),
 }
 
