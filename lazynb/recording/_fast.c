@@ -1281,28 +1281,41 @@ static int seal(PyObject *pending)
     return 0;
 }
 
+static PyObject *empty_list(void) { return PyList_New(0); }
+static PyObject *empty_dict(void) { return PyDict_New(); }
+static PyObject *empty_set(void) { return PySet_New(NULL); }
+
 /* `PendingTrace.close` of a trace that ran as a whole and whose last state has an executable; -1 is an error, and then
    the trace is as it was. */
 static int close_trace(PyObject *pending)
 {
-    static const int which[] = {PENDING_END, PENDING_INPUTS, PENDING_RECORDS, PENDING_OWNERS, PENDING_SLOTS_OF,
-                                PENDING_GUARDS, PENDING_SOURCES, PENDING_APPEND};
-    enum { COUNT = sizeof which / sizeof *which };
-    PyObject *values[COUNT] = {Py_XNewRef(SLOT(pending, PENDING_ROOT))};
-    int made = (values[1] = PyList_New(0)) != NULL && (values[2] = PyList_New(0)) != NULL &&
-               (values[3] = PyList_New(0)) != NULL && (values[4] = PyDict_New()) != NULL &&
-               (values[5] = PyDict_New()) != NULL && (values[6] = PyDict_New()) != NULL &&
-               (values[7] = PySet_New(NULL)) != NULL && (values[8] = PyObject_GetAttr(values[2], str_append)) != NULL;
-    for (int at = 0; made && at < COUNT; at++) {
-        PyObject *before = SLOT(pending, which[at]);
-        SLOT(pending, which[at]) = values[at];
+    static const struct {
+        int slot;
+        PyObject *(*empty)(void);
+    } emptied[] = {{PENDING_RECORDS, empty_list}, {PENDING_INPUTS, empty_list},  {PENDING_OWNERS, empty_list},
+                   {PENDING_SLOTS_OF, empty_dict}, {PENDING_GUARDS, empty_dict}, {PENDING_SOURCES, empty_set}};
+    enum { EMPTIED = sizeof emptied / sizeof *emptied, COUNT = EMPTIED + 2 };
+    int slots[COUNT], made = 0;
+    PyObject *values[COUNT];
+    while (made < EMPTIED && (values[made] = emptied[made].empty()) != NULL) {
+        slots[made] = emptied[made].slot;
+        made++;
+    }
+    if (made == EMPTIED && (values[made] = PyObject_GetAttr(values[0], str_append)) != NULL) { /* of the new records */
+        slots[made++] = PENDING_APPEND;
+        slots[made] = PENDING_END;
+        values[made++] = Py_XNewRef(SLOT(pending, PENDING_ROOT));
+    }
+    for (int at = 0; made == COUNT && at < COUNT; at++) {
+        PyObject *before = SLOT(pending, slots[at]);
+        SLOT(pending, slots[at]) = values[at];
         values[at] = before;
     }
-    if (made)
+    if (made == COUNT)
         Py_XSETREF(SLOT(pending, PENDING_CLOSED), Py_NewRef(Py_True));
-    for (int at = 0; at < COUNT; at++)
+    for (int at = 0; at < made; at++)
         Py_XDECREF(values[at]); /* when all are stored, because a finalizer may look at the trace */
-    return made ? 0 : -1;
+    return made == COUNT ? 0 : -1;
 }
 
 /* `Execution._deliver` of a trace without checks and failures. */

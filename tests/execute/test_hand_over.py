@@ -1,6 +1,7 @@
 """A trace that ran before is handed over in C: as Python hands it over, and wherever an interrupt comes."""
 
 import functools
+import gc
 import sys
 
 import jax
@@ -12,8 +13,10 @@ from interrupts import everywhere
 import lazynb
 from lazynb.recording.lazy_trace import thread_trace
 from lazynb.recording.replay import native_replay
-from lazynb.running import executable_lookup, trace_launch
+from lazynb.running import executable_lookup, step_log, trace_launch
+from lazynb.running.break_log import break_log
 from lazynb.running.executable_cache import executables
+from lazynb.running.miss_log import jax_compile_log
 from lazynb.running.trace_executable import Executable
 from lazynb.user_code import call_stack
 
@@ -81,6 +84,32 @@ def seen(program):
         pending = thread_trace().pending
         assert pending.closed and not pending.records and not pending.inputs and not pending.guards
     return found[2:]
+
+
+def test_a_handed_over_trace_is_closed_as_in_python():
+    x = jnp.arange(4.0)
+    for _ in range(3):
+        float(jnp.sin(x).sum())
+    pending = thread_trace().pending
+    assert pending.closed and pending.sources == set()
+    assert pending.append.__self__ is pending.records
+
+
+def test_a_hand_over_leaves_no_object_behind():
+    x = jnp.arange(4.0)
+
+    def objects():
+        for _ in range(20):
+            float((jnp.sin(x) * 2).sum())
+        for log in (jax_compile_log, step_log.log, break_log):
+            log.clear()
+        gc.collect()
+        return len(gc.get_objects())
+
+    for _ in range(3):
+        objects()
+    before = objects()
+    assert objects() - before < 10
 
 
 @pytest.mark.filterwarnings("ignore:.*this loop has recorded")
