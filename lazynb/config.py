@@ -46,7 +46,7 @@ class Config:
         After that they raise :class:`lazynb.HostMissingError`. A busy host may take 20 times as long.
       max_events: limit of entries in the event log.
       max_explained: limit of steps of compiled traces, for all traces together, kept to explain later cache
-        misses.
+        misses. Of traces that are short, twice ``max_executables`` are kept, and at least 1,000.
       persistent_cache: keep executables on disk, so that a restarted kernel need not compile them again. The
         environment variable ``LAZYNB_PERSISTENT_CACHE=0`` sets the default to False.
       persistent_cache_dir: directory of these executables, unless the user has set a cache directory for JAX.

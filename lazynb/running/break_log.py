@@ -163,10 +163,11 @@ class BreakLog:
 
     Attributes:
       total: number of breaks in the tallies.
+      dropped: number of breaks in tallies that were dropped.
     """
 
     def __init__(self) -> None:
-        self.total = 0
+        self.total = self.dropped = 0
         self._new: list[tuple[str, CodePosition, str, int | None, tuple[int, int, float, float]]] = []
         self._tallies: dict[Any, Tally] = {}
 
@@ -223,13 +224,15 @@ class BreakLog:
             return self._tallies[key]
         if len(self._tallies) >= _PLACES:  # a program may redefine its code again and again
             oldest = next(iter(self._tallies))
-            self.total -= self._tallies.pop(oldest).count
+            count = self._tallies.pop(oldest).count
+            self.total -= count
+            self.dropped += count
         tally = self._tallies[key] = Tally(spot, kind=kind, detail=detail)
         return tally
 
     def clear(self) -> None:
         """Removes all breaks."""
-        self.total = 0
+        self.total = self.dropped = 0
         self._new.clear()
         self._tallies.clear()
 
@@ -252,9 +255,12 @@ class Breaks(Records[TraceBreak]):
 
     Arguments:
       timeline: a function that makes the :attr:`timeline`.
+      dropped: number of earlier breaks that are not in ``tallies`` any more.
     """
 
-    def __init__(self, tallies: list[Tally], timeline: Callable[[], Timeline] | None = None):
+    def __init__(
+        self, tallies: list[Tally], timeline: Callable[[], Timeline] | None = None, dropped: int = 0
+    ):
         gone = fixed_since_run(tallies)
         ranked = [(tally.record(since), tally) for tally, since in zip(tallies, gone, strict=True)]
         ranked.sort(key=lambda one: (one[0].gone_since is not None, -one[0].seconds))
@@ -268,6 +274,7 @@ class Breaks(Records[TraceBreak]):
         self.seconds = sum(record.seconds for record in records)
         self.compile_seconds = sum(record.compile_seconds for record in records)
         self._timeline = timeline
+        self._dropped = dropped
 
     @functools.cached_property
     def timeline(self) -> Timeline | None:
@@ -296,6 +303,8 @@ class Breaks(Records[TraceBreak]):
         if gone:
             cells = "its cell" if gone == 1 else "their cells"
             text += f"; {gone:,} did not come again when {cells} ran anew"
+        if self._dropped:
+            text += f"; {plural(self._dropped, 'earlier break')} no longer counted or listed"
         return text
 
     def rows(self, limit: int = SHOWN) -> list[dict[str, str]]:
@@ -383,4 +392,5 @@ def _asker(record: TraceBreak) -> str:
 
 def breaks() -> Breaks:
     """The trace breaks so far: a row for each line and kind, the most expensive first."""
-    return Breaks(break_log.tallies(), functools.partial(of_session, step_log.steps(), step_log.total))
+    timeline = functools.partial(of_session, step_log.steps(), step_log.total)
+    return Breaks(break_log.tallies(), timeline, break_log.dropped)

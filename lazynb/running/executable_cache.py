@@ -188,6 +188,7 @@ class ExecutableCache:
             oldest = next(iter(self.order))
             if oldest.miss is not None:
                 oldest.miss.forgotten = Eviction(miss_log.total, exceeded, getattr(config, exceeded))
+                oldest.miss.release()
             self._forget(oldest)
             self.order.pop(oldest, None)
             self._freed += 1

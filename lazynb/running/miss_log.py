@@ -59,6 +59,7 @@ class Miss:
       settings: JAX's settings at that time that are not part of the trace, by name.
       raised: number of exceptions logged by then, see :mod:`lazynb.user_code.tracebacks`.
       forgotten: the eviction of the program; None while it is cached.
+      is_dropped: whether the log has dropped the miss.
     """
 
     number: int
@@ -75,6 +76,7 @@ class Miss:
     settings: dict[str, Any]
     raised: int
     forgotten: Eviction | None = None
+    is_dropped: bool = False
 
     @property
     def place(self) -> Place:
@@ -92,11 +94,21 @@ class Miss:
         """The earlier misses that are still in the log, the oldest first."""
         return [other for other in miss_log.misses if other.number < self.number]
 
+    def release(self) -> None:
+        """Frees the summary and the sources of a miss that is dropped and whose program is evicted. Nothing
+        shows them any more, but the event log holds the miss as long as its runs."""
+        if self.is_dropped and self.forgotten is not None:
+            root = self.summary.root
+            self.summary = dataclasses.replace(self.summary, end=root, origins=[], inputs=[], live={})
+            self.sources = {}
+            vars(self).pop("made_of", None)
+
 
 class MissLog:
     """The misses of this process.
 
-    The oldest are dropped when all traces together hold more than ``config.max_explained`` steps.
+    The oldest are dropped when all traces together hold more than ``config.max_explained`` steps, or if there
+    are more than twice as many as executables may be cached.
 
     Attributes:
       misses: the misses in the log, the oldest first.
@@ -123,6 +135,9 @@ class MissLog:
         tracebacks.exception_log.add(sys.exception())
         codes = {step.file: step.code for step in summary.origins if step is not None}
         sources = {file: text for file, code in codes.items() if (text := source_of(code))}
+        settings = jc.untraced_settings()
+        if self.misses and self.misses[-1].settings == settings:
+            settings = self.misses[-1].settings  # one dictionary for all
         miss = Miss(
             self.total,
             kind,
@@ -135,14 +150,18 @@ class MissLog:
             seconds,
             history.time,
             sources,
-            jc.untraced_settings(),
+            settings,
             tracebacks.exception_log.total,
         )
         self.total += 1
         self.misses.append(miss)
         self._steps += summary.end.depth
-        while self._steps > config.max_explained and len(self.misses) > 1:
-            self._steps -= self.misses.popleft().summary.end.depth
+        most = max(_LEAST, 2 * config.max_executables)
+        while len(self.misses) > 1 and (self._steps > config.max_explained or len(self.misses) > most):
+            oldest = self.misses.popleft()
+            self._steps -= oldest.summary.end.depth
+            oldest.is_dropped = True
+            oldest.release()
         return miss
 
     def clear(self) -> None:
@@ -150,6 +169,8 @@ class MissLog:
         self.misses.clear()
         self.total = self._steps = 0
 
+
+_LEAST = 1_000  # misses that are kept even if few executables may be cached
 
 miss_log = MissLog()
 
@@ -177,7 +198,7 @@ class EventLog:
         misses = []
         for event in list(self.events):
             spot, miss = event[1], event[-1]
-            if miss is not None and spot.identity == identity:
+            if miss is not None and not miss.is_dropped and spot.identity == identity:
                 misses.append(miss)
         return misses
 

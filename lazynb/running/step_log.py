@@ -50,7 +50,7 @@ class Span(NamedTuple):
 
 
 class CellRuns:
-    """The cell and time span of each execution, and the successful executions of each cell.
+    """The cell and time span of the newest 10,000 executions, and their successful ones by cell.
 
     A cell is identified by the id from the front end, or else by its text.
     """
@@ -65,7 +65,19 @@ class CellRuns:
         cells_by_run[run] = cell
         span = self._spans.get(run)
         if span is None or span.ended is not None:
+            self._spans.pop(run, None)
             self._spans[run] = Span(threading.get_ident(), time.perf_counter(), None)
+            if len(self._spans) > _RUNS:
+                self._forget(next(iter(self._spans)))
+
+    def _forget(self, run: int) -> None:
+        del self._spans[run]
+        cell = cells_by_run.pop(run, None)
+        runs = self._ended.get(cell, []) if cell is not None else []
+        if run in runs:
+            runs.remove(run)
+        if cell is not None and not runs:
+            self._ended.pop(cell, None)
 
     def end(self, run: int, success: bool = True) -> None:
         """Notes that execution ``run`` ended.
@@ -100,6 +112,8 @@ class CellRuns:
         self._spans.clear()
         self._ended.clear()
 
+
+_RUNS = 10_000
 
 cell_runs = CellRuns()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from lazynb.user_code import code_ownership
 from lazynb.user_code.cell_magics import file_of
-from lazynb.user_code.cells import cells_by_file, current_cell, history
+from lazynb.user_code.cells import cells_by_file, current_cell, history, register_source
 from lazynb.user_code.code_ownership import (
     is_library_internal,
     is_machinery,
@@ -63,7 +63,7 @@ def cache_call_stack(frame: FrameType, user: FrameType, below: Sequence[FrameTyp
 
 def register_cell(file: str, number: int, source: str) -> None:
     """Registers the code compiled as ``file`` as notebook cell ``number``, replacing an earlier run."""
-    cells_by_file[file] = (number, source)
+    register_source(file, number, source)
     known_places.clear()  # their positions hold the cell's run
     _positions.clear()
     _known_callers.clear()

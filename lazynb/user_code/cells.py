@@ -100,6 +100,15 @@ def lines_as_typed(compiled: Sequence[str], cell: str) -> Sequence[str]:
 # ---- Registered cells -----------------------------------------------------------------------------------
 
 cells_by_file: dict[str, tuple[int, str]] = {}
+"""The execution count and source of each registered cell, by file name."""
+
+
+def register_source(file: str, number: int, source: str) -> None:
+    """Registers the source of the cell compiled as ``file``, instead of the oldest one if there are many."""
+    cells_by_file.pop(file, None)
+    cells_by_file[file] = (number, source)
+    if len(cells_by_file) > _KEPT:
+        del cells_by_file[next(iter(cells_by_file))]
 
 
 def cell_source(file: str) -> str | None:

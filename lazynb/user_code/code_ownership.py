@@ -93,6 +93,9 @@ _LIBRARY_ROOTS = _library_roots()
 _LIBRARY_MARKS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
+_CODES = 10_000
+"""Code objects in each cache. A cache keeps them alive, and each run of a cell has new ones."""
+
 # By id, because hashing a code object walks through its contents. The value keeps the code object alive.
 user_code_cache: dict[int, tuple[bool, CodeType]] = {}
 
@@ -108,7 +111,7 @@ def is_user_code(code: CodeType) -> bool:
     """Whether ``code`` belongs to the user, see :func:`is_user_file`, or to the body of a cell magic."""
     known = user_code_cache.get(id(code))
     if known is None:
-        if len(user_code_cache) > 100_000:  # each run of a cell adds new code objects, so the size is bounded
+        if len(user_code_cache) > _CODES:  # each run of a cell adds new code objects
             user_code_cache.clear()
         register_doctest(code.co_filename)
         known = user_code_cache[id(code)] = _is_users(code), code
@@ -131,7 +134,7 @@ def is_machinery(code: CodeType) -> bool:
     """Whether ``code`` only forwards a call within JAX or lazynb (``api_boundary``, operators)."""
     known = _machinery.get(id(code))
     if known is None:
-        if len(_machinery) > 100_000:
+        if len(_machinery) > _CODES:
             _machinery.clear()
         known = _machinery[id(code)] = _forwards(code), code
     return known[0]
@@ -161,7 +164,7 @@ def is_library_internal(code: CodeType) -> bool:
     """Whether ``code`` belongs to lazynb or JAX."""
     known = library_code_cache.get(id(code))
     if known is None:
-        if len(library_code_cache) > 100_000:
+        if len(library_code_cache) > _CODES:
             library_code_cache.clear()
         jax_own = PACKAGE_FOLDER in code.co_filename or code.co_filename.startswith("<frozen")
         known = library_code_cache[id(code)] = (code.co_filename.startswith(PACKAGE_ROOT) or jax_own), code

@@ -106,8 +106,10 @@ _chosen: dict[int, tuple[CodeType, Located, int]] = {}  # by id of the code; for
 def note_version(file: str) -> None:
     """Keeps the text of ``file`` if it is new. Called when code of the file is first seen."""
     stamp = _stamp(file)
+    if stamp is None:  # not a file, as a line that is typed in
+        return
     known = _versions.setdefault(file, [])
-    if stamp is not None and (not known or known[-1].stamp != stamp):
+    if not known or known[-1].stamp != stamp:
         known.append(FileVersion(file, stamp))
         del known[:-_KEPT]
 

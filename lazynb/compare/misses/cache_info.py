@@ -112,6 +112,7 @@ class CacheInfo(Records[CachedExecutable]):
         self.hits = executables.hits
         self.misses = executables.misses
         self.missed = Records(LazySequence(miss_log.misses, _missed), "no misses yet", _missed_row)
+        self._dropped = miss_log.total - len(miss_log.misses)
         self.recorded = executables.trie.size
         self.held = executables.held
 
@@ -127,22 +128,25 @@ class CacheInfo(Records[CachedExecutable]):
             parts.append(f"{self.memory} of heap taken when they were made")
         return ", ".join(parts)
 
+    def _above_misses(self, command: str) -> str:
+        text = f"Why it was no hit ({command} shows the difference"
+        if self._dropped:
+            text += f"; the {plural(self._dropped, 'oldest miss')} cannot be explained any more"
+        return f"{text}):"
+
     def _text_rows(self) -> list[dict[str, str]]:
         return [row | {"reason": _short(row["reason"])} for row in self.rows()]
 
     def __repr__(self) -> str:
         parts = [f"{self._heading}\n{super().__repr__()}"]
         if self.missed:
-            parts.append(f"Why it was no hit (%cache N shows the difference):\n{self.missed!r}")
+            parts.append(f"{self._above_misses('%cache N')}\n{self.missed!r}")
         return "\n\n".join(parts)
 
     def _repr_html_(self) -> str:
         parts = [f"<p>{self._heading}</p>", super()._repr_html_()]
         if self.missed:
-            parts += [
-                "<p>Why it was no hit (<code>%cache N</code> shows the difference):</p>",
-                self.missed._repr_html_(),
-            ]
+            parts += [f"<p>{self._above_misses('<code>%cache N</code>')}</p>", self.missed._repr_html_()]
         return "".join(parts)
 
 

@@ -179,7 +179,8 @@ class Event:
       compile_seconds: time of lowering and compiling, or of loading; 0 for a hit.
       run_seconds: time of the dispatch to the device, where the program runs asynchronously.
       record_seconds: from the start of the trace to its end, including the Python between operations.
-      reason: for a miss, its difference from the nearest cached trace. Computed on access, as it is slow.
+      reason: for a miss, its difference from the nearest cached trace; empty if the log has dropped the miss.
+        Computed on access, as it is slow.
     """
 
     kind: str
@@ -227,7 +228,8 @@ def _event(
     record_seconds: float,
     miss: Miss | None,
 ) -> Event:
-    why = partial(_reason, miss if cache != "hit" else None, earlier)
+    is_known = miss is not None and not miss.is_dropped and cache != "hit"
+    why = partial(_reason, miss if is_known else None, earlier)
     return Event(
         kind, spot.place, operations, computed, cache, compile_seconds, run_seconds, record_seconds, why
     )
