@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from lazynb import jax_compat as jc
 from lazynb.compare.misses.program_sides import (
     ProgramChange,
     ProgramPair,
@@ -48,6 +49,8 @@ class CallPairs:
             old, new = _arrays_into(self._sides.before, before), _arrays_into(self._sides.now, now)
             if len(old) == len(new):
                 self._compare_inputs(before, now, list(zip(old, new, strict=True)))
+            elif _starts_vary(before, now):
+                self._add("slice_start", {"operation": f"`{_name(now)}`"}, before, now)
             elif self._is_unpaired(before, now):
                 fields: dict[str, object] = {"operation": f"`{_name(now)}`", "counts": (len(old), len(new))}
                 fields.update(now=plural(len(new), "array"), before=str(len(old)))
@@ -175,3 +178,11 @@ def _is_number(step: ProgramStep) -> bool:
     if step.is_operation:
         return False
     return step.scalar is not None or is_number(step) or not (step.name or step.avals[0].shape)
+
+
+def _starts_vary(before: Call, now: Call) -> bool:
+    """Whether a static slice became one with operands, see :mod:`lazynb.recording.varying_slices`."""
+    is_static = any([step.primitive.name == "slice" for step in before])
+    return is_static and any(
+        [step.primitive is jc.jit_primitive and step.params.get("name") == "dynamic_slice" for step in now]
+    )

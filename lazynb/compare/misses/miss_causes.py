@@ -238,6 +238,12 @@ _TABLE = (
     ),
     CauseKind("LNB458", "carried", "{operation} was moved from {before} to {now}", ""),
     CauseKind("LNB459", "swapped", "the operands of {operation} changed places", ""),
+    CauseKind(
+        "LNB460",
+        "slice_start",
+        "the start of {operation} varies: from here on it is an input",
+        "leave it: all starts are one program now",
+    ),
     # Results and donation.
     CauseKind(
         "LNB461",
