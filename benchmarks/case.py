@@ -14,6 +14,7 @@ from benchmarks.peers import Peer
 from benchmarks.rows import Row
 
 WARM_RUNS = 3
+COMPILING = "/jax/core/compile/backend_compile_duration"  # the event of JAX's whose length is XLA's time
 MOST_RUNS = 2000
 # Of each array, about so many elements stand for all of it.
 SAMPLE = 100_000
@@ -29,14 +30,24 @@ class Case:
     """A row's program and what it is called with."""
 
     def __init__(self, row: Row, how: Any) -> None:
+        if row.made != "before":
+            how.ambient()  # imports lazynb
         module = importlib.import_module(f"benchmarks.programs.{row.program}")
         step = getattr(module, f"in_{how.library}")(**row.size)
         self.row = row
         self.how = how
-        self.start = how.arrays(module.start(**row.size))
-        self.each = how.arrays(module.each(**row.size))
+        self.kept: list[Any] = []
+        arrays = self._put if row.made == "put" else how.arrays
+        self.start = arrays(module.start(**row.size))
+        self.each = arrays(module.each(**row.size))
         self.program = how.program(step, row, (self.start, *self.each[0]))
         self._look = getattr(module, "look", None)
+
+    def _put(self, tree: Any) -> Any:
+        """The NumPy arrays in ``tree``, which are kept, put where the peer computes."""
+        self.kept.append(tree)
+        with self.how.ambient():
+            return self.how.put(tree)
 
     def take(self) -> Any:
         """What the first step is called with, kept by nobody else: the run may write into it."""
@@ -84,8 +95,8 @@ class Case:
         return statistics.median(found) / len(self.each)
 
     def first(self) -> tuple[float, list[float]]:
-        """Seconds of the first step, and what it computes."""
-        self.each = self.each[:1]
+        """Seconds of the first steps, and what they compute."""
+        self.each = self.each[: self.row.steps]
         gc.collect()
         with self.how.ambient():
             seconds, state = self.run(self.start)

@@ -122,6 +122,8 @@ class Driver:
                 self._drop(result, peer)
 
     def _prepare(self, result: Result, peer: str) -> None:
+        if result.row.made == "before" and peer in self._processes:
+            self._processes.pop(peer).close()  # it may have imported lazynb
         result.values[peer] = self._process(peer).ask("prepare", row=result.row.name)
 
     def _drop(self, result: Result, peer: str) -> None:

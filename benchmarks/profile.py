@@ -26,13 +26,11 @@ from typing import Any
 import jax
 
 from benchmarks import machine
-from benchmarks.case import Case, way
+from benchmarks.case import COMPILING, Case, way
 from benchmarks.environments import ROOT, last_line
 from benchmarks.peers import PEERS
 from benchmarks.report import quantity, table
 from benchmarks.rows import ROWS, Row
-from lazynb.xla.hlo.clusters import find_clusters
-from lazynb.xla.hlo.module import parse
 
 SECONDS = 2.0
 WARM = 80  # more runs than a program has before lazynb takes it to be one that is often waited for
@@ -50,8 +48,6 @@ UNMET = (
     "first-transformer",
     "first-cartpole",
 )
-
-COMPILING = "/jax/core/compile/backend_compile_duration"  # the event of JAX's whose length is XLA's time
 
 
 def tenth(seconds: list[float]) -> float:
@@ -112,6 +108,9 @@ def whole(row: Row, peer: str) -> float:
 def first_parts(row: Row, peer: str) -> list[tuple[str, str]]:
     """Of the first step in this process, with lazynb or ``jax.jit``: each part, and the kernels of the
     program."""
+    from lazynb.xla.hlo.clusters import find_clusters
+    from lazynb.xla.hlo.module import parse
+
     case = Case(row, way(PEERS[peer]))
     xla: list[float] = []
     jax.monitoring.register_event_duration_secs_listener(
@@ -192,7 +191,9 @@ def main(arguments: list[str]) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     known = [
-        row.name for row in ROWS.values() if row.peers[0].startswith("lazynb") and row.measure != "memory"
+        row.name
+        for row in ROWS.values()
+        if row.peers[0].startswith("lazynb") and row.measure in ("time", "first") and row.steps == 1
     ]
     parser.add_argument(
         "rows", nargs="*", metavar="ROW", help=f"of {', '.join(known)}; without any: {', '.join(UNMET)}"

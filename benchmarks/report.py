@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.peers import PEERS
 from benchmarks.results import Result, Spread
-from benchmarks.rows import GROUPS
+from benchmarks.rows import GROUPS, ROWS
 from benchmarks.store import Run
-from benchmarks.targets import HEADLINE, TARGETS
+from benchmarks.targets import HEADLINE, TARGETS, Target
 from benchmarks.verdicts import Verdict, verdicts
 
 HEADINGS = ("row", "lazynb", "peer", "its figure", "lazynb / peer", "quartiles", "target", "met")
@@ -55,14 +55,14 @@ def _summary(judged: Sequence[Verdict]) -> str:
 def describe(verdict: Verdict) -> str:
     """Which row, what came out, what the limit is."""
     target = verdict.target
-    found = "could not be measured" if verdict.found is None else amount(verdict.found.median, target.figure)
+    found = "could not be measured" if verdict.found is None else _amount(verdict.found.median, target)
     what = {
         "ratio": f"{title(target.peer)}: lazynb / peer is",
         "over": f"{title(target.peer)}: lazynb takes more by",
     }
     return (
         f"{target.row}, {what.get(target.figure, 'lazynb takes')} {found}, limit "
-        f"{amount(target.limit, target.figure)}"
+        f"{_amount(target.limit, target)}"
     )
 
 
@@ -119,7 +119,7 @@ def _limit(verdict: Verdict) -> str:
     if target.figure == "over":
         found = f" ({amount(verdict.found.median, 'over')})" if verdict.found else ""
         return f"at most {amount(target.limit, 'over')} over it{found}"
-    return f"≤ {amount(target.limit, target.figure)}"
+    return f"≤ {_amount(target.limit, target)}"
 
 
 def _disturbed(results: Sequence[Result]) -> str:
@@ -164,17 +164,23 @@ def title(peer: str) -> str:
     return PEERS[peer].title
 
 
-def amount(value: float, figure: str) -> str:
-    """A ratio, or seconds."""
-    return f"{value:.2f}" if figure == "ratio" else quantity(value, "time")
+def amount(value: float, figure: str, measure: str = "time") -> str:
+    """A ratio, or what is measured."""
+    return f"{value:.2f}" if figure == "ratio" else quantity(value, measure)
+
+
+def _amount(value: float, target: Target) -> str:
+    return amount(value, target.figure, ROWS[target.row].measure)
 
 
 def quantity(value: float | None, measure: str) -> str:
-    """Seconds, or bytes, in a unit that suits them."""
+    """Seconds or bytes, in a unit that suits them, or a number of programs."""
     if value is None:
         return ""
     if measure == "memory":
         return f"{value / 1e6:.0f} MB"
+    if measure == "programs":
+        return f"{value:.0f} program{'s' * (value != 1)}"
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if abs(value) >= size:
             return f"{value / size:.3g} {unit}"

@@ -26,11 +26,17 @@ class Row:
       program: the module of :mod:`benchmarks.programs`.
       size: what that module's functions are called with.
       peers: who runs it; lazynb first, with JAX code or with PyTorch's.
-      measure: ``time`` of a run in a process that has run it before; ``first``: of the first step of a fresh
-        process, compilation included; ``memory``: peak memory of a fresh process, in bytes.
+      measure: ``time`` of a run in a process that has run it before; ``first``: of the first ``steps`` of a
+        fresh process, compilation included; ``programs``: how many XLA compiles in these; ``memory``: peak
+        memory of a fresh process, in bytes.
+      steps: how many of a fresh process's steps are measured.
+      made: how a user's arrays are made: by ``jnp.array`` once lazynb is imported; ``before``: they, and the
+        program's module, before that, in a process begun for the row; ``put``: by ``jax.device_put`` in lazy
+        mode, NumPy's arrays being kept.
       per: what one of a run's steps is, where a run has several.
       static: the first of a step's arguments is a Python value that shapes the program.
       jitted: the user's own ``jax.jit`` is around the step, also under lazynb.
+      nnx: the step changes modules of Flax NNX in place, so ``nnx.jit`` compiles it.
       barrier: lazynb's user calls ``lazynb.sync`` after each step.
       hand_over: the clock stops when the run is handed to the device, not when it is done.
       donate: the compiled step may write into what it was given.
@@ -47,9 +53,12 @@ class Row:
     size: Mapping[str, Any] = field(default_factory=dict)
     peers: tuple[str, ...] = JAX
     measure: str = "time"
+    steps: int = 1
+    made: str = ""
     per: str = ""
     static: bool = False
     jitted: bool = False
+    nnx: bool = False
     barrier: bool = False
     hand_over: bool = False
     donate: bool = False
@@ -61,8 +70,15 @@ class Row:
 
 
 GROUPS = {
-    "dispatch": "50 dependent adds on 8x8 float32",
+    "dispatch": (
+        "Small arrays: 50 dependent adds on 8x8 float32; on 8x8, ten calls of functions held from before "
+        "lazynb was imported; ten reads and updates of elements of 64x64"
+    ),
     "torchy": "Torchy's microbenchmark: `((a+b)*c/d+e-f)*g/h+i`, 8 to 32 operations",
+    "older": (
+        "Torchy's microbenchmark with arrays made before lazynb was imported (`before`), or by "
+        "`jax.device_put` in lazy mode"
+    ),
     "control": (
         "Torchy's microbenchmark with control flow: a Python branch picks the middle 16 of 32 operations"
     ),
@@ -73,7 +89,10 @@ GROUPS = {
     "real": "Training and simulation, unmodified JAX code",
     "recording": "Recording and look-up of 10,000 operations, until they are handed over",
     "memory": "Peak memory of a training loop, in a fresh process; `jax.jit` donates",
-    "first": "First step in a fresh process, compilation included, nothing cached on disk",
+    "first": (
+        "First step in a fresh process (`first-50`: a CNN's first 50 steps), compilation included, nothing "
+        "cached on disk; and how many programs are compiled in it"
+    ),
 }
 
 
@@ -87,6 +106,14 @@ def _torchy(operations: int, side: int) -> Row:
         quick=operations == 32 and side <= 1000,
         **(_LARGE if side >= 10_000 else {}),
     )
+
+
+def _older(made: str, operations: int, side: int) -> Row:
+    """Torchy's microbenchmark with arrays that lazynb did not see being made, or only being put."""
+    name = {"before": "before", "put": "device-put"}[made]
+    size = {"operations": operations, "side": side}
+    quick = operations == 32 and side == 1000
+    return Row(f"{name}-{operations}-{side}", "older", "torchy", size, made=made, quick=quick)
 
 
 def _control(side: int) -> Row:
@@ -125,6 +152,12 @@ def _mlp(name: str, **other: Any) -> Row:
     return Row(name=name, group="real", program="mlp", per="step", tolerance=1e-2, **other)
 
 
+def _fifty(name: str, **other: Any) -> Row:
+    """The first 50 steps of a CNN. Included are all of tracing, recording and compiling, and the wait for the
+    last step; not included are imports, the making of the model and the data, and entering lazy mode."""
+    return Row(name, "first", "cnn", nnx=True, steps=50, tolerance=1e-2, **other)
+
+
 def _first(row: Row) -> Row:
     """The row whose first step is timed, in fresh processes."""
     peers = tuple(peer for peer in row.peers if peer in JAX)
@@ -140,7 +173,11 @@ _LARGE: dict[str, Any] = {"needs": 10 * GIGA, "rounds": 1, "seconds": 1.0}
 
 _WARM = (
     Row("adds", "dispatch", "adds", peers=ALL, quick=True),
+    Row("held", "dispatch", "held", made="before", quick=True),
+    Row("at-set", "dispatch", "at_set", quick=True),
     *(_torchy(operations, side) for side in (100, 1000, 10_000) for operations in (8, 16, 32)),
+    *(_older("before", operations, side) for side in (100, 1000) for operations in (8, 32)),
+    *(_older("put", operations, 1000) for operations in (8, 32)),
     *(_control(side) for side in (100, 1000, 10_000)),
     *(_pytorch(operations, side) for side in (100, 1000) for operations in (8, 32)),
     *(_model(name) for name in ("bert", "gpt2", "resnet")),
@@ -183,6 +220,15 @@ _WARM = (
         quick=True,
     ),
     Row(
+        "cartpole-wait",
+        "real",
+        "cartpole",
+        {"steps": 20, "block": 20},
+        per="20 steps",
+        tolerance=5e-2,
+        quick=True,
+    ),
+    Row(
         "graph10k",
         "recording",
         "graph10k",
@@ -213,5 +259,7 @@ ROWS: dict[str, Row] = {
         *_WARM,
         _MEMORY,
         *(_first(row) for row in _WARM if row.name in _FIRST),
+        _fifty("first-50", measure="first", rounds=5),
+        _fifty("first-50-programs", measure="programs", peers=("lazynb", "jit"), rounds=1, quick=True),
     )
 }

@@ -54,11 +54,23 @@ class Server:
         del self._cases[row]
 
     def first(self, row: str) -> dict[str, Any]:
-        """Seconds of the first step, which only a fresh process can tell, and what it computes."""
+        """Seconds of the first steps, which only a fresh process can tell, and what they compute."""
         from benchmarks import case
 
         seconds, values = case.Case(ROWS[row], self._way).first()
         return {"found": seconds, "values": values}
+
+    def programs(self, row: str) -> dict[str, Any]:
+        """How many programs XLA compiles in the first steps, which only a fresh process can tell, and what
+        they compute."""
+        import jax
+
+        from benchmarks import case
+
+        one, found = case.Case(ROWS[row], self._way), []
+        jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: found.append(event))
+        _, values = one.first()
+        return {"found": found.count(case.COMPILING), "values": values}
 
     def memory(self, row: str) -> dict[str, Any]:
         """By how many bytes a run raises this fresh process's peak memory, and what it computes."""

@@ -6,16 +6,20 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import lazynb
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # the benchmarks are not part of the package that is installed
 
-from benchmarks import __main__ as command, driver, environments, report, store, verdicts  # noqa: E402
+from benchmarks import __main__ as command, case, driver, environments, report, store, verdicts  # noqa: E402
 from benchmarks.driver import Driver  # noqa: E402
 from benchmarks.environments import RECIPES, NoEnvironment  # noqa: E402
 from benchmarks.peers import PEERS  # noqa: E402
@@ -166,6 +170,12 @@ def test_report_says_what_is_met_and_what_is_not():
     assert ("PyTorch/XLA", "skipped: no such package") in lines
     assert "**5 of 8 targets measured here are met.**" in text
     assert "- graph10k, lazynb takes 30 ms, limit 4 ms" in text
+
+
+def test_programs_are_reported_as_a_number_of_them():
+    text = report.report([made_up("first-50-programs", lazynb=[4], jit=[1])], [Run()])
+    assert "- first-50-programs, lazynb takes 4 programs, limit 2 programs" in text
+    assert "| 4 programs | jax.jit | 1 program " in text
 
 
 def test_tables_are_aligned():
@@ -373,8 +383,47 @@ def test_a_real_row_is_measured_for_two_peers():
         assert set(failed.errors) == {"lazynb", "jit"} and "KeyError" in failed.errors["jit"]
 
 
+def test_a_row_has_arrays_and_functions_older_than_lazynb_where_it_says_so():
+    code = (
+        "import sys; from benchmarks import case, rows; from benchmarks.ways.jax_ways import Lazy; how = Lazy()\n"
+        "case.Case(rows.ROWS['before-8-100'], how); case.Case(rows.ROWS['held'], how)\n"
+        "assert 'lazynb' not in sys.modules; case.Case(rows.ROWS['adds'], how); assert 'lazynb' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_such_a_row_has_processes_of_its_own(monkeypatch):
+    made = []
+
+    class Idle:
+        alive, versions = True, {"jax": "1.2"}
+
+        def __init__(self, peer, python):
+            made.append(peer)
+
+        def ask(self, do, **arguments):
+            return [1.0] if do == "prepare" else 1.0
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(driver, "Process", Idle)
+    with Driver(["lazynb"], 1, 0.01) as asked:
+        for row, begun in (("adds", 1), ("before-8-100", 2), ("adds", 2), ("held", 3)):
+            assert asked.measure(ROWS[row]).errors == {} and len(made) == begun
+
+
+def test_arrays_are_put_in_lazy_mode_and_numpy_s_are_kept():
+    row = replace(ROWS["device-put-8-1000"], size={"operations": 8, "side": 10})
+    one = case.Case(row, case.way(PEERS["lazynb"]))
+    start, ((first, *_),) = one.kept
+    assert type(start) is type(first) is np.ndarray
+    assert type(one.start) is type(one.each[0][0]) is lazynb.LazyTensor
+    (mean, _), reference = one.warm(), case.Case(row, case.way(PEERS["jit"])).warm()
+    assert mean == pytest.approx(reference[0], rel=1e-5)
+
+
 def test_the_hand_over_parts_take_less_time_than_the_step(monkeypatch):
-    import lazynb
     from benchmarks import handing
 
     monkeypatch.setattr(handing, "STEPS", 20)

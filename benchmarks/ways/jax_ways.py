@@ -4,6 +4,7 @@ all of them."""
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,10 @@ class Eager:
 
         return jax.tree.map(array, tree)
 
+    def put(self, tree: Any) -> Any:
+        """The NumPy arrays in ``tree`` after ``jax.device_put``."""
+        return jax.tree.map(lambda leaf: jax.device_put(leaf) if isinstance(leaf, np.ndarray) else leaf, tree)
+
     def program(self, step: Callable[..., Any], row: Row, example: tuple[Any, ...]) -> Callable[..., Any]:
         """What a user makes of the step before calling it."""
         return jax.jit(step) if row.jitted else step
@@ -57,18 +62,23 @@ class Jit(Eager):
     """The whole step under ``jax.jit``."""
 
     def program(self, step: Callable[..., Any], row: Row, example: tuple[Any, ...]) -> Callable[..., Any]:
+        if row.nnx:
+            from flax import nnx
+
+            return nnx.jit(step)
         return jax.jit(
             step, static_argnums=(1,) if row.static else (), donate_argnums=(0,) if row.donate else ()
         )
 
 
 class Lazy(Eager):
-    """Under ``lazynb.lazy()``."""
+    """Under ``lazynb.lazy()``. lazynb is imported when it is first needed: a user's arrays may be older."""
 
-    def __init__(self) -> None:
+    @functools.cached_property
+    def _lazynb(self) -> Any:
         import lazynb
 
-        self._lazynb = lazynb
+        return lazynb
 
     def ambient(self) -> contextlib.AbstractContextManager[Any]:
         return self._lazynb.lazy()
