@@ -214,7 +214,7 @@ class Root(State):
         self.config = config
         self.loops: dict[Hashable, LoopStart] = {}
 
-    def loop(self, content: Hashable, length: int) -> LoopStart:
+    def loop(self, content: tuple[Hashable, ...], length: int) -> LoopStart:
         """Returns the start of loop pieces with ``content`` and ``length`` operations."""
         known = self.loops.get(content)
         if known is not None:
@@ -243,7 +243,7 @@ class LoopStart(State):
 
     __slots__ = ("content", "ends", "is_kept", "length", "root")
 
-    def __init__(self, root: Root, content: Hashable, length: int):
+    def __init__(self, root: Root, content: tuple[Hashable, ...], length: int):
         super().__init__(None, None, None, (), (), None)
         self.root = root
         self.is_kept = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import linecache
 import re
@@ -392,3 +393,25 @@ def test_what_is_inside_of_jitted_functions_counts_for_the_length_of_a_program(c
     for _ in range(40):
         expected = step(expected)
     np.testing.assert_allclose(w, expected, rtol=1e-6)
+
+
+def test_a_loop_of_large_turns_is_divided_as_soon_as_it_is_found_and_stays_divided(clean):
+    """A variable of the first turn equals a literal of all: the number is an input there and a constant later."""
+
+    def turn(w):
+        for _ in range(50):
+            w = jnp.tanh(w + 0.25) * 0.5
+        return w
+
+    def run(mode):
+        with mode:
+            rate = 0.25
+            w = jnp.linspace(0.0, 1.0, 8) * rate
+            for _ in range(20):
+                w = turn(w)
+            return np.asarray(w)
+
+    lazily = run(lazynb.lazy())
+    sizes = [one["operations"] for one in lazynb.cache_info().to_dicts()]
+    assert max(sizes) < 2 * 150 + 10 and len(sizes) <= 4
+    np.testing.assert_allclose(lazily, run(contextlib.nullcontext()), rtol=1e-5)

@@ -11,8 +11,9 @@ import dataclasses
 import operator
 from collections.abc import Hashable, Iterator, Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from lazynb.recording.input_key import HOST, Constant
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.loops.bit_exact_cuts import Rounding
 from lazynb.recording.loops.division_plan import DivisionPlan, Piece, SplitCall, content_of
@@ -299,6 +300,18 @@ def _with_distinct_call_id(origin: Origin) -> Origin:
 _code, _pending = attrgetter("_code"), attrgetter("_pending")
 
 
+def _is_alike(entry: Any, other: Any) -> bool:
+    """Whether two entries are equal, or stand for numbers of one type. A number is an input in one
+    and a constant in the other if a variable had its value in the first turns."""
+    if entry == other:
+        return True
+    return _is_number(entry) and _is_number(other) and bool(entry[0] == other[0])
+
+
+def _is_number(entry: Any) -> bool:
+    return entry.__class__ is tuple and (entry[1] is HOST or entry[1].__class__ is Constant)
+
+
 def ends_like(state: State, start: LoopStart) -> bool:
     """Whether the path to ``state`` has the content of a piece of ``start``."""
     if state in start.ends:
@@ -306,7 +319,10 @@ def ends_like(state: State, start: LoopStart) -> bool:
     path = state.path()
     keys = {step.first: step.key for step in path if step.operation is None}
     operations = [step for step in path if step.operation is not None]
-    same = content_of(operations, keys.__getitem__) == start.content
+    content = content_of(operations, keys.__getitem__)
+    same = len(content) == len(start.content) and all(
+        [_is_alike(*pair) for pair in zip(content, start.content, strict=True)]
+    )
     if same:
         start.ends.add(state)
     return same
