@@ -8,6 +8,7 @@ function it is the code of the Python function that its C++ code calls if an arg
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable
 from typing import Any
@@ -25,31 +26,40 @@ def python_function(function: Any) -> types.FunctionType | None:
     return entered if isinstance(entered, types.FunctionType) else None
 
 
-# ``PARTS`` is replaced by the parts. A code has no cells or globals of its own.
+# A code has no globals and cells of its own, so its parts are a constant, which takes the place of ``PARTS``.
+# It has as many free variables as the function, in a statement that is left out: without the instruction that
+# copies them ``frame.f_locals`` ends the process (Python 3.11).
+_TEMPLATE = """
+def enclosing({cells}):
+    def call(*args, **kwargs):
+        if False:
+            {names}
+        state, lazy, rest, replayed, plain = "PARTS"
+        trace = state.value
+        if trace.__class__ is lazy:
+            if not trace.records_edge:
+                return {replayed}
+        elif trace is None and not {is_jitted}:
+            return {replayed}
+        elif rest.on:
+            rest.count()
+        return plain(*args, **kwargs)
+    return call.__code__
+"""
 
 
-def _plain_template(*args: Any, **kwargs: Any) -> Any:
-    state, lazy, rest, replayed, plain = "PARTS"
-    trace = state.value  # type: ignore[attr-defined]
-    if trace.__class__ is lazy:
-        if not trace.records_edge:
-            return replayed(*args, **kwargs)  # type: ignore[operator]
-    elif trace is None:
-        return replayed(*args, **kwargs)  # type: ignore[operator]
-    elif rest.on:  # type: ignore[attr-defined]
-        rest.count()  # type: ignore[attr-defined]
-    return plain(*args, **kwargs)  # type: ignore[operator]
-
-
-def _jitted_template(*args: Any, **kwargs: Any) -> Any:
-    state, lazy, rest, replayed, plain = "PARTS"
-    trace = state.value  # type: ignore[attr-defined]
-    if trace.__class__ is lazy:
-        if not trace.records_edge:
-            return replayed(*args, **kwargs), None  # type: ignore[operator]
-    elif rest.on:  # type: ignore[attr-defined]
-        rest.count()  # type: ignore[attr-defined]
-    return plain(*args, **kwargs)  # type: ignore[operator]
+@functools.cache
+def _template(is_jitted: bool, cells: int) -> types.CodeType:
+    """Returns the code with ``cells`` free variables. A jitted function also returns data for C++."""
+    names = ", ".join([f"cell{number}" for number in range(cells)])
+    replayed = "replayed(*args, **kwargs)" + (", None" if is_jitted else "")
+    namespace: dict[str, Any] = {}
+    exec(
+        _TEMPLATE.format(cells=names, names=names or "pass", replayed=replayed, is_jitted=is_jitted),
+        namespace,
+    )
+    code: types.CodeType = namespace["enclosing"](*[None] * cells)
+    return code
 
 
 class FunctionCode:
@@ -76,12 +86,11 @@ class FunctionCode:
         self._entered, self._own = entered, entered.__code__
         self._copy = copy = _copy_of(entered)
         plain: Callable[..., Any] = copy
-        template = _plain_template
         if function is not entered:
-            template = _jitted_template
             plain = lambda *args, **kwargs: copy(*args, **kwargs)[0]  # noqa: E731
         parts = (trace_state, lazy, rest, replaying(plain), copy)
-        self._ours = _code_with(template.__code__, parts, self._own)
+        template = _template(function is not entered, len(self._own.co_freevars))
+        self._ours = _code_with(template, parts, self._own)
         # ``inspect.signature`` follows this attribute; else it would read the parameters of the template.
         self._wraps = "__wrapped__" not in vars(entered)
 

@@ -189,6 +189,9 @@ def written_later(scene: Scene) -> Iterator[Statement]:
     yield Statement(scene.draw.choice((f"b[:] = {i}", f"b += {i}; b %= 16", "b[:] = (b + 1) % 16")))
 
 
+simple("functions from before", 3, "{a} = held_where({a} > 3, {a}, {c})", "{a} = held_clip({a} * 2, 0, 9)", "{a} = held_flip({a})",
+       "{q} = list(map(held_flip, [{a}, {c}]))", "{a} = jax.jit(lambda a: held_where(a > n, a, 0 * a))({a})", "{a} = {a}.at[{i}].set({c}[0])",
+       "{a} = {a}.at[{i}:].add(1) % 16", "{a} = {a}[::-1].at[np.array([0, 1])].set({i})", "with lazynb.eager(): {a} = held_flip({a})")
 simple("views", 2, "v = np.asarray({a})", "v = [np.asarray({a}), np.asarray({c})]", "v = np.asarray({a})[2:5]", "v = memoryview(np.asarray({a})).tolist()[:4]",
        "v = np.from_dlpack({a})", "v = {a}.__array__()")
 simple("numpy", 1, "{a} = jnp.asarray(np.add({a}, 1)) % 16", "t = np.sum(np.asarray({a})[:4])", "t = np.asarray({a}).dtype.name", "t = {a}.dtype.name")

@@ -8,6 +8,7 @@ import ctypes
 import mmap
 import operator
 import os
+import sys
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import lazynb
-from lazynb.recording.external_arrays import shared_memory
 
 __all__ = [
     "ThreadPoolExecutor",
@@ -27,6 +27,9 @@ __all__ = [
     "backwards",
     "contextlib",
     "fail",
+    "held_clip",
+    "held_flip",
+    "held_where",
     "hold",
     "holder",
     "in_thread",
@@ -43,6 +46,9 @@ __all__ = [
     "threading",
     "together",
 ]
+
+
+held_where, held_clip, held_flip = jnp.where, jnp.clip, jnp.flip  # from before lazy mode
 
 
 def aligned(size: int) -> np.ndarray:
@@ -73,11 +79,9 @@ def memory(kind: str, size: int) -> np.ndarray:
 
 def known_before(values: Any) -> None:
     """Marks an array as the import of lazynb marks each array that it finds: other code may write its memory."""
-    if type(values) is type(_SOME_ARRAY):
-        shared_memory.add_unknown(values)
-
-
-_SOME_ARRAY = jnp.zeros(1)
+    memory = sys.modules.get("lazynb.recording.external_arrays")  # not there where the program runs eagerly
+    if memory is not None and type(values).__name__ == "ArrayImpl":
+        memory.shared_memory.add_unknown(values)
 
 
 def step(values: Any) -> Any:

@@ -3,10 +3,12 @@ value. They are recorded and replayed like those that are looked up by name, and
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
 import pickle
+import sys
 import threading
 import tomllib
 import types
@@ -238,3 +240,31 @@ def test_an_operation_of_a_held_function_is_described_as_one_by_name():
     held = described(lambda x: softmax(x))
     assert [[*one[:2]] for one in held] == [[*one[:2]] for one in by_name]
     assert "lambda x: softmax(x)" in held[-1][2] and held[-1][1] == "softmax"
+
+
+def test_the_locals_of_a_call_can_be_read(monkeypatch):
+    """As debuggers do, and as the search for literals does. A code without its cells ended the process."""
+    seen = []
+
+    def look(frame, event, argument):
+        if event == "call":
+            seen.append(dict(frame.f_locals))
+
+    x = jnp.ones(3)
+    with lazynb.lazy():
+        for name in (
+            "jax.numpy.sin",
+            "jax.numpy.where",
+            "jax.nn.softmax",
+            "jax.numpy.concatenate",
+            "jax.lax.add",
+        ):
+            sys.setprofile(look)
+            try:
+                with contextlib.suppress(TypeError):
+                    HELD[name](
+                        *[[x]] if name.endswith("concatenate") else [x] * (3 if "where" in name else 1)
+                    )
+            finally:
+                sys.setprofile(None)
+    assert any("args" in one for one in seen)
