@@ -289,6 +289,7 @@ from lazynb.jax_compat.tracers import (
 )
 from lazynb.jax_compat.type_registration import (
     exclude_from_user_frames as exclude_from_user_frames,
+    hide_frame as hide_frame,
     is_container as is_container,
     register_aot_placement as register_aot_placement,
     register_argument_type as register_argument_type,

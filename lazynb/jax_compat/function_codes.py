@@ -15,6 +15,7 @@ from typing import Any
 
 from lazynb.jax_compat.substitutes import JITTED, DormantSubstitutes
 from lazynb.jax_compat.tracers import trace_state
+from lazynb.jax_compat.type_registration import HIDDEN_FILE
 
 
 def python_function(function: Any) -> types.FunctionType | None:
@@ -32,6 +33,7 @@ def python_function(function: Any) -> types.FunctionType | None:
 _TEMPLATE = """
 def enclosing({cells}):
     def call(*args, **kwargs):
+        __tracebackhide__ = True
         if False:
             {names}
         state, lazy, rest, replayed, plain = "PARTS"
@@ -125,7 +127,7 @@ def _code_with(template: types.CodeType, parts: tuple[Any, ...], own: types.Code
     return template.replace(
         co_consts=tuple([parts if one == "PARTS" else one for one in template.co_consts]),
         co_freevars=own.co_freevars,
-        co_filename=own.co_filename,
+        co_filename=HIDDEN_FILE,
         co_name=own.co_name,
         co_qualname=own.co_qualname,
         co_firstlineno=own.co_firstlineno,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
 import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 from jax._src import (
@@ -25,6 +26,8 @@ from jax._src.random import prng as _prng
 from lazynb.jax_compat.jax_arrays import ArrayImpl
 from lazynb.jax_compat.jaxprs import ClosedJaxpr, Jaxpr
 from lazynb.jax_compat.tracers import Tracer, eval_trace, set_current_trace
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 # ---- Assembled arrays -----------------------------------------------------------------------------------
 # JAX's functions for it require its own class. Code that runs lazily may have bound these functions before,
@@ -234,6 +237,23 @@ def exclude_from_user_frames(directory: str) -> None:
     tracebacks of errors that JAX filters (``jax_traceback_filtering``)."""
     _source_info_util.register_exclusion(directory)
     _traceback_util.register_exclusion(directory)
+
+
+HIDDEN_FILE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "importlib_bootstrap")
+"""A name of a file of this package. ``warnings`` passes over frames of files that have both words in their
+name (``is_internal_filename`` in CPython's _warnings.c), and JAX and lazynb over those of this folder."""
+
+
+def hide_frame(function: _F) -> _F:
+    """Returns ``function``, which stands between the user's code and JAX's, with a code that warnings and
+    tracebacks pass over: a warning of JAX names the line that eager JAX names."""
+    function.__code__ = _hidden(function.__code__)  # type: ignore[attr-defined]
+    return function
+
+
+@functools.cache
+def _hidden(code: types.CodeType) -> types.CodeType:
+    return code.replace(co_filename=HIDDEN_FILE)
 
 
 def _close_over(consts: Sequence[Any], params: dict[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import LazyTrace, thread_trace
 from lazynb.recording.replay import (
     array_functions,
+    call_replay,
     eval_shape_cache,
     jit_call_cache,
     linearize_cache,
@@ -357,6 +358,7 @@ for _owner, _names in [
     *linearize_cache.substitutes(),
     *eval_shape_cache.substitutes(),
     *transpose_cache.substitutes(),
+    *call_replay.warning_substitutes(),
 ]:
     patches.substitute(_owner, _names, for_speed=True)
 patches.substitute_codes(lambda: array_functions.function_codes(patches.rest))

@@ -24,6 +24,9 @@ CELLS = [
     "try:\n    x + y\nexcept ValueError as error:\n    raise RuntimeError('mine') from error",
     "float(x)",
     "np.add(x, y)",
+    "jnp.astype(x, 'nonsense')",
+    "jax.nn.softmax(x, axis=4)",
+    "jnp.linalg.inv(x)",
 ]
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -31,6 +34,11 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 def seen(notebook, cell):
     """What IPython prints of the error of a cell."""
     return ANSI.sub("", notebook.run(cell, error=Exception).stdout)
+
+
+def frames(text):
+    """The files, lines and functions in a traceback that IPython prints."""
+    return re.findall(r"^(?:File|Cell) (.*)", text, re.M)
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -42,6 +50,7 @@ def test_no_frame_of_lazynbs_is_shown(notebook, cell):
     notebook.run(MADE)
     eager = seen(notebook, cell)
     assert text.splitlines()[-1] == eager.splitlines()[-1]
+    assert len(frames(text)) <= len(frames(eager)) + 1, "JAX's own frames are hidden as they are eagerly"
     own = [line for line in re.findall(r"^-+> ?\d+ .*", text, re.M) if "jax" not in line]
     assert own and own[0] in eager
 
@@ -57,7 +66,12 @@ def test_no_frame_of_lazynb_is_shown_under_a_magic(notebook, magic):
 
 def test_a_magic_of_ipythons_is_shown_as_ipython_shows_it(notebook):
     notebook.run(MADE)
-    assert "run_cell_magic" in seen(notebook, "%%time\nx + y")
+    lazily = seen(notebook, "%%time\nx + y")
+    notebook.run("%lazy off")
+    notebook.run(MADE)
+    eager = seen(notebook, "%%time\nx + y")
+    of_magics = [[frame for frame in frames(text) if "IPython" in frame] for text in (lazily, eager)]
+    assert of_magics[0] == of_magics[1]
 
 
 def test_an_interrupt_shows_the_users_lines(notebook):

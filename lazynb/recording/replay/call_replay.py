@@ -13,6 +13,8 @@ by its value.
 from __future__ import annotations
 
 import sys
+import threading
+import warnings
 from collections.abc import Callable, Hashable, Sequence
 from types import FrameType
 from typing import Any
@@ -20,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from lazynb import jax_compat as jc
+from lazynb.jax_compat.substitutes import substitute_for
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.replay.replay_edge import (
@@ -38,6 +41,7 @@ from lazynb.user_code.code_ownership import is_user_code
 _new = LazyTensor.__new__
 
 
+@jc.hide_frame
 def replay(
     trace: Any,
     name: Hashable,
@@ -279,6 +283,7 @@ def slot_if_pending_elsewhere(pending: PendingTrace, tensor: LazyTensor) -> int 
 # ---- Recording of edges ------------------------------------------------------------------------------------
 
 
+@jc.hide_frame
 def _record_edge(
     pending: PendingTrace,
     tip: State,
@@ -291,8 +296,11 @@ def _record_edge(
     """Makes the call through JAX, records its steps as an edge, and then cuts the trace if it is full."""
     trace, count = pending.trace, len(pending.records)
     outer, trace.records_edge = trace.records_edge, True
+    warned = _warned.count
     try:
         result = call(*args, **kwargs)
+        if _warned.count != warned:
+            return result
         with trace.lock:  # another thread may run and close the trace
             end = pending.open_state
             if end is not None:  # else it was run or sealed during the call, and is recorded another time
@@ -302,3 +310,25 @@ def _record_edge(
         if not outer:
             trace.cut_filled(sys._getframe(1))
     return result
+
+
+# ---- Calls that warn ---------------------------------------------------------------------------------------
+# JAX warns at each call, at the user's line. So a call that warned has no edge: the next one warns too.
+
+
+class _Warned(threading.local):
+    count = 0  # of calls of ``warnings.warn`` in this thread
+
+
+_warned = _Warned()
+
+
+def warning_substitutes() -> list[tuple[Any, dict[str, Any]]]:
+    """The substitute for ``warnings.warn`` while a thread is lazy, which counts the calls."""
+    plain = warnings.warn
+
+    def warn(message: Any, category: Any = None, stacklevel: int = 1, *args: Any, **kwargs: Any) -> None:
+        _warned.count += 1
+        plain(message, category, stacklevel + 1, *args, **kwargs)
+
+    return [(warnings, {"warn": substitute_for(warn, plain, warnings, "warn")})]

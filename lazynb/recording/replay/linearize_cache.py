@@ -246,6 +246,7 @@ def known_avals(primals: Sequence[Any]) -> tuple[Any, ...] | None:
 # ---- Calls -------------------------------------------------------------------------------------------------
 
 
+@jc.hide_frame
 def linearized_call(
     trace: Any,
     name: Hashable,
@@ -305,6 +306,7 @@ def _new_call(
 ) -> _CallLinearization | None:
     varying = [isinstance(part, bool) for part in parts[1 : 1 + len(args)]]
 
+    @jc.hide_frame
     def call(*primals: Any) -> Any:
         given = iter(primals)
         return plain(*[next(given) if varies else arg for varies, arg in zip(varying, args)], **kwargs)

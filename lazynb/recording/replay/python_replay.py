@@ -33,6 +33,7 @@ def replaying_operator(name: str, plain: Callable[..., Any], depth: int = 1) -> 
     ambient, changes, scopes = jc.trace_state, jc.config_changes, jc.source_context
     new, getframe, kinds, array = LazyTensor.__new__, sys._getframe, NUMBER_KINDS, jc.ArrayImpl
 
+    @jc.hide_frame
     def operator(self: LazyTensor, other: Any) -> Any:
         pending = self._pending
         if pending is not None and (tip := pending.open_state) is not None:
@@ -117,6 +118,7 @@ def replaying_function(
     array, kinds = jc.ArrayImpl, NUMBER_KINDS
     pair = replaying_operator(name, plain, 2 + between)
 
+    @jc.hide_frame
     def call(*args: Any, **kwargs: Any) -> Any:
         trace = ambient.value
         if trace.__class__ is not LazyTrace:
