@@ -8,6 +8,7 @@ function it is the code of the Python function that its C++ code calls if an arg
 
 from __future__ import annotations
 
+import ast
 import functools
 import types
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from typing import Any
 
 from lazynb.jax_compat.substitutes import JITTED, DormantSubstitutes
 from lazynb.jax_compat.tracers import trace_state
-from lazynb.jax_compat.type_registration import HIDDEN_FILE
+from lazynb.jax_compat.type_registration import hidden_file
 
 
 def python_function(function: Any) -> types.FunctionType | None:
@@ -56,10 +57,14 @@ def _template(is_jitted: bool, cells: int) -> types.CodeType:
     names = ", ".join([f"cell{number}" for number in range(cells)])
     replayed = "replayed(*args, **kwargs)" + (", None" if is_jitted else "")
     namespace: dict[str, Any] = {}
-    exec(
-        _TEMPLATE.format(cells=names, names=names or "pass", replayed=replayed, is_jitted=is_jitted),
-        namespace,
+    tree = ast.parse(
+        _TEMPLATE.format(cells=names, names=names or "pass", replayed=replayed, is_jitted=is_jitted)
     )
+    for node in ast.walk(tree):  # one line, which is the function's first line in a traceback
+        if isinstance(node, ast.expr | ast.stmt | ast.arg):
+            node.lineno = node.end_lineno = 1
+            node.col_offset = node.end_col_offset = 0
+    exec(compile(tree, "<template>", "exec"), namespace)
     code: types.CodeType = namespace["enclosing"](*[None] * cells)
     return code
 
@@ -127,7 +132,7 @@ def _code_with(template: types.CodeType, parts: tuple[Any, ...], own: types.Code
     return template.replace(
         co_consts=tuple([parts if one == "PARTS" else one for one in template.co_consts]),
         co_freevars=own.co_freevars,
-        co_filename=HIDDEN_FILE,
+        co_filename=hidden_file(own.co_filename),
         co_name=own.co_name,
         co_qualname=own.co_qualname,
         co_firstlineno=own.co_firstlineno,

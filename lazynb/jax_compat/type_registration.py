@@ -239,9 +239,15 @@ def exclude_from_user_frames(directory: str) -> None:
     _traceback_util.register_exclusion(directory)
 
 
-HIDDEN_FILE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "importlib_bootstrap")
-"""A name of a file of this package. ``warnings`` passes over frames of files that have both words in their
-name (``is_internal_filename`` in CPython's _warnings.c), and JAX and lazynb over those of this folder."""
+_HIDDEN = ":importlib_bootstrap"
+_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def hidden_file(file: str) -> str:
+    """Returns a name for the code of ``file`` in this package whose frames are passed over: by ``warnings``, which
+    searches both words of ``_HIDDEN`` in it (``is_internal_filename`` in CPython's _warnings.c), and, because it
+    begins with the package's folder, by JAX's and lazynb's tracebacks."""
+    return (file if file.startswith(_FOLDER) else os.path.join(_FOLDER, os.path.basename(file))) + _HIDDEN
 
 
 def hide_frame(function: _F) -> _F:
@@ -253,7 +259,7 @@ def hide_frame(function: _F) -> _F:
 
 @functools.cache
 def _hidden(code: types.CodeType) -> types.CodeType:
-    return code.replace(co_filename=HIDDEN_FILE)
+    return code.replace(co_filename=hidden_file(code.co_filename))
 
 
 def _close_over(consts: Sequence[Any], params: dict[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from lazynb.recording.input_protection import (
 )
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.trace_registry import every_trace
+from lazynb.user_code.call_stack import calling_frame
 
 if TYPE_CHECKING:
     from lazynb.recording.lazy_trace import LazyTrace
@@ -220,7 +221,7 @@ def note_donation(
         return
     numbers = usable_donations(args, offered, results)
     if numbers:
-        call = jc.enclosing_cache_miss_frame(sys._getframe(1))
+        call = jc.enclosing_cache_miss_frame(calling_frame(1))
         trace.donation = DonatedArguments(trace, [args[number] for number in numbers], results, call)
         if call is None:
             trace.donation.give(_other_traces(trace))
@@ -297,7 +298,7 @@ class _CallSite:
 
     def may_have_lost(self) -> bool:
         """Whether results to be stored may be lost: the function has ended, or handles errors there."""
-        frame: FrameType | None = sys._getframe(1)
+        frame: FrameType | None = calling_frame(1)
         while frame is not None and not (id(frame) == self._frame and frame.f_code is self._code):
             frame = frame.f_back
         tries = dis.Bytecode(self._code).exception_entries  # type: ignore[attr-defined]

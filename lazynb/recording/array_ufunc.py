@@ -26,7 +26,6 @@ from __future__ import annotations
 import dis
 import math
 import operator
-import sys
 import threading
 from collections.abc import Callable
 from types import BuiltinFunctionType, CodeType, FrameType, ModuleType
@@ -35,6 +34,7 @@ from typing import Any
 import numpy as np
 
 from lazynb.recording.runtime_interface import runtime
+from lazynb.user_code.call_stack import calling_frame
 
 _OPERATORS: dict[Any, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
     np.add: (operator.add, operator.iadd),
@@ -95,13 +95,13 @@ class ArrayUfuncDescriptor:
 
     def __get__(self, tensor: Any, owner: Any = None) -> Callable[..., Any]:
         # NumPy reads it from the class; others (np.ma, pandas) read it from the tensor, as operators do.
-        frame = sys._getframe(1)
+        frame = calling_frame(1)
         if tensor is not None or frame.f_code is _APPLIES:
             raise AttributeError(_ABSENT)
         if frame.f_code.co_code[frame.f_lasti] in _AT_OPERATORS:
             raise AttributeError(_ABSENT)
         callee = callee_of(frame)
-        if callee is _OPERATOR_METHOD or (callee.__class__ is BuiltinFunctionType and callee in _FUNCTIONS):
+        if callee is _OPERATOR_METHOD or (type(callee) is BuiltinFunctionType and callee in _FUNCTIONS):
             raise AttributeError(_ABSENT)
         asked = _asked
         again = asked.frame == id(frame) and asked.lasti == frame.f_lasti and not isinstance(callee, np.ufunc)

@@ -63,7 +63,7 @@ def _note_concretization(plain: Callable[..., Any], lazy: type) -> Callable[...,
     """Wraps JAX's ``concrete_or_error``, whose argument is the reason why JAX may read a value later."""
 
     def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
-        if val.__class__ is lazy:
+        if type(val) is lazy:
             _noted.tensor, _noted.context = weakref.ref(val), context
             if force is None and REPEAT_COUNTS_MESSAGE in context:
                 # Recording JAX's operations on the tensor and reading their result would be a second break.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jax import dtypes
 
 from lazynb import jax_compat as jc
+from lazynb.user_code.call_stack import calling_frame
 from lazynb.user_code.instructions import called_function, current_instruction
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class _GetBuffer:
         self._exporter = exporter
 
     def __get__(self, instance: Any, owner: type | None = None) -> Callable[[Any], None]:
-        frame = sys._getframe(1)
+        frame = calling_frame(1)
         if instance is None or _is_item_access(frame):
             raise AttributeError("__delitem__")
         return lambda index: self._fill(instance, index, frame)

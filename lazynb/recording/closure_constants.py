@@ -36,7 +36,7 @@ class ClosureTracer(jc.Tracer):
 
 def unwrap_closure_tracer(value: Any) -> Any:
     """Returns the lazy tensor of a ClosureTracer, or any other value unchanged."""
-    return value.tensor if value.__class__ is ClosureTracer else value
+    return value.tensor if type(value) is ClosureTracer else value
 
 
 jc.register_closure_tracer_type(ClosureTracer, unwrap_closure_tracer)

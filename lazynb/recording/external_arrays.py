@@ -258,7 +258,7 @@ def array_from_numpy(values: Any, aval: Any) -> Any:
 
     JAX runs a program for that. For plain numbers this function gives the same array without one.
     """
-    is_plain = values.__class__ in _PLAIN and aval.dtype.kind in "biufc" and aval.dtype == values.dtype
+    is_plain = type(values) in _PLAIN and aval.dtype.kind in "biufc" and aval.dtype == values.dtype
     if not is_plain or aval.weak_type or jc.guards_transfers():
         return jc.to_device_array(values)
     return jc.array_from_host_copy(np.asarray(values), aval, jc.default_device())

@@ -94,7 +94,7 @@ def _input_key(step: State) -> Any:
     held = key[1] if isinstance(key, tuple) and len(key) > 1 else None
     if held is HOST or held is None:
         return held
-    return ("constant", held.value) if held.__class__ is Constant else held
+    return ("constant", held.value) if type(held) is Constant else held
 
 
 def _of_operation(operation: Operation) -> bytes:

@@ -8,7 +8,6 @@ indexing, and ``np.array`` of a list of tensors. The import of this module regis
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +36,7 @@ from lazynb.recording.replay import (
 )
 from lazynb.recording.runtime_interface import runtime
 from lazynb.recording.value_placement import single_device
-from lazynb.user_code.call_stack import STARTED_AT, current_position, thread_handoff
+from lazynb.user_code.call_stack import STARTED_AT, calling_frame, current_position, thread_handoff
 from lazynb.user_code.code_ownership import PACKAGE_ROOT, is_user_code
 from lazynb.user_code.source_lines import CodePosition
 
@@ -55,7 +54,7 @@ def _full(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 def _full_like(plain: Callable[..., Any]) -> Callable[..., Any]:
     def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None) -> Any:
-        if sharding is None and x.__class__ is LazyTensor:
+        if sharding is None and type(x) is LazyTensor:
             sharding = _inherited_sharding(x, dtype, shape)
         if not _is_placed(sharding) or single_device(sharding) == jc.default_device():
             return plain(x, fill_value, dtype, shape, sharding)  # it calls ``full``
@@ -74,7 +73,7 @@ def _is_placed(sharding: Any) -> bool:
 def _make_eagerly(make: Callable[[Any], Any], fill_value: Any) -> Any:
     """Creates an array on another device than the program's at once, as it needs no pending value."""
     trace = jc.current_trace()
-    if fill_value.__class__ is LazyTensor:
+    if type(fill_value) is LazyTensor:
         fill_value = fill_value._force("device_put", "full")
     with jc.set_current_trace(jc.eval_trace):
         array = make(fill_value)
@@ -135,7 +134,7 @@ def _new_const(plain: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(plain)
     def new_const(trace: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
         tensor = unwrap_closure_tracer(value)
-        if tensor.__class__ is not LazyTensor or _stays_constant(trace):
+        if type(tensor) is not LazyTensor or _stays_constant(trace):
             return plain(trace, tensor, *args, **kwargs)
         known = jc.constants_by_id(trace)
         taken = known.get(id(tensor))
@@ -205,7 +204,7 @@ def _is_known(exponent: Any) -> bool:
         return True
     if thread_trace().detached:
         return True
-    return isinstance(trace, jc.JaxprTrace) and exponent.__class__ is not LazyTensor
+    return isinstance(trace, jc.JaxprTrace) and type(exponent) is not LazyTensor
 
 
 def exponent_substitutes() -> list[tuple[Any, dict[str, Any]]]:
@@ -282,7 +281,7 @@ def _is_sharded(plain: Callable[[Any], bool]) -> Any:
     """Returns a substitute for JAX's test. A value on Auto axes is sliced, as in ``jax.jit``."""
 
     def is_sharded(arr: Any) -> bool:
-        return jc.indexing_gathers(arr.aval) if arr.__class__ is LazyTensor else plain(arr)
+        return jc.indexing_gathers(arr.aval) if type(arr) is LazyTensor else plain(arr)
 
     return staticmethod(is_sharded)
 
@@ -314,7 +313,7 @@ _LISTS = (list, tuple)
 
 def _array_of_list(plain: Callable[..., Any]) -> Callable[..., Any]:
     def array(*args: Any, **kwargs: Any) -> Any:
-        if args and args[0].__class__ in _LISTS and _is_recorded(args[0], sys._getframe(1)):
+        if args and type(args[0]) in _LISTS and _is_recorded(args[0], calling_frame(1)):
             recorded = runtime().numpy_protocols.array_from_list(plain, args, kwargs)
             if recorded is not None:
                 return recorded
@@ -324,16 +323,16 @@ def _array_of_list(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_recorded(items: Any, caller: FrameType) -> bool:
-    is_recording = jc.trace_state.value.__class__ is LazyTrace
+    is_recording = type(jc.trace_state.value) is LazyTrace
     return is_recording and _is_pending(items) and is_user_code(caller.f_code)
 
 
 def _is_pending(items: Any) -> bool:
     """Whether the first element of ``items`` (searched in nested lists), or one beside it, is a pending
     tensor. A mutable array counts as one."""
-    while items.__class__ in _LISTS and items:
+    while type(items) in _LISTS and items:
         for item in items:
-            if (item.__class__ is LazyTensor and item.is_pending) or jc.is_container(item):
+            if (type(item) is LazyTensor and item.is_pending) or jc.is_container(item):
                 return True
         items = items[0]
     return False

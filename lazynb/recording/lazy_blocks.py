@@ -113,7 +113,7 @@ def current_task() -> Any:
 
 
 def _record(blocks: Sequence[Block]) -> bool:
-    return any([block.trace.__class__ is LazyTrace for block in blocks])
+    return any([type(block.trace) is LazyTrace for block in blocks])
 
 
 def _trace_for(blocks: Sequence[Block]) -> Any:
@@ -313,7 +313,7 @@ class Blocks:
             return False
         for ref in list(self._refs.values()):
             block = ref()
-            if block is not None and block.trace.__class__ is LazyTrace and ref.owner() is not None:
+            if block is not None and type(block.trace) is LazyTrace and ref.owner() is not None:
                 return True
         return False
 
@@ -329,7 +329,7 @@ class Blocks:
         if (
             thread.needs_trace_reset
             or (trace is None and not jc.jax_is_on_stack())
-            or (trace.__class__ is LazyTrace and thread.recorder.detached)
+            or (type(trace) is LazyTrace and thread.recorder.detached)
         ):
             self._restore(_trace_for(mine))
             thread.needs_trace_reset = False
@@ -347,7 +347,7 @@ class Blocks:
         for block in mine:
             if block.strict is not None:
                 strict = block.strict
-            if block.trace.__class__ is LazyTrace:
+            if type(block.trace) is LazyTrace:
                 stray = False
         recorder.detached, recorder.strict = stray, strict
         return mine
@@ -355,7 +355,7 @@ class Blocks:
     @staticmethod
     def _valid_trace(trace: Any, blocks: list[Block]) -> Any:
         """Returns ``trace`` if it may be current while ``blocks`` are open, else the evaluating trace."""
-        if trace is None or (trace.__class__ is LazyTrace and not _record(blocks)):
+        if trace is None or (type(trace) is LazyTrace and not _record(blocks)):
             return jc.eval_trace
         return trace
 
@@ -363,7 +363,7 @@ class Blocks:
     def _restore(trace: Any) -> None:
         """Makes ``trace`` current, unless a JAX transformation runs, which has its own trace."""
         now = _ambient.value
-        if now.__class__ is LazyTrace or jc.is_eval(now) or not jc.jax_is_on_stack():
+        if type(now) is LazyTrace or jc.is_eval(now) or not jc.jax_is_on_stack():
             jc.set_trace(trace)
 
 

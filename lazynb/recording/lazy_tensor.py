@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import operator
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +28,7 @@ from lazynb.recording.pending_trace import PendingTrace, pending_dependencies
 from lazynb.recording.runtime_interface import runtime
 from lazynb.recording.tensor_placement import DeletedValue, TensorPlacement, aot_placement
 from lazynb.recording.tool_access import tool_access
+from lazynb.user_code.call_stack import calling_frame
 
 
 class _ArrayImplMeta(type(jax.Array)):  # type: ignore[misc]
@@ -119,11 +119,11 @@ class LazyTensor(TensorPlacement, jax.Array, metaclass=_ArrayImplMeta):
         value = self._value
         if value is None:
             if not detail and REASONS[kind].conversion:
-                kind, detail = find_cause(self, kind, sys._getframe(2))
+                kind, detail = find_cause(self, kind, calling_frame(2))
             value = runtime().execution.force(self, kind, detail)
         if REASONS[kind].shares_memory:
             self._mark_exposed(value)
-        if value.__class__ is DeletedValue:
+        if type(value) is DeletedValue:
             self.raise_if_deleted()
             return self._force(kind, detail)
         return value
@@ -136,7 +136,7 @@ class LazyTensor(TensorPlacement, jax.Array, metaclass=_ArrayImplMeta):
     def _mark_exposed(self, value: Any) -> None:
         """Notes that other code gets the concrete array and may delete or donate it."""
         exclusively_owned.discard(value)
-        if value.__class__ is not DeletedValue and id(value) not in held_outside.ids:
+        if type(value) is not DeletedValue and id(value) not in held_outside.ids:
             held_outside.add(value)
             input_protection.protect_inputs(self._trace, value, self)
 
@@ -191,7 +191,7 @@ class LazyTensor(TensorPlacement, jax.Array, metaclass=_ArrayImplMeta):
         return self._force("bytes").tobytes(order)
 
     def __array__(self, dtype: Any = None, context: Any = None, copy: bool | None = None) -> np.ndarray:
-        raise_deferred_interrupt(self, sys._getframe(1))
+        raise_deferred_interrupt(self, calling_frame(1))
         return self._force("asarray").__array__(dtype, context, copy)
 
     # NumPy's protocols (NEP 13, NEP 18), implemented in ``lazynb.frontends``, which the first call imports.
@@ -218,7 +218,7 @@ class LazyTensor(TensorPlacement, jax.Array, metaclass=_ArrayImplMeta):
     if HAS_BUFFER_METHODS:  # otherwise ``install_buffer_protocol`` below
 
         def __buffer__(self, flags: int) -> memoryview:
-            return memoryview(exported_buffer(self, sys._getframe(1), flags))
+            return memoryview(exported_buffer(self, calling_frame(1), flags))
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         return self._force("dlpack").__dlpack__(**kwargs)
@@ -244,7 +244,7 @@ class LazyTensor(TensorPlacement, jax.Array, metaclass=_ArrayImplMeta):
     # ---- Text ----------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        if tool_access.active or INTERPRETERS_FOLDER in sys._getframe(1).f_code.co_filename:
+        if tool_access.active or INTERPRETERS_FOLDER in calling_frame(1).f_code.co_filename:
             return repr(self)  # text of a tracer: JAX names functions by their arguments
         return str(self._force("print"))
 
@@ -252,13 +252,13 @@ class LazyTensor(TensorPlacement, jax.Array, metaclass=_ArrayImplMeta):
         return repr(self) if tool_access.active else format(self._force("format"), spec)
 
     def __repr__(self) -> str:
-        if self._value.__class__ is DeletedValue and self.is_deleted():
+        if type(self._value) is DeletedValue and self.is_deleted():
             return f"LazyTensor({self.aval.str_short()}, deleted)"
         value = self._value
         if (
             value is None
             and not tool_access.active
-            and (kind := text_output_kind(sys._getframe(1))) is not None
+            and (kind := text_output_kind(calling_frame(1))) is not None
         ):
             value = self._force(kind)
         if value is not None:
@@ -307,7 +307,7 @@ class LazyTensor(TensorPlacement, jax.Array, metaclass=_ArrayImplMeta):
         return self._value is not None and self._force("attribute").is_ready()
 
     def block_until_ready(self) -> LazyTensor:
-        if self._value.__class__ is DeletedValue and self.is_deleted():
+        if type(self._value) is DeletedValue and self.is_deleted():
             raise jc.deleted_array_error()
         self._force("block").block_until_ready()
         return self
@@ -317,15 +317,15 @@ class LazyTensor(TensorPlacement, jax.Array, metaclass=_ArrayImplMeta):
             self._force("block").copy_to_host_async()
 
     def is_deleted(self) -> bool:
-        if self._value.__class__ is DeletedValue:
+        if type(self._value) is DeletedValue:
             input_protection.restore_lost_donation(self._trace)
         value = self._value
-        return value.__class__ is DeletedValue or (value is not None and value.is_deleted())
+        return type(value) is DeletedValue or (value is not None and value.is_deleted())
 
     def delete(self) -> None:
         if not self.is_deleted() and self._value is None:
             self._force("delete")  # pending values that need it are computed in the same run
-        if self._value.__class__ is not DeletedValue and not self._value.is_deleted():
+        if type(self._value) is not DeletedValue and not self._value.is_deleted():
             input_protection.flush_users(self._trace, self)
             self._value.delete()
         self._forget_value()
@@ -335,7 +335,7 @@ class LazyTensor(TensorPlacement, jax.Array, metaclass=_ArrayImplMeta):
         value = self._value
         if value is None:
             value = DeletedValue(self._equivalent_sharding(), self._committed)
-        elif value.__class__ is not DeletedValue:
+        elif type(value) is not DeletedValue:
             value = DeletedValue(value.sharding, jc.is_committed(value))
         self._value, self._pending = value, None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from types import FrameType
@@ -42,7 +41,13 @@ from lazynb.recording.value_placement import (
     record_shard_map,
     reshard_results,
 )
-from lazynb.user_code.call_stack import CallCounter, cached_call_stacks, nearest_cached_call_stack, user_frame
+from lazynb.user_code.call_stack import (
+    CallCounter,
+    cached_call_stacks,
+    calling_frame,
+    nearest_cached_call_stack,
+    user_frame,
+)
 from lazynb.user_code.source_lines import Origin
 
 
@@ -90,7 +95,7 @@ class LazyTrace(OpenTraces):
 
     def stage_value(self, val: Any) -> Any:
         # ``jnp.array(...)`` and ``jax.random.key(seed)`` lift constants here.
-        if val.__class__ is LazyTensor or isinstance(val, jc.Tracer):
+        if type(val) is LazyTensor or isinstance(val, jc.Tracer):
             return val
         value = val if isinstance(val, jax.Array) else jc.to_device_array(val)
         if self.detached:
@@ -187,7 +192,7 @@ class LazyTrace(OpenTraces):
         # Force values of other threads before taking this thread's lock: a thread never holds two locks.
         args = [
             arg._force("thread")
-            if arg.__class__ is LazyTensor and arg._value is None and arg._trace is not self
+            if type(arg) is LazyTensor and arg._value is None and arg._trace is not self
             else arg
             for arg in args
         ]
@@ -202,12 +207,12 @@ class LazyTrace(OpenTraces):
                 if self.filled_at[0] is self.pending and has_room(self.pending):
                     self.filled_at = None
                 else:
-                    self.cut_filled(sys._getframe(2))
+                    self.cut_filled(calling_frame(2))
             pending = self.trace_for_devices(args, devices)
             if operation.calls_back:
                 pending = self._before_callback(pending)
             inside = params if primitive.name in jc.BODY_PRIMITIVES else None
-            origin = self.origin_of(sys._getframe(2), inside)
+            origin = self.origin_of(calling_frame(2), inside)
             if needs_own_program(operation, pending.state):
                 pending = self._begin_separate()
             while True:
@@ -221,7 +226,7 @@ class LazyTrace(OpenTraces):
                     break
             pending.commit(state, tensors, origin)
             if state.operations >= pending.limit or state.weight >= config.max_program:
-                self.examine_growth(pending, sys._getframe(2))
+                self.examine_growth(pending, calling_frame(2))
         self._run_sealed_if_many()
         return tensors
 
@@ -276,7 +281,7 @@ class LazyTrace(OpenTraces):
         """Searches ``pending`` for a loop after a replayed call that filled it when it was recorded."""
         with self.lock:
             if not pending.sealed and is_full(pending):
-                self.examine_growth(pending, sys._getframe(1))
+                self.examine_growth(pending, calling_frame(1))
         self._run_sealed_if_many()
 
     def _run_sealed_if_many(self) -> None:

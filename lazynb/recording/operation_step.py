@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from lazynb.recording.tensor_placement import DeletedValue
 from lazynb.recording.trace_registry import trie
 from lazynb.recording.trie import State
 from lazynb.recording.value_placement import committed_to, fits_mesh
+from lazynb.user_code.call_stack import calling_frame
 
 if TYPE_CHECKING:
     from lazynb.recording.lazy_trace import LazyTrace
@@ -157,7 +157,7 @@ def _results(
 def _operand_slot(trace: LazyTrace, pending: PendingTrace, arg: Any) -> int:
     """Returns the slot of an operand. An operand from outside of ``pending`` becomes an input."""
     outside = True
-    if arg.__class__ is LazyTensor:
+    if type(arg) is LazyTensor:
         if arg._pending is pending:
             return arg._slot
         value, outside = arg._value, arg._trace is not trace
@@ -172,15 +172,15 @@ def _operand_slot(trace: LazyTrace, pending: PendingTrace, arg: Any) -> int:
             if source is not None and source.needs(pending):
                 raise NeedsOtherTrace
             return pending.input(arg, arg.aval, arg)
-        if value.__class__ is DeletedValue:
+        if type(value) is DeletedValue:
             arg.raise_if_deleted()
             return _operand_slot(trace, pending, arg)
         arg = value
     elif isinstance(arg, jc.Tracer):
-        if arg.__class__ is ClosureTracer:  # a value that a jitted function under ``grad`` closes over
+        if type(arg) is ClosureTracer:  # a value that a jitted function under ``grad`` closes over
             return _operand_slot(trace, pending, arg.tensor)
         raise jc.escaped_tracer_error(arg)
-    if arg.__class__ is jc.ArrayImpl or isinstance(arg, jax.Array):
+    if type(arg) is jc.ArrayImpl or isinstance(arg, jax.Array):
         if arg.is_deleted():
             raise RuntimeError(f"Array has been deleted with shape={jc.typeof(arg).str_short()}.")
         return pending.concrete(arg, outside)
@@ -192,7 +192,7 @@ def _operand_slot(trace: LazyTrace, pending: PendingTrace, arg: Any) -> int:
     aval = jc.typeof(arg)
     if np.ndim(arg) == 0 and not jc.narrows_without_x64(aval.dtype):
         value = scalar_input(arg)
-        return pending.number(value, aval, literal_place(value, sys._getframe(1), pending.is_variable_value))
+        return pending.number(value, aval, literal_place(value, calling_frame(1), pending.is_variable_value))
     array = array_from_numpy(arg, aval)
     return pending.input(array, aval, array)
 

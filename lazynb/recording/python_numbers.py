@@ -111,7 +111,7 @@ def converter(kind: Any) -> Callable[[Any], Any]:
     largest = float(np.finfo(kind).max)
 
     def convert(value: Any) -> Any:
-        if value.__class__ is float and -largest <= value <= largest:  # the usual case, without errstate
+        if type(value) is float and -largest <= value <= largest:  # the usual case, without errstate
             return kind(value)
         with np.errstate(over="ignore"):
             return kind(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -13,6 +12,7 @@ from jax.experimental.layout import Format
 from lazynb import jax_compat as jc
 from lazynb.recording.pending_trace import PendingTrace
 from lazynb.recording.result_sharding import predetermined_sharding
+from lazynb.user_code.call_stack import calling_frame
 
 
 class DeletedValue:
@@ -57,7 +57,7 @@ class TensorPlacement:
 
     @property
     def sharding(self) -> Any:
-        told = self._query_sharding(sys._getframe(1))
+        told = self._query_sharding(calling_frame(1))
         return told if told is not None else self._concrete_attribute("sharding")
 
     @property
@@ -65,7 +65,7 @@ class TensorPlacement:
         devices = self._known_devices()
         if devices is not None and len(devices) == 1:
             return devices[0]
-        told = self._query_sharding(sys._getframe(1))
+        told = self._query_sharding(calling_frame(1))
         return told if told is not None else self._concrete_attribute("device")
 
     @property
@@ -95,7 +95,7 @@ class TensorPlacement:
 
     def _concrete_attribute(self, name: str) -> Any:
         value = self._value
-        if value.__class__ is DeletedValue and value.sharding is not None and name in _DELETED_ATTRIBUTES:
+        if type(value) is DeletedValue and value.sharding is not None and name in _DELETED_ATTRIBUTES:
             return getattr(value, name)
         return getattr(self._force("attribute", name), name)
 
@@ -134,7 +134,7 @@ class TensorPlacement:
 
     @property
     def is_fully_replicated(self) -> bool:
-        told = self._query_sharding(sys._getframe(1))
+        told = self._query_sharding(calling_frame(1))
         return (
             told.is_fully_replicated if told is not None else self._concrete_attribute("is_fully_replicated")
         )
@@ -145,7 +145,7 @@ def aot_placement(tensor: TensorPlacement) -> Any:
     value = tensor._value
     if isinstance(value, jax.Array):
         return value
-    if value.__class__ is DeletedValue and value.sharding is not None:
+    if type(value) is DeletedValue and value.sharding is not None:
         return value.sharding if value.committed else None
     devices = tensor._known_devices()
     if devices is None or len(devices) > 1:

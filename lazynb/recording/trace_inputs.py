@@ -145,7 +145,7 @@ class TraceInputs:
         slot = self.slots_of.get(key)
         if slot is not None and not (outside and value.is_deleted()):
             return slot
-        if self.open_state is None or value.__class__ is not jc.ArrayImpl or value.is_deleted():
+        if self.open_state is None or type(value) is not jc.ArrayImpl or value.is_deleted():
             return None
         if outside or key in held_outside.ids:
             self._protect(value)
@@ -211,13 +211,13 @@ class TraceInputs:
             if guard is None:
                 continue
             # An array with a memoryview has one part, and ``is_deleted`` covers it.
-            is_lost = value.is_deleted() if guard.__class__ is memoryview else jc.has_deleted_part(value)
+            is_lost = value.is_deleted() if type(guard) is memoryview else jc.has_deleted_part(value)
             if is_lost:
                 self._replace(self.slots_of[id(value)], value, restore_from_guard(value, guard))
 
     def _after_input(self, before: State, value: Any, aval: Any) -> State:
         """Returns the state after ``before`` for an input like ``value``."""
-        plain = value.__class__ is jc.ArrayImpl and not value._committed
+        plain = type(value) is jc.ArrayImpl and not value._committed
         if not plain and getattr(value, "_pending", None) is not None:
             plain = value._pending.owner(value._slot).devices is None
         if plain:  # results of one program share their avals; the look-up by id avoids hashing them
@@ -260,7 +260,7 @@ def _devices_of(place: Any) -> tuple[Any, ...] | None:
     """Returns the devices of the placement in an input's key; None if the input is uncommitted."""
     if place is None or place is HOST:
         return None
-    return place.devices if place.__class__ is UnresolvedSharding else jc.device_assignment(place)
+    return place.devices if type(place) is UnresolvedSharding else jc.device_assignment(place)
 
 
 def _content(number: Any) -> tuple[str, bytes]:

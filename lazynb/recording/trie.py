@@ -137,7 +137,7 @@ class State:
         """Whether the step is an input from a Python or NumPy number."""
         if self.operation is not None or not isinstance(self.key, tuple):
             return False
-        return self.key[1] is HOST or self.key[1].__class__ is Constant
+        return self.key[1] is HOST or type(self.key[1]) is Constant
 
     @property
     def constant(self) -> Constant | None:
@@ -145,7 +145,7 @@ class State:
         if self.operation is not None or not isinstance(self.key, tuple):
             return None
         held = self.key[1]
-        return held if held.__class__ is Constant else None
+        return held if type(held) is Constant else None
 
     @property
     def get_constant_variant(self) -> State | None:

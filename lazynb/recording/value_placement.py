@@ -52,7 +52,7 @@ def record_shard_map(
 
 
 def _tells_its_sharding(arg: Any) -> bool:
-    return arg.__class__ is not LazyTensor or not arg.is_pending or arg._known_sharding() is not None
+    return type(arg) is not LazyTensor or not arg.is_pending or arg._known_sharding() is not None
 
 
 class _ShardMapTrace(jc.Trace):
@@ -131,7 +131,7 @@ def matches_in_shardings(args: Sequence[Any], shardings: Sequence[Any]) -> bool:
     for arg, sharding in zip(args, shardings, strict=True):
         if sharding is jc.UNSPECIFIED or not _is_committed(arg):
             continue
-        pending = arg.__class__ is LazyTensor and arg._value is None
+        pending = type(arg) is LazyTensor and arg._value is None
         there = arg._equivalent_sharding() if pending else arg.sharding
         if there is None:
             there = arg._force("sharding", "in_shardings").sharding
@@ -293,12 +293,12 @@ def committed_devices(arg: Any, trace: Any) -> tuple[Any, ...] | None:
     Returns None for a value that is pending in another thread, because that trace is not locked. It is
     computed before it is recorded here.
     """
-    if arg.__class__ is LazyTensor:
+    if type(arg) is LazyTensor:
         pending = arg._pending
         if pending is not None:
             return pending.owner(arg._slot).devices if arg._trace is trace else None
         arg = arg._value
-    if isinstance(arg, jax.Array) and not isinstance(arg, jc.Tracer) and jc.is_committed(arg):
+    if issubclass(type(arg), jax.Array) and not isinstance(arg, jc.Tracer) and jc.is_committed(arg):
         return jc.device_assignment(arg.sharding)
     return None
 

@@ -9,7 +9,6 @@ trace or after a large turn of a loop, the starts are operands from then on, and
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
@@ -21,6 +20,7 @@ from lazynb import jax_compat as jc
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import LazyTrace
 from lazynb.recording.literal_numbers import calling_expression
+from lazynb.user_code.call_stack import calling_frame
 
 MAX_PLACES = 4096
 MAX_TURNS = 4096
@@ -71,9 +71,9 @@ _starts = SliceStarts()
 def _static_slice(plain: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def static_slice(array: Any, indexer: Any) -> Any:
         trace = jc.trace_state.value
-        if trace.__class__ is LazyTrace and array.__class__ in (LazyTensor, jc.ArrayImpl):
+        if type(trace) is LazyTrace and type(array) in (LazyTensor, jc.ArrayImpl):
             axes = _partial_axes(array.shape, indexer)
-            if axes and _is_on_one_device(array) and _varies(trace, array.shape, indexer, sys._getframe(1)):
+            if axes and _is_on_one_device(array) and _varies(trace, array.shape, indexer, calling_frame(1)):
                 sizes = _sizes(indexer)
                 starts = np.array([indexer.start_indices[axis] for axis in axes], np.int32)
                 array = _slice_at(axes, sizes)(array, starts)
@@ -84,7 +84,7 @@ def _static_slice(plain: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
 
 
 def _is_on_one_device(array: Any) -> bool:
-    if array.__class__ is jc.ArrayImpl:
+    if type(array) is jc.ArrayImpl:
         return len(array.sharding.device_set) == 1
     devices = array._known_devices()
     return not array._committed or (devices is not None and len(devices) == 1)

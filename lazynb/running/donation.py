@@ -200,7 +200,7 @@ def _is_unreachable(pending: PendingTrace, values: Sequence[Any], number: int) -
         return True
     if not values[number].is_fully_addressable:
         return False
-    if pending.inputs[number].__class__ is LazyTensor and _references(pending.inputs, number) > _HELD_ONCE:
+    if type(pending.inputs[number]) is LazyTensor and _references(pending.inputs, number) > _HELD_ONCE:
         return False
     return _references(values, number) == _HELD_ONCE + 1 + references(values[number], guard)
 
@@ -209,7 +209,7 @@ def _most_by(guard: Any) -> int:
     """The maximum number of references that a guard holds to its array."""
     if guard is None:
         return 0
-    return 1 if guard.__class__ is memoryview else 2
+    return 1 if type(guard) is memoryview else 2
 
 
 def _references(items: Sequence[Any], number: int) -> int:

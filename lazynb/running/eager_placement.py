@@ -52,9 +52,9 @@ def _at(owners: dict[int, State], slot: int) -> Any:
 
 def _of_input(step: State) -> Shardings | None:
     place = step.key[1]  # type: ignore[index]
-    if place.__class__ is UnresolvedSharding:
+    if type(place) is UnresolvedSharding:
         return None
-    return (None if place is HOST or place.__class__ is Constant else place,)
+    return (None if place is HOST or type(place) is Constant else place,)
 
 
 def _of_results(step: State, owners: dict[int, State], root: Root) -> Shardings | None:

@@ -131,7 +131,7 @@ def _predicted_program(pending: PendingTrace) -> _PredictedProgram | None:
         request = Request(
             pending,
             wanted,
-            [value._value if value.__class__ is LazyTensor else value for value in pending.inputs],
+            [value._value if type(value) is LazyTensor else value for value in pending.inputs],
         )
         request.donated = predicted_donation(request)
         is_compiled, executable = executables.peek(request)

@@ -244,4 +244,4 @@ def _inputs(pending: PendingTrace, steps: Sequence[State]) -> list[Any]:
 
 
 def _is_missing(value: Any) -> bool:
-    return value.__class__ is LazyTensor and value._pending is not None
+    return type(value) is LazyTensor and value._pending is not None

@@ -106,7 +106,7 @@ def _launch(
     of the inputs; None if no tensor is alive and nothing was called."""
     if pending.guards:
         pending.restore()
-    values = [value._value if value.__class__ is LazyTensor else value for value in pending.inputs]
+    values = [value._value if type(value) is LazyTensor else value for value in pending.inputs]
     pending.resolve_shardings(values)
     bound = binding_for(pending, tensors, values, kind, spot, whole, launch=True)
     if bound is None:
@@ -164,7 +164,7 @@ def _resume_after_error(
 ) -> None:
     """Reopens ``pending``, whose run raised ``error``, for recording, unless the results have arrived."""
     if in_flight is not None:
-        values = [value._value if value.__class__ is LazyTensor else value for value in pending.inputs]
+        values = [value._value if type(value) is LazyTensor else value for value in pending.inputs]
         add_note(error, Request(pending, slots_of(tensors), values), running=True)
     if in_flight is None or not in_flight.has_results():
         pending.in_flight_run = None

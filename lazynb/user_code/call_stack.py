@@ -126,6 +126,24 @@ def _fallback_frame(frames: Sequence[FrameType]) -> FrameType:
     return frames[-1]
 
 
+def calling_frame(depth: int = 1) -> FrameType:
+    """Returns the frame that called the calling function, or one further up.
+
+    A thread started with a function of C, and ``atexit``, call without any frame of Python. Then it is the
+    outermost frame that there is, which is lazynb's, so no user's line is found.
+
+    Arguments:
+      depth: number of frames between the calling function and the one that is returned.
+    """
+    try:
+        return sys._getframe(depth + 1)
+    except ValueError:
+        frame = sys._getframe(1)
+        while frame.f_back is not None:
+            frame = frame.f_back
+        return frame
+
+
 def current_position(depth: int = 1) -> CodePosition:
     """The position of the user's line that runs now.
 

@@ -11,7 +11,6 @@ import dis
 import functools
 import inspect
 import itertools
-import sys
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterator
@@ -20,6 +19,7 @@ from typing import Any
 
 from lazynb.frontends.numpy.mutable_array import MutableArray
 from lazynb.frontends.numpy.numpy_arguments import map_leaves
+from lazynb.user_code.call_stack import calling_frame
 
 _RESUME = dis.opmap["RESUME"]
 _CODE_UNIT_BYTES = 2
@@ -213,7 +213,7 @@ def _to_ndarrays(value: Any) -> Any:
     """``value`` with ``numpy.ndarray`` in place of mutable arrays; ``value`` itself if it has none."""
     if type(value) not in _CHECKED_TYPES or not _has_mutable_array((value,), _MAX_DEPTH):
         return value
-    caller = sys._getframe(1)
+    caller = calling_frame(1)
     where = f"{caller.f_globals.get('__name__')}.{caller.f_code.co_qualname}"
 
     def own(leaf: Any) -> Any:

@@ -6,7 +6,6 @@ A conversion reads the values, which is a trace break while they are pending.
 from __future__ import annotations
 
 import operator
-import sys
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from lazynb.frontends.numpy.view_memory import numpy_view
 from lazynb.recording.array_ufunc import callee_of
 from lazynb.recording.runtime_interface import runtime
 from lazynb.recording.tool_access import tool_access
+from lazynb.user_code.call_stack import calling_frame
 
 _ASKED_BY_NUMPY = 0x11C
 """The flags ``PyBUF_FULL_RO``, with which NumPy requests a buffer."""
@@ -83,7 +83,7 @@ class ConvertibleArray(WritableArray):
         """Exports the memory to buffer consumers: ``hashlib``, ``file.write``, Cython (Python 3.12 or newer).
         Raises ``BufferError`` if NumPy requests the buffer; NumPy then uses ``__array__``. ``memoryview``
         requests with the same flags, so the calling code is inspected to tell the two apart."""
-        if flags == _ASKED_BY_NUMPY and callee_of(sys._getframe(1)) is not memoryview:
+        if flags == _ASKED_BY_NUMPY and callee_of(calling_frame(1)) is not memoryview:
             raise BufferError("no buffer for NumPy; memoryview(np.asarray(x)) is one")
         return memoryview(self.own("asarray"))
 

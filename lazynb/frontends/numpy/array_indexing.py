@@ -67,7 +67,7 @@ def _means_the_same_in_jax(part: Any) -> bool:
     if isinstance(part, _BASIC) and not isinstance(part, bool):
         return True
     if type(part) is list:
-        return bool(part) and all(one.__class__ is int for one in part)
+        return bool(part) and all(type(one) is int for one in part)
     is_array = type(part) is np.ndarray and part.dtype.isnative and part.ndim > 0
     return is_array and part.dtype.kind in "iub" and part.size > 0
 

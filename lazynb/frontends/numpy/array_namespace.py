@@ -50,8 +50,8 @@ def _is_supported_element(element: Any) -> bool:
         return False
     if isinstance(element, jax.Array):
         return isinstance(element.dtype, np.dtype)
-    plain = element.__class__ in (bool, int, float, complex)
-    return plain or isinstance(element, MutableArray | np.generic) or element.__class__ is np.ndarray
+    plain = type(element) in (bool, int, float, complex)
+    return plain or isinstance(element, MutableArray | np.generic) or type(element) is np.ndarray
 
 
 def _stand_in(element: Any) -> Any:

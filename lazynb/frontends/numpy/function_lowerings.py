@@ -45,9 +45,9 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
 
 def _promoted_as(value: Any) -> Any:
     """The input of NumPy's promotion: a Python number itself, else the dtype."""
-    if value.__class__ in (int, float, complex):
+    if type(value) in (int, float, complex):
         return value
-    if value.__class__ is bool or isinstance(value, list | tuple):
+    if type(value) is bool or isinstance(value, list | tuple):
         return np.asarray(value).dtype
     return value.dtype
 

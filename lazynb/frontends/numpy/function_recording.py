@@ -79,7 +79,7 @@ def run_output_function(function: Function, args: tuple[Any, ...], kwargs: dict[
     def concrete(leaf: Any) -> Any:
         if isinstance(leaf, MutableArray):
             return leaf.seen("print", name_of(function))
-        return leaf._force("print", name_of(function)) if leaf.__class__ is LazyTensor else leaf
+        return leaf._force("print", name_of(function)) if type(leaf) is LazyTensor else leaf
 
     args, kwargs = map_leaves(concrete, args), map_leaves(concrete, kwargs)
     with jc.set_current_trace(jc.eval_trace):  # NumPy iterates over the array element by element
@@ -205,7 +205,7 @@ def _concrete_indices(name: str) -> Function:
         return lambda leaf: leaf
 
     def known(leaf: Any) -> Any:
-        value = leaf._value if leaf.__class__ is LazyTensor else leaf
+        value = leaf._value if type(leaf) is LazyTensor else leaf
         if isinstance(value, jax.Array) and value.dtype.kind in "iub" and value.size <= MAX_INDEX_VALUES:
             return np.asarray(value)
         return leaf
@@ -215,7 +215,7 @@ def _concrete_indices(name: str) -> Function:
 
 def _key(name: str, tree: Any) -> Any:
     """The hashable part of the arguments in ``tree`` on which the plan depends."""
-    kind = tree.__class__
+    kind = type(tree)
     if kind is dict:
         return dict, *[(key, _key(name, value)) for key, value in tree.items()]
     if kind is list or kind is tuple:
@@ -319,7 +319,7 @@ def _attempts(name: str, answer: Any, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def _is_list_of_numbers(argument: Any) -> bool:
-    return argument.__class__ is list and all(one.__class__ in (int, float) for one in leaves(argument))
+    return type(argument) is list and all(type(one) in (int, float) for one in leaves(argument))
 
 
 def _call(plan: CallPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

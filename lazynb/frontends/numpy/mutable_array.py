@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import operator
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,6 +36,7 @@ from lazynb.frontends.numpy.view_memory import (
 )
 from lazynb.recording.array_ufunc import reset_lookups
 from lazynb.recording.runtime_interface import runtime
+from lazynb.user_code.call_stack import calling_frame
 from lazynb.user_code.code_ownership import is_user_code
 
 numpy: Any = np  # hides NumPy's signatures, which reject these arrays, from type checkers
@@ -72,7 +72,7 @@ class MutableArray(ConvertibleArray):
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         # ``isinstance(x, np.ndarray)`` reads it after the type. Libraries must then call ``np.asarray(x)``.
-        frame = sys._getframe(1)
+        frame = calling_frame(1)
         if is_user_code(frame.f_code) or str(frame.f_globals.get("__name__")).startswith("numpy."):
             return self.dtype.type if self._scalar else np.ndarray
         return MutableArray

@@ -145,7 +145,7 @@ def _are_known(places: Any) -> bool:
 
 def _keeps_dtype(target: MutableArray, value: Any) -> bool:
     """Whether an operation on ``target`` and ``value`` has the dtype of ``target``."""
-    other = value if value.__class__ in (int, float) else _dtype_of(value)
+    other = value if type(value) in (int, float) else _dtype_of(value)
     return np.result_type(target.dtype, other) == target.dtype
 
 
@@ -229,7 +229,7 @@ def _in_place_form(function: Function, lazily: Callable[..., bool] | None = None
 
 def _copyto(dst: MutableArray, src: Any, casting: Any = "same_kind", where: Any = True) -> bool:
     source = _dtype_of(src)
-    if src.__class__ in (int, float, complex):
+    if type(src) in (int, float, complex):
         np.copyto(np.empty((), dst.dtype), src, casting)
     elif not np.can_cast(source, dst.dtype, casting):
         np.copyto(np.empty((), dst.dtype), np.ones((), source), casting)

@@ -41,6 +41,7 @@ from lazynb.frontends.numpy.numpy_arguments import NumpyFallback, arrays_in, lea
 from lazynb.frontends.numpy.view_functions import VIEW_FUNCTIONS, gives_view
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import LazyTrace
+from lazynb.user_code.call_stack import calling_frame
 from lazynb.user_code.code_ownership import is_user_code
 
 # ---- Calls that NumPy executes on values -------------------------------------------------------------------
@@ -65,7 +66,7 @@ def run_in_numpy(function: Function, args: Any, kwargs: Any, kind: str = "asarra
             array = leaf.own(kind, detail)
             given[id(array)] = array, leaf
             return array
-        return leaf._force(kind, detail) if leaf.__class__ is LazyTensor else leaf  # keeps a JAX array
+        return leaf._force(kind, detail) if type(leaf) is LazyTensor else leaf  # keeps a JAX array
 
     def back(leaf: Any) -> Any:
         return given[id(leaf)][1] if id(leaf) in given else leaf
@@ -86,7 +87,7 @@ _array_api_callers: set[CodeType] = set()
 
 def note_array_api_caller() -> None:
     """Marks the calling functions as able to handle any array type: they called ``__array_namespace__``."""
-    _, codes = _calling_frames(sys._getframe(1))
+    _, codes = _calling_frames(calling_frame(1))
     _array_api_callers.update(
         code for code in codes if not code.co_flags & inspect.CO_NESTED
     )  # one decorator's nested function serves many functions
@@ -95,7 +96,7 @@ def note_array_api_caller() -> None:
 def calling_library() -> str | None:
     """The package that calls NumPy, or None for user code and for functions marked by
     :func:`note_array_api_caller`."""
-    library, codes = _calling_frames(sys._getframe(1))
+    library, codes = _calling_frames(calling_frame(1))
     return library if _array_api_callers.isdisjoint(codes) else None
 
 
@@ -123,7 +124,7 @@ _ATTRIBUTE_FUNCTIONS = {np.shape: "shape", np.ndim: "ndim", np.size: "size"}
 
 def is_recording() -> bool:
     """Whether this thread records its operations."""
-    return jc.trace_state.value.__class__ is LazyTrace
+    return type(jc.trace_state.value) is LazyTrace
 
 
 def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -254,7 +255,7 @@ def _fall_back_for_subclass(function: Any, tree: Any) -> None:
     """Runs calls with matrices and other ``numpy.ndarray`` subclasses in NumPy, except ``np.memmap``. Raises
     :class:`NumpyFallback` if an argument is an instance of a subclass."""
     for leaf in leaves(tree):
-        if isinstance(leaf, np.ndarray) and leaf.__class__ not in _PLAIN:
+        if isinstance(leaf, np.ndarray) and type(leaf) not in _PLAIN:
             name = (
                 ufunc_recording.name_of(function)
                 if isinstance(function, np.ufunc)

@@ -127,7 +127,7 @@ def _significant(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _operand(value: Any, ufunc: np.ufunc) -> Any:
     """``value``, with a list of numbers converted to a ``numpy.ndarray``."""
-    if isinstance(value, jax.Array | np.ndarray | np.generic) or value.__class__ in _SCALARS:
+    if isinstance(value, jax.Array | np.ndarray | np.generic) or type(value) in _SCALARS:
         return value
     if isinstance(value, list | tuple) and not any(isinstance(item, jax.Array) for item in _flat(value)):
         return np.asarray(value)
@@ -146,8 +146,8 @@ def _flat(value: Any) -> list[Any]:
 def _operand_key(value: Any) -> Any:
     """The part of an operand on which the plan depends: dtype and shape, or the type of a Python number.
     Whether the number fits the dtype is checked at each call."""
-    if value.__class__ in _SCALARS:
-        return value.__class__
+    if type(value) in _SCALARS:
+        return type(value)
     return value.dtype, value.shape
 
 
@@ -223,8 +223,8 @@ def _loop(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 def _promotion_type(operand: Any) -> Any:
     """The input of NumPy's promotion: the type of a Python number, else the dtype."""
-    if operand.__class__ in _SCALARS and operand.__class__ is not bool:
-        return operand.__class__
+    if type(operand) in _SCALARS and type(operand) is not bool:
+        return type(operand)
     return np.dtype(getattr(operand, "dtype", bool))
 
 
@@ -241,13 +241,13 @@ def _raise_numpy_error(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[
 
 def _one_element(operand: Any) -> Any:
     """A single one of the operand's dtype, as an array if the operand is one."""
-    if operand.__class__ in _SCALARS:
+    if type(operand) in _SCALARS:
         return operand
     return np.ones((1,) * bool(np.ndim(operand)), operand.dtype)
 
 
 def _ones(operand: Any) -> Any:
-    if operand.__class__ in _SCALARS:
+    if type(operand) in _SCALARS:
         return operand
     return np.broadcast_to(np.ones((), operand.dtype), operand.shape)
 
@@ -263,17 +263,17 @@ def check_values(ufunc: np.ufunc, operands: tuple[Any, ...]) -> None:
     base, exponents = operands
     is_integral = np.result_type(_kind(base), _kind(exponents)).kind in "bui"
     if is_integral and np.any(np.less(exponents, 0)):
-        negative = exponents if exponents.__class__ is int else -1
+        negative = exponents if type(exponents) is int else -1
         _raise_numpy_error(ufunc, (base, negative), {})
 
 
 def _kind(value: Any) -> Any:
-    return value.__class__ if value.__class__ in _SCALARS else value.dtype
+    return type(value) if type(value) in _SCALARS else value.dtype
 
 
 def _cast(value: Any, dtype: Any) -> Any:
     """``value`` cast to ``dtype``, without a weak type."""
-    if value.__class__ in _SCALARS:
+    if type(value) in _SCALARS:
         return dtype.type(value)
     if value.dtype != dtype:
         return value.astype(dtype)
@@ -283,7 +283,7 @@ def _cast(value: Any, dtype: Any) -> Any:
 
 
 def _by_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    has_numbers = any(value.__class__ in _SCALARS for value in inputs)
+    has_numbers = any(type(value) in _SCALARS for value in inputs)
     if method == "outer" and not kwargs and not has_numbers:
         return _outer(ufunc, inputs)
     name = f"{name_of(ufunc)}.{method}"

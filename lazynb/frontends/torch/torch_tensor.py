@@ -6,7 +6,6 @@ code requires, views share memory, and autograd and dtypes are PyTorch's (``int6
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import jax
@@ -26,6 +25,7 @@ from lazynb.recording.external_arrays import held_outside
 from lazynb.recording.input_protection import protect_everywhere
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.tool_access import tool_access
+from lazynb.user_code.call_stack import calling_frame
 
 torchax = import_torchax()
 _Base: Any = torchax.tensor.Tensor
@@ -135,7 +135,7 @@ class Tensor(_Base):
     def _read(self) -> Any:
         """The values of a view. The steps from its storage are replayed as one call."""
         value, steps = self._storage.read(), self._steps
-        known = replay_context.replay_call(steps, (value,), False, sys._getframe(2))
+        known = replay_context.replay_call(steps, (value,), False, calling_frame(2))
         if known is not None:
             return known
 

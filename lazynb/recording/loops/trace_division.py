@@ -309,7 +309,7 @@ def _is_alike(entry: Any, other: Any) -> bool:
 
 
 def _is_number(entry: Any) -> bool:
-    return entry.__class__ is tuple and (entry[1] is HOST or entry[1].__class__ is Constant)
+    return type(entry) is tuple and (entry[1] is HOST or type(entry[1]) is Constant)
 
 
 def ends_like(state: State, start: LoopStart) -> bool:

@@ -249,7 +249,7 @@ def index_update_methods(counted: Counted) -> dict[str, Callable[..., Any]]:
 
 def _index_update(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     def called(array: Any, index: tuple[Any], *args: Any, **kwargs: Any) -> Any:
-        if args and jc.trace_state.value.__class__ is LazyTrace and jc.can_hold_number(array, args[0]):
+        if args and type(jc.trace_state.value) is LazyTrace and jc.can_hold_number(array, args[0]):
             args = (jc.typed_like(array, args[0]), *args[1:])  # JAX would make an array of it
         return plain(jc.IndexUpdate(array, *index), *args, **kwargs)
 

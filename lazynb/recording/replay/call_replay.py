@@ -68,6 +68,8 @@ def replay(
     try:
         tip, key, edge = find_edge(pending, name, args, kwargs, scalars)
     except (NotReplayable, TypeError, RecursionError):  # a list may contain itself
+        tip = None
+    if tip is None:  # not in the handler, because the call's own errors would have this one as their context
         return call(*args, **kwargs)
     if edge is None:
         return _record_edge(pending, tip, key, call, args, kwargs, scalars or ())
@@ -126,12 +128,12 @@ def find_edge(
     trace = pending.trace
     parts: list[Hashable] = [name]
     for arg in args:  # the most common types come first
-        if arg.__class__ is LazyTensor:
+        if type(arg) is LazyTensor:
             part: Any = (
                 arg._slot if arg._pending is pending else pending.array(arg._value, arg._trace is not trace)
             )
         else:
-            part = pending.array(arg, True) if arg.__class__ is jc.ArrayImpl else None
+            part = pending.array(arg, True) if type(arg) is jc.ArrayImpl else None
         parts.append(part if part is not None else _part(pending, arg, scalars))
     for word, arg in kwargs.items():
         parts.append((word, _part(pending, arg, None)))
@@ -197,14 +199,14 @@ def append_replayed(
 def _part(pending: PendingTrace, arg: Any, scalars: list[Any] | None) -> Hashable:
     """Returns the part of a key for ``arg``. An array becomes an input. ``scalars`` collects numbers that are
     not in the key by value; it is None if all are."""
-    cls = arg.__class__
+    cls = type(arg)
     if cls is LazyTensor:
         return arg._slot if arg._pending is pending else _input(pending, arg)
     kind = NUMBER_KINDS.get(cls)
     if kind is not None and scalars is not None:
         scalars.append(arg)
         return kind
-    if scalars is not None and (isinstance(arg, np.generic) or cls in jc.TYPED_SCALARS):
+    if scalars is not None and (issubclass(cls, np.generic) or cls in jc.TYPED_SCALARS):
         scalars.append(arg)
         return (cls, arg.dtype)
     if cls is jc.ArrayImpl:
@@ -221,7 +223,7 @@ def value_key(arg: Any, item: Callable[[Any], Hashable]) -> Hashable:
     Raises:
       NotReplayable: the argument cannot be compared by value.
     """
-    cls = arg.__class__
+    cls = type(arg)
     if cls is float or cls is complex:
         return (cls, repr(arg))
     if cls is int or cls is bool:
@@ -232,9 +234,9 @@ def value_key(arg: Any, item: Callable[[Any], Hashable]) -> Hashable:
         return (cls, *map(item, arg))
     if cls is slice:
         return (cls, item(arg.start), item(arg.stop), item(arg.step))
-    if isinstance(arg, type | np.dtype):
+    if issubclass(cls, type | np.dtype):
         return (cls, arg)
-    if isinstance(arg, np.generic) or cls is np.ndarray:
+    if issubclass(cls, np.generic) or cls is np.ndarray:
         return _content(arg)
     raise NotReplayable
 
@@ -243,26 +245,26 @@ def _content(arg: Any) -> Hashable:
     """Returns the part of a key for a NumPy scalar or a small NumPy array."""
     if arg.dtype.kind not in "biufc" or arg.nbytes > MAX_CONTENT_BYTES:
         raise NotReplayable
-    return (arg.__class__, arg.dtype, arg.shape, arg.tobytes())
+    return (type(arg), arg.dtype, arg.shape, arg.tobytes())
 
 
 def _input(pending: PendingTrace, arg: Any) -> int:
     """Returns the slot of an array or tensor from outside of this trace, which becomes an input."""
     value, outside = arg, True
-    if arg.__class__ is LazyTensor:
+    if type(arg) is LazyTensor:
         value, outside = arg._value, arg._trace is not pending.trace
         if value is None:
             if outside:
                 raise NotReplayable
             value = arg
-    if value.__class__ is DeletedValue or (value.__class__ is not LazyTensor and value.is_deleted()):
+    if type(value) is DeletedValue or (type(value) is not LazyTensor and value.is_deleted()):
         raise NotReplayable
     slot = pending.slots_of.get(id(value))
     if slot is None:
         with pending.trace.lock:
             if pending.open_state is None:
                 raise NotReplayable
-            if value.__class__ is LazyTensor:
+            if type(value) is LazyTensor:
                 if value._pending is None or value._pending.needs(pending):
                     raise NotReplayable  # JAX's code begins another trace
                 return pending.input(value, value.aval, value)

@@ -38,7 +38,7 @@ def function_key(value: Any) -> Hashable:
     Raises:
       NotReplayable: the value may change, or its type is unknown.
     """
-    cls = value.__class__
+    cls = type(value)
     if cls in _CONSTANTS:
         return (cls, _reject_64_bit(value, value) if cls is str else value)
     if isinstance(value, type):
@@ -102,7 +102,7 @@ def _of_names(code: CodeType, variables: dict[str, Any]) -> tuple[Any, ...]:
     if not _only_computes(CodeKey(code)):
         raise NotReplayable
     named = {name: variables[name] for name in code.co_names if name in variables}
-    modules = [one for one in named.values() if one.__class__ is ModuleType]
+    modules = [one for one in named.values() if type(one) is ModuleType]
     for name in code.co_names:
         if name not in named and not any(hasattr(module, name) for module in modules):
             raise NotReplayable
@@ -131,12 +131,14 @@ _known: dict[Hashable, tuple[list[Any], Any]] = {}
 
 def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:
     def eval_shape(fun: Any, *args: Any, **kwargs: Any) -> Any:
-        if args or kwargs or fun.__class__ is not FunctionType or jc.is_eval(jc.current_trace()):
+        if args or kwargs or type(fun) is not FunctionType or jc.is_eval(jc.current_trace()):
             return plain(fun, *args, **kwargs)
         try:
             key = (function_key(fun), jc.raw_context(), jax.config.jax_default_prng_impl)  # type: ignore[attr-defined]
             known = _known.get(key)
         except (NotReplayable, TypeError, RecursionError):
+            key = None
+        if key is None:
             return plain(fun)
         if known is None:
             result = plain(fun)

@@ -12,7 +12,6 @@ JAX's own cache and is cleared with it.
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from types import FrameType
@@ -29,6 +28,7 @@ from lazynb.recording.operation import Operation
 from lazynb.recording.operation_step import operations
 from lazynb.recording.replay.call_replay import open_trace_for
 from lazynb.recording.replay.replay_edge import NUMBER_KINDS
+from lazynb.user_code.call_stack import calling_frame
 
 MAX_FUNCTIONS = 4096
 MAX_PROGRAMS = 256
@@ -92,7 +92,7 @@ class ReplayedProgram:
 
 def _operand(leaf: Any, aval: Any) -> Any:
     """Returns the value that JAX binds for an argument whose aval in the program is ``aval``."""
-    cls = leaf.__class__
+    cls = type(leaf)
     if cls is LazyTensor or (cls is np.ndarray and leaf.dtype == aval.dtype):
         return leaf
     return jc.canonical_value(leaf)
@@ -172,7 +172,7 @@ def _key(trace: LazyTrace, info: Any, args: tuple[Any, ...], kwargs: dict[str, A
         return None, []
     kinds: list[Any] = []
     for leaf in leaves:
-        cls = leaf.__class__
+        cls = type(leaf)
         if cls is LazyTensor:
             if leaf._value is None and leaf._trace is not trace:
                 return None, []
@@ -196,9 +196,9 @@ def _key(trace: LazyTrace, info: Any, args: tuple[Any, ...], kwargs: dict[str, A
 def _infer_substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
     def infer(function: Any, info: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         trace = jc.trace_state.value
-        if trace.__class__ is not LazyTrace:
+        if type(trace) is not LazyTrace:
             return plain(function, info, args, kwargs)
-        frame = sys._getframe(1)
+        frame = calling_frame(1)
         if trace.donation is not None and trace.donation.call == id(frame):
             trace.donation = None  # of an earlier call, whose frame is gone
         if frame.f_code is not jc.cache_miss_code or trace.default_devices is not None:
@@ -238,7 +238,7 @@ def _infer(
 
 def _run_substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
     def run(program: Any, operands: Sequence[Any], function: Any, args: Any, kwargs: Any) -> Any:
-        if program.__class__ is ReplayedProgram:
+        if type(program) is ReplayedProgram:
             return program.outcome
         return plain(program, operands, function, args, kwargs)
 
@@ -249,7 +249,7 @@ def _rebuild_substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
     def finish(profiler: Any) -> Any:
         answer = plain(profiler)
         # By thread, because inside of a transformation the current trace is another.
-        delete_donated(thread_trace(), sys._getframe(1))
+        delete_donated(thread_trace(), calling_frame(1))
         return answer
 
     return finish

@@ -187,7 +187,7 @@ class _CallLinearization:
             with jc.set_current_trace(programs := PrimitiveCounter()):
                 result, linear = jax.linearize(varying, *varied)
             self._is_one_jit = programs.are_one_jit
-            self.container = result.__class__ if result.__class__ in (tuple, list) else None
+            self.container = type(result) if type(result) in (tuple, list) else None
             results = [result] if self.container is None else list(result)
             dtypes = [jc.typeof(result).dtype for result in results]
             if not all(jax.numpy.issubdtype(dtype, np.inexact) for dtype in dtypes):
@@ -263,7 +263,7 @@ def linearized_call(
     nonzeros: list[bool] = []
     try:
         for arg in args:
-            cls = arg.__class__
+            cls = type(arg)
             varies = cls is jc.LinearizeTracer and arg._trace is trace
             if varies or cls is LazyTensor or cls is jc.ArrayImpl or (scalars_alike and cls in NUMBER_KINDS):
                 primals.append(arg.primal if varies else arg)
@@ -277,7 +277,7 @@ def linearized_call(
             parts.append((word, _static(arg)))
         avals = known_avals(primals)
     except (NotReplayable, TypeError, RecursionError):
-        return plain(*args, **kwargs)
+        avals = None
     if not tangents or avals is None or jc.must_run_eagerly():
         return plain(*args, **kwargs)
     key = (tuple(parts), avals, lazy.context_token())
@@ -331,7 +331,7 @@ def _linearize_substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
         primitive: Any, is_vjp: bool, nonzeros: Sequence[bool], *primals: Any, **params: Any
     ) -> Any:
         trace, avals = jc.trace_state.value, None
-        if trace.__class__ is LazyTrace and not jc.must_run_eagerly():
+        if type(trace) is LazyTrace and not jc.must_run_eagerly():
             avals = known_avals(primals)
         if avals is None:
             return plain(primitive, is_vjp, nonzeros, *primals, **params)

@@ -37,7 +37,7 @@ def replaying_operator(name: str, plain: Callable[..., Any], depth: int = 1) -> 
     def operator(self: LazyTensor, other: Any) -> Any:
         pending = self._pending
         if pending is not None and (tip := pending.open_state) is not None:
-            cls = other.__class__
+            cls = type(other)
             if cls is LazyTensor and other._pending is pending:
                 part = other._slot
             elif cls is array:
@@ -94,9 +94,9 @@ def replaying_operator(name: str, plain: Callable[..., Any], depth: int = 1) -> 
                     append(tensor)
                     return tensor
         trace = ambient.value
-        if trace.__class__ is LazyTrace:
+        if type(trace) is LazyTrace:
             return replay(trace, name, plain, (self, other), {}, True, depth + 1)
-        if trace.__class__ is LinearizeTrace and trace.parent_trace.__class__ is LazyTrace:
+        if type(trace) is LinearizeTrace and type(trace.parent_trace) is LazyTrace:
             return linearized_call(trace, name, plain, (self, other), {}, True)
         if trace is None:
             make_current()
@@ -121,13 +121,13 @@ def replaying_function(
     @jc.hide_frame
     def call(*args: Any, **kwargs: Any) -> Any:
         trace = ambient.value
-        if trace.__class__ is not LazyTrace:
-            if trace.__class__ is LinearizeTrace and trace.parent_trace.__class__ is LazyTrace:
+        if type(trace) is not LazyTrace:
+            if type(trace) is LinearizeTrace and type(trace.parent_trace) is LazyTrace:
                 return linearized_call(trace, name, plain, args, kwargs, scalars_alike)
             if trace is None:
                 make_current()
             return plain(*args, **kwargs)
-        if scalars_alike and len(args) == 2 and not kwargs and args[0].__class__ is LazyTensor:
+        if scalars_alike and len(args) == 2 and not kwargs and type(args[0]) is LazyTensor:
             return pair(*args)
         pending = trace.pending
         if (
@@ -140,7 +140,7 @@ def replaying_function(
             parts: list[Any] = [name]
             scalars = []
             for arg in args:
-                cls = arg.__class__
+                cls = type(arg)
                 if cls is LazyTensor:
                     part = (
                         arg._slot
@@ -185,7 +185,7 @@ def take_slots(pending: PendingTrace, operands: list[Any], slots: list[int]) -> 
     array, trace = jc.ArrayImpl, pending.trace
     for operand in operands[len(slots) :]:
         slot: int | None = None
-        cls = operand.__class__
+        cls = type(operand)
         if cls is LazyTensor:
             if operand._pending is pending:
                 slot = operand._slot

@@ -90,7 +90,7 @@ class ReplayEdge:
         self.argument = argument
         self.fills = fills
         self.plain = single and not values and len(converters) <= 1 and not fills
-        self.fixed = any(convert.__class__ is LiteralConverter for convert in converters)
+        self.fixed = any(type(convert) is LiteralConverter for convert in converters)
         self.next_edge: ReplayEdge | None = None
 
     def of(self, scalars: Sequence[Any]) -> ReplayEdge | None:
@@ -169,13 +169,13 @@ def edge_between(
     """Returns the edge of a call that led from ``tip`` to ``end``; None if it is not certain yet."""
     if end is tip:
         positions = [
-            number for number, arg in enumerate(args) if arg is result and arg.__class__ is LazyTensor
+            number for number, arg in enumerate(args) if arg is result and type(arg) is LazyTensor
         ]
         return ReplayEdge(None, argument=positions[0]) if positions else NOT_REPLAYABLE
-    container = result.__class__ if result.__class__ in (tuple, list) else None
+    container = type(result) if type(result) in (tuple, list) else None
     tensors = [result] if container is None else result
     if not tensors or not all(
-        t.__class__ is LazyTensor and t._pending is pending and t._slot >= tip.slots for t in tensors
+        type(t) is LazyTensor and t._pending is pending and t._slot >= tip.slots for t in tensors
     ):
         return NOT_REPLAYABLE
     values = tuple(pending.inputs[tip.inputs : end.inputs])
@@ -213,7 +213,7 @@ def _is_own(pending: PendingTrace, number: int) -> bool:
         return True
     held = _reference_count(pending.inputs, number)
     value = pending.inputs[number]
-    if value.__class__ is not jc.ArrayImpl or value.nbytes > MAX_CONTENT_BYTES:
+    if type(value) is not jc.ArrayImpl or value.nbytes > MAX_CONTENT_BYTES:
         return False
     return held - references(value, pending.guards.get(id(value))) <= _HELD_ONCE
 

@@ -84,7 +84,7 @@ def _substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
         cotangents_in: Sequence[Any],
     ) -> Any:
         trace = jc.trace_state.value
-        if trace.__class__ is not LazyTrace:
+        if type(trace) is not LazyTrace:
             return plain(jaxpr, transform_stack, consts, primals_in, cotangents_in)
         if transform_stack:
             outvars = getattr(jaxpr, "jaxpr", jaxpr).outvars

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
@@ -12,7 +11,7 @@ import jax
 
 from lazynb import jax_compat as jc
 from lazynb.recording.lazy_tensor import LazyTensor
-from lazynb.user_code.call_stack import user_frame
+from lazynb.user_code.call_stack import calling_frame, user_frame
 from lazynb.user_code.code_ownership import is_user_code
 from lazynb.user_code.instructions import locals_of
 
@@ -26,7 +25,7 @@ namespaces: list[Callable[[], Mapping[str, Any]]] = []
 
 def user_namespace() -> dict[str, Any]:
     """Returns the variables visible to the user's running line: the notebook's, globals, then locals."""
-    frame, _, _ = user_frame(sys._getframe(1))
+    frame, _, _ = user_frame(calling_frame(1))
     seen: dict[str, Any] = {}
     for namespace in namespaces:
         seen.update(namespace())

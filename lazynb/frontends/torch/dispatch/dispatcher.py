@@ -7,7 +7,6 @@ decompositions. If none covers the call, PyTorch runs it on the CPU, which is a 
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import torch
@@ -33,6 +32,7 @@ from lazynb.frontends.torch.dispatch.result_layouts import operations_on_numbers
 from lazynb.frontends.torch.dispatch.tensor_layout import OpResults
 from lazynb.frontends.torch.dispatch.torch_replay import key_and_operands, recallable
 from lazynb.frontends.torch.dispatch.view_operations import execute_view
+from lazynb.user_code.call_stack import calling_frame
 
 aten = torch.ops.aten
 
@@ -66,7 +66,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if known.is_replayed and row is not None:
                 has_before = has_before and known.whole
                 if not is_checked:
-                    results = torch_replay.replay(known, row, numbers, has_before, sys._getframe(2))
+                    results = torch_replay.replay(known, row, numbers, has_before, calling_frame(2))
                     if results is not None:
                         return results
                 elif not has_before or not torch_replay.is_host_call(func, row):
@@ -103,7 +103,7 @@ def _replay_checked(
     row = key_and_operands(func, args, kwargs, numbers)[1]
     results = None
     if row is not None:
-        results = torch_replay.replay(known, row, numbers, False, sys._getframe(2))
+        results = torch_replay.replay(known, row, numbers, False, calling_frame(2))
     if results is None:  # executed here, because the checks must not run twice
         with in_64_bit():
             results = run_lowering(func, args, kwargs, known)
