@@ -244,9 +244,9 @@ _FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def hidden_file(file: str) -> str:
-    """Returns a name for the code of ``file`` in this package whose frames are passed over: by ``warnings``, which
-    searches both words of ``_HIDDEN`` in it (``is_internal_filename`` in CPython's _warnings.c), and, because it
-    begins with the package's folder, by JAX's and lazynb's tracebacks."""
+    """Returns a name in this package for the code of ``file``. Frames of it are passed over: by ``warnings``,
+    which searches both words of ``_HIDDEN`` in it (``is_internal_filename`` in CPython's _warnings.c), and,
+    because it begins with the package's folder, by JAX's and lazynb's tracebacks."""
     return (file if file.startswith(_FOLDER) else os.path.join(_FOLDER, os.path.basename(file))) + _HIDDEN
 
 

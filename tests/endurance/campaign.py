@@ -6,9 +6,11 @@ import argparse
 import collections
 import dataclasses
 import time
+import zlib
 from collections.abc import Callable, Set
 from pathlib import Path
 
+from . import attack_runs
 from .comparison import Finding, Outcome, compare
 from .minimise import minimise
 from .processes import Worlds
@@ -158,10 +160,23 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--only", default="", help="kinds of statements, with commas between; see kinds.py")
     parser.add_argument("--no-signals", action="store_true")
+    parser.add_argument(
+        "--attacks",
+        default=None,
+        metavar="NAMES",
+        help=f"only these attacks, with commas between, or 'all': {', '.join(attack_runs.names())}; without "
+        "the option and without --only a third of the time is for all attacks",
+    )
     options = parser.parse_args(arguments)
+    if options.attacks is not None:
+        chosen = () if options.attacks == "all" else options.attacks.split(",")
+        return int(
+            bool(attack_runs.failures(attack_runs.run(options.minutes * 60, _number(options.seed), chosen)))
+        )
+    share = 0.0 if options.only else 1 / 3
     only = tuple(filter(None, options.only.split(",")))
     report = campaign(
-        options.minutes * 60,
+        options.minutes * 60 * (1 - share),
         options.seed,
         first=options.first,
         patience=options.patience,
@@ -182,4 +197,10 @@ def main(arguments: list[str] | None = None) -> int:
             )
         )
         print(f"{path}: {one.times} times, {one.finding.what} ({', '.join(one.kinds[1:])})")
-    return int(bool(report.found))
+    attacked = attack_runs.run(options.minutes * 60 * share, _number(options.seed)) if share else {}
+    return int(bool(report.found or attack_runs.failures(attacked)))
+
+
+def _number(seed: str) -> int:
+    """A number for the text of a seed."""
+    return int(seed) if seed.isdecimal() else zlib.crc32(seed.encode())

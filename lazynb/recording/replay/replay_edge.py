@@ -168,9 +168,7 @@ def edge_between(
 ) -> ReplayEdge | None:
     """Returns the edge of a call that led from ``tip`` to ``end``; None if it is not certain yet."""
     if end is tip:
-        positions = [
-            number for number, arg in enumerate(args) if arg is result and type(arg) is LazyTensor
-        ]
+        positions = [number for number, arg in enumerate(args) if arg is result and type(arg) is LazyTensor]
         return ReplayEdge(None, argument=positions[0]) if positions else NOT_REPLAYABLE
     container = type(result) if type(result) in (tuple, list) else None
     tensors = [result] if container is None else result
