@@ -415,3 +415,28 @@ def test_a_loop_of_large_turns_is_divided_as_soon_as_it_is_found_and_stays_divid
     sizes = [one["operations"] for one in lazynb.cache_info().to_dicts()]
     assert max(sizes) < 2 * 150 + 10 and len(sizes) <= 4
     np.testing.assert_allclose(lazily, run(contextlib.nullcontext()), rtol=1e-5)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_the_first_turn_is_a_piece_like_the_others(clean, same):
+    """Unless the second one differs from the third, in what it reads from before the loop."""
+
+    def run(mode):
+        with mode:
+            w = jnp.linspace(0.0, 1.0, 8) * 1.5
+            lazynb.sync()
+            extra = jnp.ones(8, jnp.float32 if same else jnp.float16)
+            lazynb.sync()
+            for _ in range(20):
+                for _ in range(50):
+                    w = jnp.tanh(w + 0.25) * 0.5
+                w, extra = (w + extra).astype(jnp.float32), w
+            return np.asarray(w)
+
+    lazily = run(lazynb.lazy())
+    sizes = sorted(one["operations"] for one in lazynb.cache_info().to_dicts())
+    np.testing.assert_allclose(lazily, run(contextlib.nullcontext()), rtol=1e-5)
+    if same:
+        assert sizes[-1] < 2 * 150 and len([size for size in sizes if size > 100]) <= 2
+    else:
+        assert len([size for size in sizes if size > 100]) <= 4

@@ -130,6 +130,7 @@ def plan_of(whole: PendingTrace, places: Sequence[int]) -> DivisionPlan:
     edges = edges_of(whole)
     path = whole.state.path()
     operations = [step for step in path if step.operation is not None]
+    places = _without_other_turn(path, operations, places)
     entries, torn = _entries(whole.records, operations, places)
     paths = _PiecePaths(whole, path, [entry.slot for entry in entries])
     bounds = [0, *places, len(operations)]
@@ -145,6 +146,20 @@ def plan_of(whole: PendingTrace, places: Sequence[int]) -> DivisionPlan:
         for at, piece in enumerate(pieces)
     ]
     return DivisionPlan(edges, places, filled, torn[::-1], _first_after(entries, places[0]))
+
+
+def _without_other_turn(
+    path: Sequence[State], operations: Sequence[State], places: Sequence[int]
+) -> Sequence[int]:
+    """Returns ``places``, without the first if the piece after it differs from the next."""
+    if len(places) < 3:
+        return places
+    owners = _owners(path)
+    first, second = [
+        content_of(operations[places[at] : places[at + 1]], lambda slot: _held(owners[slot], slot))
+        for at in (0, 1)
+    ]
+    return places if first == second else places[1:]
 
 
 def _before(numbers: Sequence[int], place: int) -> int:
@@ -204,6 +219,18 @@ def content_of(operations: Sequence[State], held: Any) -> tuple[Hashable, ...]:
     return tuple(content)
 
 
+def _owners(path: Sequence[State]) -> list[State]:
+    """Returns the step of each slot."""
+    return [step for step in path for _ in step.avals]
+
+
+def _held(owner: State, slot: int) -> Hashable:
+    if owner.operation is None:
+        return owner.key
+    placed = jc.uncommitted_sharding(owner.devices[0]) if owner.devices is not None else None
+    return owner.avals[slot - owner.first], placed
+
+
 class _PiecePaths:
     """Creates the paths of the pieces of a trace.
 
@@ -212,7 +239,7 @@ class _PiecePaths:
     """
 
     def __init__(self, whole: PendingTrace, path: Sequence[State], slots: Sequence[int]):
-        self.owners = [step for step in path for _ in step.avals]
+        self.owners = _owners(path)
         self._trie, self._root = whole.trie, whole.root
         self._numbers = {slot: number for number, slot in enumerate(slots)}
         self._moved: list[dict[int, int]] = []  # for each piece, its slots by those of the trace
@@ -220,11 +247,7 @@ class _PiecePaths:
 
     def held(self, slot: int) -> Hashable:
         """Returns the key of ``slot`` as an input of a piece."""
-        owner = self.owners[slot]
-        if owner.operation is None:
-            return owner.key
-        placed = jc.uncommitted_sharding(owner.devices[0]) if owner.devices is not None else None
-        return owner.avals[slot - owner.first], placed
+        return _held(self.owners[slot], slot)
 
     def piece(self, part: Sequence[State], start: LoopStart | None) -> Piece:
         """Returns the piece of the operations ``part``, without tensors."""

@@ -137,7 +137,8 @@ class Cuts(NamedTuple):
     """The cuts of a trace.
 
     Attributes:
-      places: the numbers of the operations before which to cut.
+      places: the numbers of the operations before which to cut. The first may be before the first whole turn,
+        whose piece has the content of those after it only if it reads nothing else from before the loop.
       keeps_bits: whether every bit of every result is kept.
     """
 
@@ -168,6 +169,8 @@ def cuts_of(path: Sequence[State], part: Repetition) -> Cuts | None:
         exact = filter(rounding.keeps_bits, [*between[:_TRIED], *within[:_TRIED]])
     place = next(exact, None)
     first = (between or within)[0] if place is None else place
+    if first > length and (place is None or rounding.keeps_bits(first - length)):
+        first -= length
     return Cuts(range(first, part.end + 1, length), place is not None)
 
 
