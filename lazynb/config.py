@@ -8,17 +8,35 @@ import sys
 from pathlib import Path
 
 
-def _user_cache_dir() -> Path:
-    """lazynb's folder in the user's cache directory."""
+def _user_directory(variable: str, *below_home: str) -> Path | None:
+    """The directory that ``variable`` names, or one below the user's home directory; None if neither is an
+    absolute path: a container may run as a user without an entry in passwd and without ``HOME``."""
+    named = Path(os.environ.get(variable, ""))  # empty or relative is as good as unset (XDG specification)
+    if named.is_absolute():
+        return named
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    return home.joinpath(*below_home) if home.is_absolute() else None
+
+
+def _user_cache_dir() -> Path | None:
+    """lazynb's folder in the user's cache directory, if there is one."""
     if explicit := os.environ.get("LAZYNB_CACHE_DIR"):
         return Path(explicit)
     if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+        base = _user_directory("LOCALAPPDATA", "AppData", "Local")
     elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
+        base = _user_directory("", "Library", "Caches")
     else:
-        base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    return base / "lazynb" / "executables"
+        base = _user_directory("XDG_CACHE_HOME", ".cache")
+    return None if base is None else base / "lazynb" / "executables"
+
+
+def user_data_dir() -> Path:
+    """lazynb's folder in the user's data directory, or in that of this Python if the user has none."""
+    return (_user_directory("XDG_DATA_HOME", ".local", "share") or Path(sys.prefix, "share")) / "lazynb"
 
 
 @dataclasses.dataclass(slots=True)
@@ -50,6 +68,8 @@ class Config:
       persistent_cache: keep executables on disk, so that a restarted kernel need not compile them again. The
         environment variable ``LAZYNB_PERSISTENT_CACHE=0`` sets the default to False.
       persistent_cache_dir: directory of these executables, unless the user has set a cache directory for JAX.
+        The environment variable ``LAZYNB_CACHE_DIR`` sets the default. None, the default of a user without a
+        home directory, keeps none.
       stored_data: store the inspector's data in its static form too, for pages without a kernel that have the
         front end (the documentation). The environment variable ``LAZYNB_STORED_DATA=1`` sets it.
     """
@@ -65,7 +85,7 @@ class Config:
     max_events: int = 10_000
     max_explained: int = 200_000
     persistent_cache: bool = os.environ.get("LAZYNB_PERSISTENT_CACHE", "1") != "0"
-    persistent_cache_dir: Path = dataclasses.field(default_factory=_user_cache_dir)
+    persistent_cache_dir: Path | None = dataclasses.field(default_factory=_user_cache_dir)
     stored_data: bool = os.environ.get("LAZYNB_STORED_DATA", "0") == "1"
 
 

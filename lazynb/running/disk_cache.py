@@ -283,7 +283,7 @@ class PersistentCache:
     """JAX's cache, opened at the first compilation, and the number of its hits."""
 
     def __init__(self) -> None:
-        self._caches: dict[str, Any] = {}
+        self._caches: dict[str | None, Any] = {}
         self._hits = _Hits()
         self._lock = threading.Lock()
         self._listening = False
@@ -302,7 +302,14 @@ class PersistentCache:
             return self._caches[path]
 
     @staticmethod
-    def _create(path: str) -> Any | None:
+    def _create(path: str | None) -> Any | None:
+        if path is None:
+            warnings.warn(
+                "lazynb keeps no executables on disk, because this user has no home directory. Set "
+                "LAZYNB_CACHE_DIR to a directory that can be written, or LAZYNB_PERSISTENT_CACHE=0.",
+                stacklevel=2,
+            )
+            return None
         try:
             os.makedirs(path, mode=0o700, exist_ok=True)
             if why := untrusted_reason(Path(path)):
@@ -344,11 +351,12 @@ class PersistentCache:
             origin += ["compiled", None]
 
 
-def _directory() -> str:
-    """The directory of lazynb's entries: within JAX's cache directory if the user has set a local one."""
+def _directory() -> str | None:
+    """The directory of lazynb's entries, in JAX's cache directory if the user has set a local one; None if
+    there is no place for them."""
     of_jax = jc.user_cache_dir()
     if not of_jax or "://" in of_jax:
-        return str(config.persistent_cache_dir)
+        return None if config.persistent_cache_dir is None else str(config.persistent_cache_dir)
     return os.path.join(of_jax, "lazynb")
 
 

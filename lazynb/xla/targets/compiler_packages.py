@@ -18,6 +18,7 @@ from pathlib import Path
 
 import jaxlib
 
+from lazynb.config import user_data_dir
 from lazynb.errors import LazynbError
 from lazynb.running.record_table import Records
 from lazynb.user_code.text_format import number, size
@@ -82,8 +83,11 @@ class Compiler:
 
     def install(self, say: Callable[[str], object] = print) -> None:
         """Installs the packages with pip into ``directory``, replacing an older installation. Raises
-        InstallError if pip failed."""
-        _compilers_directory().mkdir(parents=True, exist_ok=True)
+        InstallError if pip failed or the directory cannot be written."""
+        try:
+            _compilers_directory().mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InstallError(f"{error}. Set LAZYNB_COMPILERS to a directory that can be written.") from None
         say(f"installing {', '.join(self.packages)} ({self.size}) into {self.directory}")
         with tempfile.TemporaryDirectory(dir=_compilers_directory()) as place:
             inside = Path(place) / "packages"
@@ -120,8 +124,7 @@ def _compilers_directory() -> Path:
     """``LAZYNB_COMPILERS``, or ``lazynb/compilers`` in the user's data directory."""
     if own := os.environ.get("LAZYNB_COMPILERS"):
         return Path(own)
-    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    return Path(data) / "lazynb" / "compilers"
+    return user_data_dir() / "compilers"
 
 
 COMPILERS = {

@@ -66,9 +66,10 @@ def load_result(key: str, dump: Path | None) -> CompileResult | None:
     Arguments:
       dump: the directory that receives the compiler's dump.
     """
-    if not config.persistent_cache:
+    place = _directory()
+    if place is None:
         return None
-    path = _directory() / f"{key}.zip"
+    path = place / f"{key}.zip"
     try:
         with zipfile.ZipFile(path) as entry:
             about = json.loads(entry.read("answer.json"))
@@ -93,9 +94,9 @@ def _unpack(entry: zipfile.ZipFile, dump: Path) -> None:
 
 def save_result(key: str, answer: CompileResult, dump: Path | None) -> None:
     """Stores ``answer`` with the files of ``dump``. A failed write leaves no entry."""
-    if not config.persistent_cache:
-        return
     place = _directory()
+    if place is None:
+        return
     with contextlib.suppress(OSError):
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryDirectory(dir=place) as new:  # removes a partial file if the disk is full
@@ -121,8 +122,10 @@ def _evict_oldest(place: Path) -> None:
         old.unlink(missing_ok=True)
 
 
-def _directory() -> Path:
-    return Path(config.persistent_cache_dir) / "targets"
+def _directory() -> Path | None:
+    """Where results are stored; None if they are not."""
+    kept = config.persistent_cache_dir if config.persistent_cache else None
+    return None if kept is None else Path(kept) / "targets"
 
 
 class TargetError(LazynbError):
