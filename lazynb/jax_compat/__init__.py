@@ -19,6 +19,7 @@ each is the same object here and in its own module.
 ``jax_patches``: names of JAX that are substituted while a thread is lazy
 ``substitutes``: substitutes that stay installed between lazy blocks
 ``xla_executables``: calls of executables, cost analysis, profiler, persistent cache
+``fork_locks``: locks that are free in a forked process
 ``stablehlo``: StableHLO modules: reading, changing and compiling
 ``aot``: programs for devices that this process does not have
 """

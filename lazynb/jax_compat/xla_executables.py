@@ -19,6 +19,8 @@ from jax._src import (
 )
 from jax._src.lib import xla_client as _xla_client
 
+from lazynb.jax_compat import fork_locks
+
 # ---- Cost analysis and profiler -------------------------------------------------------------------------
 
 
@@ -101,22 +103,43 @@ def compiling_settings(cache: Any | None) -> Iterator[None]:
 
 
 _CACHE_STATE = ("_cache", "_cache_initialized", "_cache_checked", "_cache_used")
-_cache_lock = threading.Lock()
+_cache_lock = fork_locks.lock()
 
 
 @contextlib.contextmanager
 def _swapped_cache(cache: Any) -> Iterator[None]:
     """Makes JAX use ``cache`` for the compilations in the body. JAX opens one cache per process, and the
     user's own setting must not change, so the caches are swapped."""
+    with _cache_state(_cache=cache, _cache_initialized=True, _cache_checked=True, _cache_used=True):
+        yield
+
+
+@contextlib.contextmanager
+def _cache_state(**state: Any) -> Iterator[None]:
     with _cache_lock:
         before = {name: getattr(_compilation_cache, name) for name in _CACHE_STATE}
-        vars(_compilation_cache).update(
-            _cache=cache, _cache_initialized=True, _cache_checked=True, _cache_used=True
-        )
+        _swapped[threading.get_ident()] = before
+        vars(_compilation_cache).update(state)
         try:
             yield
         finally:
             vars(_compilation_cache).update(before)
+            _swapped.clear()
+
+
+_swapped: dict[int, dict[str, Any]] = {}
+"""JAX's own state, by the number of the thread that has swapped the caches."""
+
+
+def _swap_back() -> None:
+    """Gives JAX its own cache in a forked process, if a thread that is not in it had swapped them."""
+    for thread, before in list(_swapped.items()):
+        if thread != threading.get_ident():
+            vars(_compilation_cache).update(before)
+            _swapped.clear()
+
+
+fork_locks.after_fork(_swap_back)
 
 
 def file_cache(path: str) -> Any:
@@ -156,13 +179,8 @@ def no_cache() -> Iterator[None]:
     """Compiles in the body without a persistent cache. JAX decides once per process, at its first
     compilation, whether it has a cache. If the cache were switched off for that compilation, it would stay
     off, so JAX's decision is swapped instead."""
-    with _cache_lock:
-        before = {name: getattr(_compilation_cache, name) for name in _CACHE_STATE}
-        vars(_compilation_cache).update(_cache_checked=True, _cache_used=False)
-        try:
-            yield
-        finally:
-            vars(_compilation_cache).update(before)
+    with _cache_state(_cache_checked=True, _cache_used=False):
+        yield
 
 
 def capturing_call(compiled: Any) -> Callable[..., Any]:

@@ -25,6 +25,7 @@ from typing import Any
 
 from lazynb import jax_compat as jc
 from lazynb.config import config
+from lazynb.jax_compat import fork_locks
 from lazynb.recording.lazy_tensor import LazyTensor
 from lazynb.recording.lazy_trace import LazyTrace, thread_trace
 from lazynb.recording.runtime_interface import runtime
@@ -145,7 +146,7 @@ class Blocks:
         # call. A thread whose state differs from the list corrects its state.
         self._refs: dict[int, _Ref] = {}
         self._keys = itertools.count(1)
-        self._switching = threading.RLock()
+        self._switching = fork_locks.reentrant_lock()
         # Returns the blocks with an interrupted ``__exit__``; set by ``lazy_mode``.
         self.missed: Callable[[], Sequence[Block]] = list
 
@@ -298,7 +299,7 @@ class Blocks:
         """Returns the lock for the switch of names, acquired."""
         lock = self._switching
         if not lock.acquire(False) and not lock.acquire(timeout=_LOCK_TIMEOUT):
-            self._switching = lock = threading.RLock()  # an interrupt left the old lock locked
+            self._switching = lock = fork_locks.reentrant_lock()  # an interrupt left the old lock locked
             lock.acquire()
         return lock
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from lazynb import jax_compat as jc
+from lazynb.jax_compat import fork_locks
 from lazynb.recording.input_protection import restore_lost_donation
 from lazynb.recording.loops.trace_division import Division
 from lazynb.recording.pending_trace import PendingTrace
@@ -71,7 +71,7 @@ class OpenTraces(jc.Trace):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lock = threading.RLock()
+        self.lock = fork_locks.reentrant_lock()
         self.pending: PendingTrace | None = None
         self.sealed: list[PendingTrace] = []
         self.cut_by: Any = None

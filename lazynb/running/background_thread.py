@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 # ---- Process exit with unfinished work ------------------------------------------------------------------
 # When the interpreter ends, it ends its other threads as they return from C++, through frames that do not
 # allow it: the process aborts ("terminate called"), or waits forever for a lock that such a thread held.
+from lazynb.jax_compat import fork_locks
 
 WAITING = "lazynb: XLA still runs the interrupted work; the process exits after it, or at Ctrl-C"
 
@@ -32,7 +33,7 @@ class ProcessExit:
         self.status: int | None = None
         self._undone: set[concurrent.futures.Future[Any]] = set()
         atexit.register(self._at_exit)
-        os.register_at_fork(after_in_child=self._undone.clear)
+        fork_locks.after_fork(self._undone.clear)
 
     def add_unfinished(self, future: concurrent.futures.Future[Any]) -> None:
         """Notes that an interrupt ended the wait for ``future``, whose work goes on."""
@@ -117,7 +118,7 @@ class Worker:
 
 
 _idle: list[Worker] = []
-os.register_at_fork(after_in_child=_idle.clear)
+fork_locks.after_fork(_idle.clear)
 
 
 def wait_in_worker(work: Callable[[], Any]) -> Any:

@@ -23,6 +23,7 @@ import jax
 
 from lazynb import jax_compat as jc
 from lazynb.config import config
+from lazynb.jax_compat import fork_locks
 from lazynb.jax_compat.jax_names import CACHE_HIT_EVENT
 
 # ---- Load journal ---------------------------------------------------------------------------------------
@@ -285,7 +286,7 @@ class PersistentCache:
     def __init__(self) -> None:
         self._caches: dict[str | None, Any] = {}
         self._hits = _Hits()
-        self._lock = threading.Lock()
+        self._lock = fork_locks.lock()
         self._listening = False
 
     def _open(self) -> Any | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from lazynb.config import config
+from lazynb.jax_compat import fork_locks
 from lazynb.recording.break_reasons import REASONS
 from lazynb.running.break_log import BreakLog, Tally, break_log
 from lazynb.running.miss_log import Miss, jax_compile_log, miss_log as miss_log
@@ -42,7 +42,7 @@ class JaxLog:
 
     def __init__(self) -> None:
         self._sums: dict[Any, tuple[JaxCompilation, int, float]] = {}
-        self._lock = threading.Lock()
+        self._lock = fork_locks.lock()
 
     def add(self, compilation: JaxCompilation) -> None:
         """Counts a compilation."""
@@ -188,7 +188,9 @@ class RunCounter(Observer):
         self._breaks = BreakLog()
         self._first = miss_log.total
         self._steps = 0
-        self._lock = threading.RLock()  # the garbage collector may run a finaliser that reads a value
+        self._lock = (
+            fork_locks.reentrant_lock()
+        )  # the garbage collector may run a finaliser that reads a value
         self._end: Callable[[], None] | None = None
 
     # ---- Start and end ----------------------------------------------------------------------------------

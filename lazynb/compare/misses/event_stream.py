@@ -17,6 +17,7 @@ import jax
 
 from lazynb.compare.misses.compilation_causes import cures_of, reason_of
 from lazynb.config import config
+from lazynb.jax_compat import fork_locks
 from lazynb.recording.break_reasons import REASONS
 from lazynb.running.break_hints import hint_of
 from lazynb.running.miss_log import Miss
@@ -238,7 +239,9 @@ class EventStream(Observer):
         self.error = ""
         self._file = io.FileIO(path, "w")  # unbuffered
         self._began = time.perf_counter()
-        self._lock = threading.RLock()  # reentrant: garbage collection may run a finaliser that reads a value
+        self._lock = (
+            fork_locks.reentrant_lock()
+        )  # reentrant: garbage collection may run a finaliser that reads a value
         self._steps = 0
         self._end: Callable[[], None] | None = None
         self._write(
