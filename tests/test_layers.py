@@ -36,7 +36,7 @@ ORDER = [
 FACADES = {"lazynb", "lazynb.__main__", "lazynb.numpy", "lazynb.torch"}
 """Modules that only show what others hold."""
 
-PROCESSES = {"lazynb.xla.targets.compiler_worker"}
+PROCESSES = {"lazynb.xla.targets.compiler_worker", "lazynb.report.inspection.program_worker"}
 """Modules that run as processes of their own."""
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from lazynb.compare.costs.budget import Limits
-from lazynb.user_code.text_format import parse_size
+from lazynb.report.inspection.program_reading import MEMORY, SECONDS
+from lazynb.user_code.text_format import parse_size, size
 from lazynb.xla.targets.compiler_packages import COMPILERS
 
 DESCRIPTION = "Runs JAX programs lazily, and says where Python broke the trace, what was compiled, and why."
@@ -236,6 +237,28 @@ def _add_diff(commands: Any) -> None:
     )
     diff.add_argument("--html", metavar="FILE", help="write it to FILE as one page, which needs no network")
     diff.add_argument("--json", metavar="FILE", help="write it to FILE as JSON")
+    _add_reading(diff)
+
+
+def _add_reading(command: Any) -> None:
+    """The options of program files."""
+    command.add_argument(
+        "--source",
+        metavar="DIR",
+        help="show source text for a program file from files in DIR alone; without: in the current folder",
+    )
+    command.add_argument(
+        "--limit-seconds",
+        metavar="N",
+        type=_limit,
+        help=f"time to read a program file; without: {SECONDS:g} s",
+    )
+    command.add_argument(
+        "--limit-memory",
+        metavar="SIZE",
+        type=_size,
+        help=f"memory of the process that reads a program file, such as 8GiB; without: {size(MEMORY)}",
+    )
 
 
 def _add_inspect(commands: Any) -> None:
@@ -303,6 +326,7 @@ def _add_inspect(commands: Any) -> None:
     inspect.add_argument(
         "--question", metavar="TEXT", default="", help="question to put at the top of the reproducer"
     )
+    _add_reading(inspect)
 
 
 _PLAIN: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}

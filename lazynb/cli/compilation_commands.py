@@ -24,15 +24,17 @@ from lazynb.errors import LazynbError
 from lazynb.report.comparison_report import Diff, side_of
 from lazynb.report.inspection.inspection_file import (
     INVALID_DATA_ERRORS,
+    Entry,
     InspectionFileError,
     SavedInspections,
     inspection_entry,
     read_inspections,
 )
+from lazynb.report.inspection.program_reading import Reading, read_program
 from lazynb.report.target_report import TargetComparison
 from lazynb.user_code.tracebacks import trim
 from lazynb.xla.compilation import Compilation
-from lazynb.xla.external.external_programs import SUFFIXES, NotInspectable, read_file
+from lazynb.xla.external.external_programs import SUFFIXES, NotInspectable
 from lazynb.xla.function_compilation import compile_function
 from lazynb.xla.targets.target_chip import Target, UnknownTarget, parse_targets
 from lazynb.xla.targets.target_mesh import BadMesh
@@ -54,7 +56,7 @@ def diff(options: argparse.Namespace) -> int:
         limits = [parse_limit(text) for text in options.fail_if]
     except BadLimit as error:
         raise CommandError(f"lazynb diff: --fail-if: {error}") from None
-    found = Diff(*_named(_side(options.before), _side(options.now), options))
+    found = Diff(*_named(_side(options.before, options), _side(options.now, options), options))
     try:
         text = repr(found)
     except INVALID_DATA_ERRORS as error:
@@ -64,16 +66,18 @@ def diff(options: argparse.Namespace) -> int:
     return _condition_status(found, limits)
 
 
-def _side(path: str) -> CompilationSide:
+def _side(path: str, options: argparse.Namespace) -> CompilationSide:
     if not path.endswith((".json", *SUFFIXES)):
         raise CommandError(
             f"lazynb diff: {path} is neither a file that lazynb run --save or lazynb inspect --json wrote "
             "(.json), nor HLO (.hlo, .txt) nor StableHLO (.mlir)"
         )
     try:
-        return side_of(path, path, {})
+        return side_of(path, path, {}, _reading(options))
     except OSError as error:
-        raise CommandError(f"lazynb diff: {path} cannot be read: {error.strerror}") from None
+        raise CommandError(
+            f"lazynb diff: {error.filename or path} cannot be read: {error.strerror}"
+        ) from None
     except (ValueError, LazynbError) as error:
         raise CommandError(f"lazynb diff: {error}") from None
 
@@ -130,10 +134,7 @@ def inspect(options: argparse.Namespace) -> int:
     if options.what.endswith(".json"):
         saved = _opened(options)
     elif options.what.endswith(SUFFIXES):
-        compilations = [_read(options)]
-        saved = SavedInspections(
-            [inspection_entry(compilations[0], title=os.path.basename(options.what))], options.what
-        )
+        saved = SavedInspections([_read(options)], options.what)
     else:
         table = _compile_for_targets(options)
         if table is None:
@@ -168,7 +169,9 @@ def _written(
         yield saved.save_html(options.html)
     if options.json is not None:
         yield saved.save(options.json)
-    if options.reproducer is not None:
+    if options.reproducer is not None and options.what.endswith(SUFFIXES):
+        yield Path(options.reproducer)  # written with the program read
+    elif options.reproducer is not None:
         yield _reproducer(options, compilations)
 
 
@@ -189,12 +192,21 @@ def _reject_function_options(options: argparse.Namespace, what: str) -> None:
             raise CommandError(f"lazynb inspect: --{option} goes with a function, not with {what}")
 
 
-_Read = TypeVar("_Read", Compilation, SavedInspections)
+_Read = TypeVar("_Read", Entry, SavedInspections)
 
 
-def _read(options: argparse.Namespace) -> Compilation:
-    """Reads a program from a file of HLO or StableHLO."""
-    return _read_with(read_file, options, "a file of HLO or StableHLO")
+def _reading(options: argparse.Namespace) -> Reading:
+    asked = Reading(options.source, options.limit_seconds, options.limit_memory)
+    if options.command == "diff" or options.reproducer is None:
+        return asked
+    return dataclasses.replace(asked, reproducer=options.reproducer, question=options.question)
+
+
+def _read(options: argparse.Namespace) -> Entry:
+    """Reads a program from a file of HLO or StableHLO, and writes its reproducer if asked for."""
+    return _read_with(
+        lambda path: read_program(path, _reading(options)), options, "a file of HLO or StableHLO"
+    )
 
 
 def _opened(options: argparse.Namespace) -> SavedInspections:
@@ -206,7 +218,9 @@ def _read_with(read: Callable[[str], _Read], options: argparse.Namespace, what: 
     try:
         return read(options.what)
     except OSError as error:
-        raise CommandError(f"lazynb inspect: {options.what} cannot be read: {error.strerror}") from None
+        raise CommandError(
+            f"lazynb inspect: {error.filename or options.what} cannot be read: {error.strerror}"
+        ) from None
     except (NotInspectable, InspectionFileError) as error:
         raise CommandError(f"lazynb inspect: {error}") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 import sys
 from types import FrameType
@@ -22,6 +21,7 @@ from lazynb.recording.snapshot import variable_names
 from lazynb.recording.tool_access import tool_access
 from lazynb.running.step_log import cell_runs
 from lazynb.user_code import call_stack, cell_magics, cells, tracebacks
+from lazynb.user_code.source_files import lines_of_file
 from lazynb.version import __version__
 from lazynb.xla.targets.target_chip import Target
 
@@ -105,7 +105,7 @@ class Extension:
             found = re.fullmatch(r"In\[(\d+)\]", (self.shell.compile.format_code_name(file) or ("", ""))[1])
             if found is not None:
                 number, typed = int(found[1]), self.shell.history_manager.input_hist_raw
-                text = typed[number] if number < len(typed) else "".join(linecache.getlines(file))
+                text = typed[number] if number < len(typed) else "".join(lines_of_file(file))
                 call_stack.register_cell(file, number, text)
                 return
             frame = frame.f_back

@@ -21,18 +21,19 @@ from lazynb.report.comparison_report import Diff, comparison_data
 from lazynb.report.graph.graph_svg import PlacedView
 from lazynb.report.graph.lazy_graph import Graph
 from lazynb.report.inspection.inspection_data import inspection
-from lazynb.report.inspection.inspection_file import SavedInspections, read_inspections
+from lazynb.report.inspection.inspection_file import SavedInspections, jax_version_text, read_inspections
 from lazynb.report.inspection.inspection_html import TABS, to_html
 from lazynb.report.inspection.inspection_page import (
     bundle_source,
     static_mime_bundle,
 )
 from lazynb.report.inspection.inspection_text import to_text
+from lazynb.report.inspection.program_reading import Reading, read_program
 from lazynb.running.time_log import analysis
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compilation_builder import compile_tensors
 from lazynb.xla.compile_entry import compile, last_compilation, set_last_compilation
-from lazynb.xla.external.external_programs import SUFFIXES, compile_stage, is_jax_stage, read_file
+from lazynb.xla.external.external_programs import SUFFIXES, compile_stage, is_jax_stage
 from lazynb.xla.function_compilation import is_function
 from lazynb.xla.inspection_schema import Inspection
 
@@ -159,17 +160,24 @@ class FromFile(SavedInspections):
 
 
 @analysis
-def show_inspection(obj: Any = None, namespace: dict[str, Any] | None = None, *, ran: bool = True) -> Any:
+def show_inspection(
+    obj: Any = None,
+    namespace: dict[str, Any] | None = None,
+    *,
+    ran: bool = True,
+    reading: Reading | None = None,
+) -> Any:
     """See :func:`lazynb.inspect`.
 
     Arguments:
       ran: whether a compilation was run.
+      reading: how to read a program file.
     """
     if isinstance(obj, (str, os.PathLike)):
         if not os.fspath(obj).endswith(SUFFIXES):
             saved = read_inspections(obj)
             return FromFile(saved.entries, os.path.basename(obj), made_by=saved.made_by)
-        return inspector_for(set_last_compilation(read_file(obj)), ran=False)
+        return FromFile([read_program(obj, reading)], os.path.basename(obj), made_by=jax_version_text())
     if isinstance(obj, Graph) and not obj.pending():
         return obj
     return inspector_for(
@@ -333,6 +341,9 @@ def inspect(
     shard: Any = None,
     flags: Any = None,
     without: Any = None,
+    source: Any = None,
+    limit_seconds: Any = None,
+    limit_memory: Any = None,
     **kwargs: Any,
 ) -> Any:
     """Shows the inspector: the kernels, the lines in each, the reasons for their boundaries, and their cost.
@@ -349,6 +360,10 @@ def inspect(
         The path of a file that ``lazynb run --save`` or ``lazynb inspect --json`` wrote, or of a program as
         HLO text (``.hlo``, ``.txt``) or StableHLO (``.mlir``).
       target, mesh, shard, flags, without: as in :func:`compile`; only with a function.
+      source, limit_seconds, limit_memory: only with a program file, else arguments of the function. A file is
+        read in another process, which takes at most ``limit_seconds`` (default: 120) and ``limit_memory``
+        (bytes, or such as ``"8GiB"``; default: 4 GiB). Source text of its lines is shown from files in the
+        folder ``source`` (default: the current one) only.
 
     Returns: an object to display: in a notebook a widget (needs ``anywidget``), elsewhere its static form.
     For a graph that is no longer pending, the graph.
@@ -360,6 +375,10 @@ def inspect(
       LazynbError: the program is for another machine, or its text is not valid; the message says which.
     """
     __tracebackhide__ = True
+    reads = {"source": source, "limit_seconds": limit_seconds, "limit_memory": limit_memory}
+    is_file = isinstance(obj, (str, os.PathLike))
+    if not is_file:
+        kwargs |= {name: value for name, value in reads.items() if value is not None}
     if not isinstance(obj, type) and is_function(obj):
         made = compile(
             obj, *args, target=target, mesh=mesh, shard=shard, flags=flags, without=without, **kwargs
@@ -369,6 +388,6 @@ def inspect(
     if given:
         raise TypeError(f"lazynb.inspect takes {given[0]!r} only with a function, as its argument or for it")
     try:
-        return show_inspection(obj)
+        return show_inspection(obj, reading=Reading(source, limit_seconds, limit_memory))
     except LazynbError as error:  # its message is sufficient without the traceback
         raise error.with_traceback(None) from None

@@ -27,14 +27,16 @@ from lazynb.report.inspection.inspection_file import (
     read_inspections,
 )
 from lazynb.report.inspection.inspection_page import render_page
+from lazynb.report.inspection.program_reading import Reading, read_program
 from lazynb.report.target_report import TargetComparison, html_table, line_link
 from lazynb.running.flush import tensors_in
 from lazynb.running.record_table import SHOWN, Records, text_table
 from lazynb.running.time_log import analysis
+from lazynb.user_code.source_files import NOTE
 from lazynb.user_code.text_format import escape_invisible, number, short_duration, size
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compilation_builder import compile_tensors
-from lazynb.xla.external.external_programs import SUFFIXES, compile_stage, is_jax_stage, read_file
+from lazynb.xla.external.external_programs import SUFFIXES, compile_stage, is_jax_stage
 from lazynb.xla.function_compilation import compile_function, is_function
 from lazynb.xla.inspection_schema import Compared, SameLine
 
@@ -82,12 +84,15 @@ ACCEPTED = (
 )
 
 
-def side_of(obj: Any, name: str, namespace: Mapping[str, Any]) -> CompilationSide:
+def side_of(
+    obj: Any, name: str, namespace: Mapping[str, Any], reading: Reading | None = None
+) -> CompilationSide:
     """Compiles or reads ``obj`` as one side of a comparison. Runs no operation.
 
     Arguments:
       name: the name of the side; a file keeps its own name.
       namespace: the user's variables.
+      reading: how to read a program file.
 
     Raises:
       TypeError: ``obj`` cannot be compared.
@@ -96,7 +101,7 @@ def side_of(obj: Any, name: str, namespace: Mapping[str, Any]) -> CompilationSid
       LazynbError: ``obj`` cannot be compiled or read here; the message says why.
     """
     if isinstance(obj, str | os.PathLike):
-        return _of_file(os.fspath(obj))
+        return _of_file(os.fspath(obj), reading)
     if isinstance(obj, SavedInspections):
         return _of_saved(obj, name)
     return _of_compilation(_compilation_of(obj, namespace), name)
@@ -106,10 +111,11 @@ def _of_saved(saved: SavedInspections, name: str) -> CompilationSide:
     return CompilationSide(merge_inspections(saved.inspections), name, saved.made_by, saved.flags)
 
 
-def _of_file(path: str) -> CompilationSide:
+def _of_file(path: str, reading: Reading | None) -> CompilationSide:
     name = os.path.basename(path)
     if path.endswith(SUFFIXES):
-        return _of_compilation(read_file(path), name)
+        entry = read_program(path, reading)
+        return CompilationSide(entry.data, name, jax_version_text(), entry.flags)
     return _of_saved(read_inspections(path), name)
 
 
@@ -167,7 +173,7 @@ class Diff(CompilationDifference):
         return self.changes.to_dicts()
 
     def to_json(self) -> str:
-        """The headline, the totals and flags of both sides, the changes and the passes, as JSON."""
+        """The headline, the totals and flags of both sides, the changes, passes and notes, as JSON."""
         data = {
             "before": _total(self.before),
             "now": _total(self.now),
@@ -175,6 +181,7 @@ class Diff(CompilationDifference):
             "headline": self.headline,
             "changes": self.to_dicts(),
             "passes": self.passes.to_dicts(),
+            "notes": self._notes(),
         }
         return json.dumps(data, indent=1)
 
@@ -259,7 +266,12 @@ class Diff(CompilationDifference):
         return [{name: text for name, text in row.items() if name in filled or not name} for row in rows]
 
     def _notes(self) -> list[str]:
-        notes = []
+        notes = [
+            f"{side.name}: {note}"
+            for side in (self.before, self.now)
+            for note in side.data["notes"]
+            if note.startswith(NOTE)
+        ]
         if not self.changes and self.rewritten:
             where = listed(self.rewritten)
             may = "what comes from outside may differ: the values of inputs, such as a seed, or a callback"
@@ -315,7 +327,14 @@ def _html(records: Records[Any]) -> str:
 
 
 @analysis
-def diff(a: Any, b: Any) -> Diff:
+def diff(
+    a: Any,
+    b: Any,
+    *,
+    source: str | os.PathLike[str] | None = None,
+    limit_seconds: float | None = None,
+    limit_memory: int | str | None = None,
+) -> Diff:
     """Compares two compilations line by line: kernels, bytes, operations, memory, passes and times.
 
     Compiles ``a`` and ``b`` if necessary. Runs no operation.
@@ -326,6 +345,7 @@ def diff(a: Any, b: Any) -> Diff:
         ``jax.jit(f).lower(...)`` or of its ``.compile()``; or the path of a file: HLO (``.hlo``, ``.txt``),
         StableHLO (``.mlir``), or the output of ``lazynb run --save`` or ``lazynb inspect --json``, also from
         another JAX version or for another chip.
+      source, limit_seconds, limit_memory: for program files, as in :func:`inspect`.
 
     Returns:
       A :class:`Diff`: ``changes`` (the most important first; empty if the programs are the same),
@@ -342,4 +362,5 @@ def diff(a: Any, b: Any) -> Diff:
     """
     __tracebackhide__ = True
     namespace = user_namespace()
-    return Diff(side_of(a, "before", namespace), side_of(b, "now", namespace))
+    reading = Reading(source, limit_seconds, limit_memory)
+    return Diff(side_of(a, "before", namespace, reading), side_of(b, "now", namespace, reading))

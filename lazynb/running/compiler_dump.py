@@ -100,7 +100,7 @@ class Dump:
         self.reading: Any = None
         self.profile = CompileProfile()
         try:
-            self.directory = Path(tempfile.mkdtemp(prefix="lazynb-", dir=_quickest()))
+            self.directory = Path(tempfile.mkdtemp(prefix="lazynb-", dir=quickest_folder()))
         except OSError as error:
             raise DumpUnavailable(
                 f"XLA cannot write a dump of its passes: {error}. Set TMPDIR to a writable directory, "
@@ -154,7 +154,7 @@ _MEMORY = Path("/dev/shm")  # a file system in memory on Linux: XLA waits for it
 _ROOM = 256 << 20  # bytes that must be free in it
 
 
-def _quickest() -> str | None:
+def quickest_folder() -> str | None:
     """The folder in which to create a dump's directory; None for the default of ``tempfile``."""
     if "TMPDIR" in os.environ:
         return None

@@ -2,6 +2,7 @@
 
 ``cells``: notebook cells, their runs and sources
 ``cell_magics``: bodies of cell magics, and the code compiled from them
+``source_files``: reads the lines of source files
 ``file_versions``: the texts that the user's files had
 ``code_ownership``: whether a code object belongs to the user, a library, JAX or lazynb
 ``source_lines``: places with text, origins of operations, positions of breaks

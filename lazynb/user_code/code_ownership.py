@@ -7,7 +7,6 @@ of a docstring are placed in the docstring's file.
 
 from __future__ import annotations
 
-import linecache
 import os
 import site
 import sys
@@ -23,6 +22,7 @@ from lazynb.jax_compat.jax_names import (
 )
 from lazynb.user_code import cell_magics, file_versions
 from lazynb.user_code.cells import cells_by_file
+from lazynb.user_code.source_files import lines_of_file
 
 _TYPED_IN = ("<stdin>", "<console>", "<python-input", "<ipython-input", "<doctest ")
 """Prefixes of the file names under which Python and IPython compile interactive input."""
@@ -49,7 +49,7 @@ def is_generated(file: str) -> bool:
     """Whether ``file`` is the name of code that the user did not write."""
     if not (file.startswith("<") and file.endswith(">")) or file.startswith(_TYPED_IN):
         return False
-    return file.startswith(_GENERATORS) or not linecache.getlines(file)
+    return file.startswith(_GENERATORS) or not lines_of_file(file)
 
 
 _examples: dict[str, tuple[str, int]] = {}  # by name of an example: its file and the line before it

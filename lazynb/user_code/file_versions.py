@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType
 from typing import NamedTuple
 
+from lazynb.user_code.source_files import lines_of_file
+
 _STARTED = time.time_ns()
 _KEPT = 20  # texts of a file
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -45,7 +47,7 @@ class FileVersion:
     def __init__(self, file: str, stamp: tuple[int, int]):
         linecache.checkcache(file)
         self.stamp = stamp
-        self.lines: Sequence[str] = linecache.getlines(file)
+        self.lines: Sequence[str] = lines_of_file(file)
 
     @functools.cached_property
     def _parsed(self) -> tuple[ast.AST, list[CodeType]]:
@@ -142,7 +144,9 @@ def lines_with(file: str, texts: Mapping[int, str]) -> Sequence[str]:
     Arguments:
       texts: stripped texts; an empty one is not known.
     """
-    for lines in [*(one.lines for one in reversed(_versions.get(file, []))), linecache.getlines(file)]:
+    if not any(texts.values()):
+        return ()
+    for lines in [*(one.lines for one in reversed(_versions.get(file, []))), lines_of_file(file)]:
         told = {number: lines[number - 1].strip() if number <= len(lines) else None for number in texts}
         if all(told[number] == text for number, text in texts.items() if text):
             return lines

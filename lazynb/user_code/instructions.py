@@ -7,7 +7,6 @@ import bisect
 import dis
 import functools
 import inspect
-import linecache
 import sys
 import types
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 from lazynb.user_code.cell_magics import body_code, file_of
 from lazynb.user_code.cells import cell_source
 from lazynb.user_code.file_versions import located
+from lazynb.user_code.source_files import lines_of_file
 
 
 class CurrentInstruction(NamedTuple):
@@ -142,7 +142,7 @@ def source_of(code: types.CodeType) -> str:
     if source is not None:  # the positions of the code may be those of another text
         return "".join(source.lines) if source.numbers is None else ""
     file = file_of(code)
-    return cell_source(file) or "".join(linecache.getlines(file))
+    return cell_source(file) or "".join(lines_of_file(file))
 
 
 _TRIES = 5

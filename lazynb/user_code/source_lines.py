@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-import linecache
 import os
 from collections.abc import Sequence
 from types import CodeType
@@ -18,6 +17,7 @@ from lazynb.user_code import code_ownership
 from lazynb.user_code.cell_magics import body_code, file_of
 from lazynb.user_code.cells import cell_number, cell_source, cells_by_file, cells_by_run, line_as_typed
 from lazynb.user_code.file_versions import located
+from lazynb.user_code.source_files import lines_of_file
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -206,11 +206,12 @@ def place(file: str, line: int, cell: tuple[int, str] | None = None) -> Place:
     """
     cell = cell or cells_by_file.get(file)
     file, line = code_ownership.doctest_position(file, line)
-    text = linecache.getline(file, line).strip()
+    lines = lines_of_file(file)
+    text = _line(lines, line)
     if not text and cell is not None:
         text = _line(cell[1].splitlines(), line)
     elif cell is not None:
-        text = line_as_typed(text, line, linecache.getlines(file), cell[1])
+        text = line_as_typed(text, line, lines, cell[1])
     return Place(file, line, text, cell[0] if cell is not None else None)
 
 
@@ -253,7 +254,7 @@ class Places:
     def _place(self, file: str, line: int) -> Place:
         file, line = code_ownership.doctest_position(file, line)
         if file not in self._lines:
-            self._lines[file] = linecache.getlines(file) or (cell_source(file) or "").splitlines()
+            self._lines[file] = lines_of_file(file) or (cell_source(file) or "").splitlines()
         text, cell = _line(self._lines[file], line), cell_source(file)
         if cell is not None:
             text = line_as_typed(text, line, self._lines[file], cell)

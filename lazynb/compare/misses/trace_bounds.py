@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import linecache
 from collections.abc import Sequence
 
 from lazynb.compare.matching import Alignment
@@ -13,6 +12,7 @@ from lazynb.compare.program_graph import ProgramGraph, ProgramStep
 from lazynb.recording.loops.trace_growth import CUT
 from lazynb.running.miss_log import Miss
 from lazynb.user_code.cells import CellRun, cell_source, history
+from lazynb.user_code.source_files import lines_of_file
 from lazynb.user_code.source_lines import CodePosition, Place, line_of
 
 Sides = tuple[Sequence[ProgramStep], Sequence[ProgramStep]]
@@ -232,7 +232,7 @@ class TraceBoundaries:
             if cell is not None:
                 texts.append(cell)
             elif file != spot.file or spot.cell is None:
-                texts.append("".join(linecache.getlines(file)))
+                texts.append("".join(lines_of_file(file)))
         return {line.strip() for text in texts for line in text.splitlines()}
 
     def _files(self, side: int) -> set[str]:

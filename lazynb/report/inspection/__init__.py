@@ -22,4 +22,6 @@
 ``inspection_html``: the inspection as HTML without scripts
 ``inspection_page``: the inspection as an offline page and as a MIME bundle
 ``inspection_file``: saved inspections: writing, reading, checking
+``program_reading``: reads program files in the worker process, with limits
+``program_worker``: the worker process
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +12,7 @@ from jax.export import Exported
 from lazynb import jax_compat as jc
 from lazynb.errors import LazynbError
 from lazynb.running.record_table import plural
+from lazynb.user_code.source_files import SourceFolder, only_from
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compilation_builder import dumping_passes
 from lazynb.xla.compiled_program import CompiledProgram
@@ -101,7 +101,8 @@ def read_exported(exported: Exported) -> Compilation:
     if len(exported.platforms) > 1:  # its module selects the platform at run time
         args, kwargs = jax.tree.unflatten(exported.in_tree, exported.in_avals)
         return compile_lowered(jax.jit(exported.call).lower(*args, **kwargs))
-    return _of_stablehlo(exported.mlir_module_serialized, exported.fun_name)
+    with only_from(SourceFolder(os.getcwd(), loaded=True)):  # it may have come from elsewhere
+        return _of_stablehlo(exported.mlir_module_serialized, exported.fun_name)
 
 
 def read_compiled(compiled: jax.stages.Compiled) -> Compilation:
@@ -120,11 +121,6 @@ def read_compiled(compiled: jax.stages.Compiled) -> Compilation:
 
 SUFFIXES = (".hlo", ".mlir", ".mlirbc", ".stablehlo", ".txt")
 """Suffixes of program files."""
-
-
-def read_file(path: str | os.PathLike[str]) -> Compilation:
-    """Like :func:`read_text`, for a file. Raises OSError if it cannot be read."""
-    return read_text(Path(path).read_bytes(), os.path.abspath(path))
 
 
 def read_text(text: str | bytes, file: str) -> Compilation:
@@ -165,7 +161,7 @@ def _decode_text(text: bytes) -> str | None:
     """Decodes ``text``; None for MLIR bytecode."""
     if text.startswith(b"ML\xefR"):
         return None
-    return text.decode("utf-8", errors="replace")
+    return text.decode("utf-8-sig", errors="replace")
 
 
 def _of_stablehlo(code: str | bytes, file: str) -> Compilation:
