@@ -16,7 +16,7 @@ from lazynb.report.inspection.formation_data import formation
 from lazynb.report.inspection.inspection_data import jit_counterpart as other_of
 from lazynb.report.inspection.inspection_index import Index, Notes
 from lazynb.report.inspection.kernel_data import code_data, time_data
-from lazynb.user_code.text_format import abbreviated_list, escape_invisible_in
+from lazynb.user_code.text_format import abbreviated_list, escape_invisible, escape_invisible_in
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.cost.roofline import measured_peak
 from lazynb.xla.inspection_schema import Finding, Inspection, Machine
@@ -48,7 +48,7 @@ class RequestHandler:
 
     def answer(self, request: Any) -> dict[str, Any]:
         """The answer to ``request``, with its ``id``. An exception becomes an answer of type ``error``."""
-        id_ = request.get("id") if isinstance(request, dict) else None
+        id_ = request_id(request)
         try:
             if isinstance(request, dict) and request.get("of") == "other":
                 return self._about_other({**request, "of": None})
@@ -57,7 +57,7 @@ class RequestHandler:
         except KeyboardInterrupt:  # the front end waits for an answer
             return {"type": "error", "id": id_, "message": "interrupted"}
         except Exception as error:
-            return {"type": "error", "id": id_, "message": str(error) or type(error).__name__}
+            return {"type": "error", "id": id_, "message": _message(error)}
 
     def _answer(self, request: Any) -> dict[str, Any]:
         kind = request.get("type") if isinstance(request, dict) else None
@@ -147,6 +147,9 @@ class RequestHandler:
         names = request.get("variables")
         if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
             raise ValueError(f"variables must be names, not {names!r}")
+        nodes = self._compilation.snapshot.nodes
+        known = {name for node in nodes for part in (node.names, *node.result_names) for name in part}
+        names = [name for name in dict.fromkeys(names) if name in known] or names[:1]
         other = self._compilation.without(*names)
         left = f"without {abbreviated_list([*names])}"
         sides = [side_of(one, name, {}) for one, name in ((self._compilation, "as it is"), (other, left))]
@@ -187,6 +190,21 @@ class RequestHandler:
                 {"id": cluster["id"], "time": cluster["time"]} for cluster in self._data["clusters"]
             ],
         }
+
+
+def request_id(request: Any) -> int | str | None:
+    """The id of a request, which its answer repeats; None if it is not an id, but anything else."""
+    id_ = request.get("id") if isinstance(request, dict) else None
+    return id_ if type(id_) is int or (type(id_) is str and len(id_) <= _LONGEST_ID) else None
+
+
+_LONGEST_ID = 100
+_LONGEST_MESSAGE = 2_000
+
+
+def _message(error: Exception) -> str:
+    text = escape_invisible(str(error) or type(error).__name__)
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[: _LONGEST_MESSAGE - 1]}…"
 
 
 def machine_data() -> Machine | None:

@@ -18,7 +18,7 @@ from lazynb.compare.misses.cache_info import cache_info, clear_cache
 from lazynb.config import config
 from lazynb.errors import LazynbError
 from lazynb.notebook.cell_programs import CellPrograms
-from lazynb.notebook.frontend_requests import RequestHandler, lab_execution
+from lazynb.notebook.frontend_requests import RequestHandler, lab_execution, request_id
 from lazynb.notebook.lab_messages import TARGET, VERSION, Marks, State, ValueState
 from lazynb.notebook.line_marks import CellIndex, LineKernels, break_lines, kernel_lines, line_marks
 from lazynb.recording.lazy_mode import eager
@@ -96,6 +96,7 @@ def _state(state: str, text: str) -> ValueState:
 
 # seconds between the end of a cell and the computation of its line marks; the kernel reports idle first
 _SOON = 0.03
+_LONGEST_VIEW = 40  # characters of a view's name that are repeated
 _KEPT = 16  # compilations kept for requests of the panel
 
 
@@ -318,18 +319,19 @@ class LabConnection(Observer):
         elif kind == "settings":
             config.run_on_display = bool(request.get("autocompile"))
         elif kind == "ask":
-            self._send({"type": "answer", "id": request.get("id"), "answer": self._ask(request)})
+            self._send({"type": "answer", "id": request_id(request), "answer": self._ask(request)})
         elif kind == "show":
             view = request.get("view")
+            view = view if isinstance(view, str) else ""
             panel = self._panel(view, self._number(request))
-            self._send({"type": "panel", "id": request.get("id"), "view": str(view), **panel})
+            self._send({"type": "panel", "id": request_id(request), "view": view[:_LONGEST_VIEW], **panel})
         elif kind == "value":
-            self._send({"type": "value", "id": request.get("id"), **self._value(request)})
+            self._send({"type": "value", "id": request_id(request), **self._value(request)})
             if request.get("do") in ("run", "compile"):
                 self._send_line_marks({}, None, None)
                 self._send_state()
         elif kind in ("lazy", "compile", "clear"):
-            self._send({"type": "done", "id": request.get("id"), **self._do(kind, request)})
+            self._send({"type": "done", "id": request_id(request), **self._do(kind, request)})
             self._send_line_marks({}, None, None)
             self._send_state()
 
@@ -358,7 +360,7 @@ class LabConnection(Observer):
         number = request.get("compilation")
         return number if type(number) is int and number in self._compilations else None
 
-    def _panel(self, view: Any, number: int | None) -> dict[str, Any]:
+    def _panel(self, view: str, number: int | None) -> dict[str, Any]:
         shell = self._extension.shell
         try:
             if view == "graph":
@@ -379,7 +381,7 @@ class LabConnection(Observer):
                 return {"data": data, "compilation": number, "text": "No cell has run a program yet."}
         except Exception as error:
             return {"data": None, "text": f"{type(error).__name__}: {error}"}
-        return {"data": None, "text": f"There is no view {view!r}."}
+        return {"data": None, "text": f"There is no view {view[:_LONGEST_VIEW]!r}."}
 
     def _value(self, request: dict[str, Any]) -> dict[str, Any]:
         def keep(compilation: Compilation) -> int:
