@@ -3,6 +3,7 @@
 Modules, in reading order:
 
 - ``extension``: loads lazynb into an IPython shell; hooks on cell start and end
+- ``shell_changes``: changes of a shell that unloading undoes: hooks, magics, methods
 - ``cell_execution``: the stack of running cells; traces that earlier cells left pending
 - ``state_magics``: ``%lazy``, ``%graph``, ``%breaks``, ``%cache``
 - ``run_magics``: ``%%explain``, ``%%numerics``, ``%%eager``

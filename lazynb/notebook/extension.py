@@ -14,6 +14,7 @@ from lazynb.notebook.compile_magics import CompileMagics
 from lazynb.notebook.inspection_display import DiffDisplay
 from lazynb.notebook.lab_session import LabConnection
 from lazynb.notebook.run_magics import RunMagics
+from lazynb.notebook.shell_changes import ShellChanges
 from lazynb.notebook.state_magics import StateMagics, status_line
 from lazynb.notebook.traceback_display import TracebackFormatter
 from lazynb.recording.lazy_blocks import blocks
@@ -77,24 +78,25 @@ class Extension:
         self._whos = shell.find_line_magic("whos")
         self._errors = TracebackFormatter(shell)
         self._diff_display = DiffDisplay(shell)
+        self._changes = ShellChanges(shell)
 
     def start(self) -> None:
         """Registers hooks and magics."""
+        shell, changes = self.shell, self._changes
         cell_runs.clear()  # each shell has its own count
         cell_magics.bodies.clear()
         for event, hook in self._hooks():
-            self.shell.events.register(event, hook)
-        self.shell.register_magics(LazyMagics(self.shell, self))
-        variable_names.namespaces.append(self._namespace)
-        self.shell.compile.cache = self._cache
-        self.shell.transform_cell = self._transform
-        self.shell.run_cell_magic = self._cell_magic
-        self.shell.inspector.info = self._info
-        self._line_magics()["whos"] = self._list_variables
-        self._errors.start()
-        self._diff_display.start()
-        self.routing.start()
-        self.lab.start()
+            changes.add(shell.events.callbacks[event], hook)
+        with changes.magics():
+            shell.register_magics(LazyMagics(shell, self))
+        changes.add(variable_names.namespaces, self._namespace)
+        changes.set(vars(shell.compile), "cache", self._cache)
+        changes.set(vars(shell), "transform_cell", self._transform)
+        changes.set(vars(shell), "run_cell_magic", self._cell_magic)
+        changes.set(vars(shell.inspector), "info", self._info)
+        changes.set(shell.magics_manager.magics["line"], "whos", self._list_variables)
+        for part in (self._errors, self._diff_display, self.routing, self.lab):
+            changes.start(part)
         self._name_loading_cell()
 
     def _name_loading_cell(self) -> None:
@@ -116,19 +118,7 @@ class Extension:
         if self._cells:
             self._cells.end_all()
             self.lab.end()
-        self.lab.stop()
-        for event, hook in self._hooks():
-            self.shell.events.unregister(event, hook)
-        for kind, name in MAGICS:
-            self.shell.magics_manager.magics[kind].pop(name, None)
-        variable_names.namespaces.remove(self._namespace)
-        self.shell.compile.cache = self._name_cell
-        del self.shell.transform_cell, self.shell.run_cell_magic
-        self.shell.inspector.info = self._inspect
-        self._line_magics()["whos"] = self._whos
-        self._errors.stop()
-        self._diff_display.stop()
-        self.routing.stop()
+        self._changes.undo()
         cells.set_current_cell(None)
         blocks.end_all()
 
@@ -154,9 +144,6 @@ class Extension:
         """Replaces IPython's function behind ``x?`` and tooltips, which calls ``str(x)``."""
         with tool_access.now():
             return self._inspect(*args, **kwargs)
-
-    def _line_magics(self) -> dict[str, Any]:
-        return self.shell.magics_manager.magics["line"]
 
     def _list_variables(self, line: str = "") -> Any:
         """Print all interactive variables, like IPython's own %whos. Pending values are shown as pending."""
@@ -270,12 +257,23 @@ def load(shell: Any) -> None:
     if id(shell) in _loaded:
         return
     extension = _loaded[id(shell)] = Extension(shell)
-    extension.start()
+    try:
+        extension.start()
+    except BaseException:
+        unload(shell)
+        raise
     print(f"lazynb {__version__}: cells from here on run lazily (%lazy off to stop).")
 
 
 def unload(shell: Any) -> None:
     """See :func:`lazynb.unload_ipython_extension`."""
-    extension = _loaded.pop(id(shell), None)
-    if extension is not None:
+    extension = _loaded.get(id(shell))
+    if extension is None:
+        return
+    try:
         extension.stop()
+    except KeyboardInterrupt:
+        extension.stop()
+        raise
+    finally:
+        _loaded.pop(id(shell), None)

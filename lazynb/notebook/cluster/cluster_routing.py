@@ -6,9 +6,7 @@ import ast
 import re
 from typing import Any
 
-# ---- ipyparallel's magics (``%%px`` and others) ------------------------------------------------------------
-
-_NAMES = ("px", "autopx", "pxconfig", "pxresult")
+from lazynb.notebook.shell_changes import ShellChanges
 
 _NOTEBOOK_CELL = re.compile(
     r"%%?(?:(?:px|autopx|pxconfig|pxresult)\w*|lazy[ \t]+cluster|(?:un|re)load_ext[ \t]+lazynb)(?:\s|$)"
@@ -25,26 +23,6 @@ def code_lines(cell: str) -> list[str]:
     """The lines of a cell without empty lines and comment lines."""
     lines = [line.strip() for line in cell.splitlines()]
     return [line for line in lines if line and not line.startswith("#")]
-
-
-class ParallelMagics:
-    """Registers the ipyparallel magics of a client in a shell, and restores the previous ones later."""
-
-    def __init__(self, shell: Any, client: Any):
-        self._tables = [shell.magics_manager.magics[kind] for kind in ("line", "cell")]
-        self._client = client
-        self._before: list[dict[str, Any]] = []
-
-    def start(self) -> None:
-        self._before = [{name: table.get(name) for name in _NAMES} for table in self._tables]
-        self._client.activate()
-
-    def stop(self) -> None:
-        for table, before in zip(self._tables, self._before, strict=True):
-            for name, magic in before.items():
-                table.pop(name, None)
-                if magic is not None:
-                    table[name] = magic
 
 
 _CALL = "__import__('IPython').get_ipython().run_cell_on_cluster()"
@@ -66,17 +44,17 @@ class Routing:
     def __init__(self, shell: Any, extension: Any):
         self._shell = shell
         self._extension = extension
+        self._changes = ShellChanges(shell)
         self._text: str | None = None  # source of the cell to run on the cluster
         self.cell = ""
 
     def start(self) -> None:
-        self._shell.ast_transformers.append(self)
-        self._shell.run_cell_on_cluster = self._run
+        self._changes.add(self._shell.ast_transformers, self)
+        self._changes.set(vars(self._shell), "run_cell_on_cluster", self._run)
 
     def stop(self) -> None:
         """Unregisters the transformer; all cells then run in this process."""
-        self._shell.ast_transformers.remove(self)
-        del self._shell.run_cell_on_cluster
+        self._changes.undo()
 
     def begin(self, info: Any) -> None:
         """Called when an outermost cell starts, with IPython's ``ExecutionInfo``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -19,10 +20,11 @@ from lazynb.notebook.cluster.cluster_engines import (
     start_engines,
     wait_until,
 )
-from lazynb.notebook.cluster.cluster_routing import ParallelMagics, code_lines
+from lazynb.notebook.cluster.cluster_routing import code_lines
 from lazynb.notebook.cluster.rank_differences import ranks_named
 from lazynb.notebook.cluster.rank_execution import ClusterCellRun
 from lazynb.notebook.cluster.rank_outputs import NotebookScreen
+from lazynb.notebook.shell_changes import ShellChanges
 from lazynb.running.record_table import plural
 from lazynb.version import __version__
 
@@ -45,15 +47,16 @@ class Cluster:
         hosts: Sequence[rank_process.ProcessInfo],
         devices: int,
         profile: str,
+        changes: ShellChanges,
     ):
         self._shell = shell
         self.engines = engines
         self.hosts = list(hosts)
         self.devices = devices
         self._profile = profile
-        self._magics = ParallelMagics(shell, engines.client)
-        self._magics.start()
-        atexit.register(self.stop)
+        self._changes = changes
+        _running.add(self)
+        _stop_at_exit()
 
     @classmethod
     def start(cls, shell: Any, wish: ClusterRequest, tell: Callable[[str], None]) -> Cluster:
@@ -65,16 +68,21 @@ class Cluster:
         Raises:
           ClusterError: the cluster does not start; the text gives the reason and a remedy.
         """
-        engines = start_engines(wish, tell)
+        changes, engines = ShellChanges(shell), None
         try:
+            with changes.magics():  # the first client registers ``%%px`` by itself
+                engines = start_engines(wish, tell)
+                engines.client.activate()
             hosts = _answers(engines, rank_process.process_info, [() for _ in engines.ids], "answer")
             _check(hosts)
             tell(f"{plural(len(hosts), 'process')} join each other")
             devices = _join(engines, hosts)
+            return cls(shell, engines, hosts, devices, wish.profile or "", changes)
         except BaseException:
-            engines.stop()
+            changes.undo()
+            if engines is not None:
+                engines.stop()
             raise
-        return cls(shell, engines, hosts, devices, wish.profile or "")
 
     def run(self, text: str, number: int) -> None:
         """Runs a cell on all ranks and shows their outputs.
@@ -121,13 +129,26 @@ class Cluster:
 
     def stop(self) -> None:
         """Ends the processes that it started. Engines of a running profile stay, without lazynb."""
-        atexit.unregister(self.stop)
-        self._magics.stop()
+        _running.discard(self)
+        self._changes.undo()
         if not self.engines.owned:
             there = filter(self._is_there, self.engines.ids)
             calls = [self.engines.client[engine].apply_async(rank_process.leave) for engine in there]
             wait_until(lambda: all(call.ready() for call in calls), 10)
         self.engines.stop()
+
+
+_running: set[Cluster] = set()
+
+
+@functools.cache
+def _stop_at_exit() -> None:
+    """Stops the clusters that run when Python exits, before the libraries that they use."""
+
+    @atexit.register
+    def stop() -> None:
+        for cluster in [*_running]:
+            cluster.stop()
 
 
 def _check(hosts: Sequence[rank_process.ProcessInfo]) -> None:
