@@ -12,7 +12,7 @@ from typing import Any
 
 from lazynb import jax_compat as jc
 from lazynb.recording.lazy_tensor import LazyTensor
-from lazynb.recording.pending_trace import PendingTrace
+from lazynb.recording.pending_trace import PendingTrace, pending_dependencies
 from lazynb.recording.snapshot.snapshot_nodes import Node, Snapshot
 from lazynb.recording.snapshot.trace_description import SnapshotBuilder
 from lazynb.recording.snapshot.variable_names import names_of, user_namespace
@@ -33,6 +33,8 @@ DISPLAYED_BOXES = 40
 """Default limit of boxes in a display: fits a screen."""
 
 _JSON_NODES = 500  # most nodes in a display's JSON, which is saved with the notebook
+
+_DRAWN_OPERATIONS = 5_000  # most in a drawing that the user did not ask for: about a second
 
 
 class Graph:
@@ -329,10 +331,16 @@ class _TracePrograms:
 def mime_bundle_of(tensor: LazyTensor) -> dict[str, Any]:
     """The MIME bundle of a pending tensor: its graph, with the variables in scope as names."""
     namespace = user_namespace()
+    names = [name for name in names_of(namespace).get(id(tensor), ()) if name.isidentifier()]
+    hint = value_hint(names[0] if names else "")
+    count = sum(map(len, pending_dependencies([tensor])))
+    if count > _DRAWN_OPERATIONS:
+        title = escape_invisible(_title([tensor], [tensor], names_of(namespace)))
+        draws = f"%graph {names[0] if names else '_'} draws them."
+        return {"text/plain": f"{title}\n{count:,} operations pending. {hint} {draws}"}
     graph = graph_of([tensor], namespace)
     if tensor.is_pending:
-        names = [name for name in names_of(namespace).get(id(tensor), ()) if name.isidentifier()]
-        graph.hint = value_hint(names[0] if names else "")
+        graph.hint = hint
         graph.shown = key_of(tensor)
     return graph._repr_mimebundle_()
 
