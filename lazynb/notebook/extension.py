@@ -277,3 +277,4 @@ def unload(shell: Any) -> None:
         raise
     finally:
         _loaded.pop(id(shell), None)
+        shell.extension_manager.loaded.discard("lazynb")  # IPython notes it only if no interrupt came

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -274,10 +277,16 @@ def compile_pending_traces(
     return gathering.compilation(snapshot, target=target, **about)
 
 
-def dumping_passes(ahead: bool = True) -> Any:
-    """Context manager: XLA dumps how it compiles the body's programs.
+@contextlib.contextmanager
+def dumping_passes(ahead: bool = True) -> Iterator[None]:
+    """XLA dumps how it compiles the body's programs.
 
     Arguments:
       ahead: read the dump while XLA still compiles.
     """
-    return record_dumps(DumpReader) if ahead else record_dumps()
+    ended = threading.Event()
+    try:
+        with record_dumps(partial(DumpReader, ended=ended)) if ahead else record_dumps():
+            yield
+    finally:  # an interrupted compilation has no files to wait for
+        ended.set()

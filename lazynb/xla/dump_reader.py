@@ -240,10 +240,15 @@ def _history(before: str, passes: Sequence[Pass], optimised: Module) -> PassHist
 
 
 class DumpReader:
-    """Reads a dump in a thread, as soon as XLA's passes are done."""
+    """Reads a dump in a thread, as soon as XLA's passes are done.
 
-    def __init__(self, dump: Dump):
+    Arguments:
+      ended: set when no compilation of the dump runs any more; the thread then waits no longer.
+    """
+
+    def __init__(self, dump: Dump, ended: threading.Event):
         self._dump = dump
+        self._ended = ended
         self._done = threading.Event()
         self._read: DumpContents | None = None
         self._sizes: dict[str, int] = {}  # of the files that were read
@@ -253,8 +258,9 @@ class DumpReader:
     def _wait_and_read(self) -> None:
         """Waits for the end of the passes or of the compilation (which may have failed), and reads."""
         with contextlib.suppress(OSError):  # the directory may be deleted meanwhile
-            while not self._dump.files("*after_optimizations-*.txt") and not self._done.wait(_INTERVAL):
-                pass
+            while not self._dump.files("*after_optimizations-*.txt") and not self._ended.is_set():
+                if self._done.wait(_INTERVAL):
+                    break
             if self._dump.files("*after_optimizations.txt"):
                 self._sizes = _sizes(self._dump)
                 self._read = read_dump(self._dump)

@@ -96,7 +96,9 @@ def shell_state(shell: Any) -> dict[str, Any]:
         "at exit": atexit._ncallbacks(),
         "collector": (len(gc.callbacks), gc.get_threshold(), gc.isenabled()),
         "warnings": (len(warnings.filters), warnings.showwarning),
-        "environment": dict(os.environ),
+        "environment": {
+            name: hash(text) for name, text in os.environ.items() if name != "PYTEST_CURRENT_TEST"
+        },
         "builtins": {name: value for name, value in vars(builtins).items() if name != "_"},
         "signals": [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)],
         "settings of JAX": dict(jax.config.values),
