@@ -78,7 +78,8 @@ def test_functions_of_c_run_when_python_exits():
     source = """
 import atexit, operator, sys
 import jax, jax.numpy as jnp, numpy as np, lazynb
-lazynb.lazy().__enter__()
+block = lazynb.lazy()
+block.__enter__()
 step = jax.jit(jnp.sin)
 for call in float, int, bool, range, repr, operator.neg, np.negative, jnp.sin, step, "%s".__mod__:
     atexit.register(call, jnp.arange(3).sum())
