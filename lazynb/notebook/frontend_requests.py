@@ -57,7 +57,7 @@ class RequestHandler:
         except KeyboardInterrupt:  # the front end waits for an answer
             return {"type": "error", "id": id_, "message": "interrupted"}
         except Exception as error:
-            return {"type": "error", "id": id_, "message": _message(error)}
+            return {"type": "error", "id": id_, "message": error_text(str(error) or type(error).__name__)}
 
     def _answer(self, request: Any) -> dict[str, Any]:
         kind = request.get("type") if isinstance(request, dict) else None
@@ -195,15 +195,25 @@ class RequestHandler:
 def request_id(request: Any) -> int | str | None:
     """The id of a request, which its answer repeats; None if it is not an id, but anything else."""
     id_ = request.get("id") if isinstance(request, dict) else None
-    return id_ if type(id_) is int or (type(id_) is str and len(id_) <= _LONGEST_ID) else None
+    is_text = type(id_) is str and len(id_) <= _LONGEST_ID and id_.isascii()  # other text may not be sendable
+    return id_ if type(id_) is int or is_text else None
+
+
+def message_data(message: Any) -> dict[str, Any]:
+    """The data of a comm message; empty if the message is malformed."""
+    data = message
+    for key in ("content", "data"):
+        data = data.get(key) if isinstance(data, dict) else None
+    return data if isinstance(data, dict) else {}
 
 
 _LONGEST_ID = 100
 _LONGEST_MESSAGE = 2_000
 
 
-def _message(error: Exception) -> str:
-    text = escape_invisible(str(error) or type(error).__name__)
+def error_text(text: str) -> str:
+    """The text of an error for the page. It may quote the message, so it is cut and can always be sent."""
+    text = escape_invisible(text)
     return text if len(text) <= _LONGEST_MESSAGE else f"{text[: _LONGEST_MESSAGE - 1]}…"
 
 

@@ -14,7 +14,7 @@ import traitlets
 from IPython.display import display
 
 from lazynb.compare.misses.cache_info import CacheInfo, explain, unexplained_misses
-from lazynb.notebook.frontend_requests import RequestHandler, lab_execution, request_id
+from lazynb.notebook.frontend_requests import RequestHandler, lab_execution, message_data, request_id
 from lazynb.report.graph.graph_html import fill_template
 from lazynb.report.inspection.inspection_data import cache_table, inspection
 from lazynb.report.inspection.inspection_page import BUNDLE
@@ -125,8 +125,14 @@ class Inspector(anywidget.AnyWidget):
     def release_compilation(self) -> None:
         self._compilation = self._answers = self._make = None
 
-    def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Ignores a state that a page sends: the kernel alone sets it."""
+    def _handle_msg(self, message: Any) -> None:
+        """Called by ipywidgets for each message. Ignores a state that a page sends (the kernel alone sets it)
+        and malformed messages."""
+        request = message_data(message)
+        if request.get("method") == "custom":
+            self._handle_custom_msg(request.get("content"), [])
+        elif request.get("method") == "request_state":
+            self.send_state()
 
     def answer(self, request: Any) -> dict[str, Any]:
         if self._compilation is None:

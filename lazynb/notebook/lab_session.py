@@ -18,7 +18,13 @@ from lazynb.compare.misses.cache_info import cache_info, clear_cache
 from lazynb.config import config
 from lazynb.errors import LazynbError
 from lazynb.notebook.cell_programs import CellPrograms
-from lazynb.notebook.frontend_requests import RequestHandler, lab_execution, request_id
+from lazynb.notebook.frontend_requests import (
+    RequestHandler,
+    error_text,
+    lab_execution,
+    message_data,
+    request_id,
+)
 from lazynb.notebook.lab_messages import TARGET, VERSION, Marks, State, ValueState
 from lazynb.notebook.line_marks import CellIndex, LineKernels, break_lines, kernel_lines, line_marks
 from lazynb.recording.lazy_mode import eager
@@ -312,12 +318,13 @@ class LabConnection(Observer):
             self._waiting.clear()
 
     def _receive(self, message: Any) -> None:
-        request = _data_of(message)
+        request = message_data(message)
         kind = request.get("type")
         if kind == "hello":
             self._on_hello()
         elif kind == "settings":
-            config.run_on_display = bool(request.get("autocompile"))
+            if isinstance(request.get("autocompile"), bool):
+                config.run_on_display = request["autocompile"]
         elif kind == "ask":
             self._send({"type": "answer", "id": request_id(request), "answer": self._ask(request)})
         elif kind == "show":
@@ -380,7 +387,7 @@ class LabConnection(Observer):
                 data = self._compilations[number][1] if number is not None else None
                 return {"data": data, "compilation": number, "text": "No cell has run a program yet."}
         except Exception as error:
-            return {"data": None, "text": f"{type(error).__name__}: {error}"}
+            return {"data": None, "text": error_text(f"{type(error).__name__}: {error}")}
         return {"data": None, "text": f"There is no view {view[:_LONGEST_VIEW]!r}."}
 
     def _value(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -394,7 +401,9 @@ class LabConnection(Observer):
         def act() -> dict[str, Any]:
             began = time.perf_counter()
             if kind == "lazy":
-                self._extension.switch(bool(request.get("on")))
+                if not isinstance(request.get("on"), bool):
+                    raise ValueError("on must be true or false")
+                self._extension.switch(request["on"])
             elif kind == "compile":
                 execution.run_all("compile")
                 return {"text": f"{self._status()} ({time.perf_counter() - began:.2f} s)"}
@@ -412,17 +421,9 @@ def _attempted(act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     except KeyboardInterrupt:
         return {"text": "", "error": "interrupted; everything is as it was"}
     except (Exception, LazynbError) as error:
-        return {"text": "", "error": f"{type(error).__name__}: {error}"}
+        return {"text": "", "error": error_text(f"{type(error).__name__}: {error}")}
 
 
 def _broken() -> dict[str, Any]:
     found, placed = breaks(), Sources(()).placed
     return {**table(found, "trace break", placed=placed), "timelines": timelines(found, placed)}
-
-
-def _data_of(message: Any) -> dict[str, Any]:
-    """The data of a comm message; empty if the message is malformed."""
-    data = message
-    for key in ("content", "data"):
-        data = data.get(key) if isinstance(data, dict) else None
-    return data if isinstance(data, dict) else {}

@@ -191,14 +191,23 @@ page_connection = _PageConnection()
 _KERNEL = secrets.token_hex(8)
 _numbers = itertools.count(1)
 _shown: dict[str, weakref.ref[LazyTensor]] = {}
+_keys: dict[int, str] = {}  # by id of a tensor in _shown
 
 
 def key_of(tensor: LazyTensor) -> str:
-    """A new key for ``tensor``, held by a weak reference; empty without a page."""
+    """The key of ``tensor``, held by a weak reference; empty without a page."""
     if not page_connection.active:
         return ""
-    key = f"{_KERNEL}-{next(_numbers)}"
-    _shown[key] = weakref.ref(tensor, lambda _: _shown.pop(key, None))
+    known = _keys.get(id(tensor))
+    if known is not None:
+        return known
+    key, number = f"{_KERNEL}-{next(_numbers)}", id(tensor)
+
+    def forget(_: object) -> None:
+        _shown.pop(key, None)
+        _keys.pop(number, None)
+
+    _shown[key], _keys[number] = weakref.ref(tensor, forget), key
     return key
 
 

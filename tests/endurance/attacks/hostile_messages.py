@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import resource
 import time
@@ -14,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import jax.numpy as jnp
+from jupyter_client.session import json_packer
 
 import lazynb
 from lazynb.notebook.inspector_widget import Inspector
@@ -52,7 +52,7 @@ def nested(depth: int) -> Any:
 
 def _value(rng: random.Random) -> Any:
     return rng.choice(
-        [None, True, -1, 2**70, 1e308, float("nan"), "", "x" * 100_000, [], {}, b"buffer", *POISON]
+        [None, True, -1, 2**70, 1e308, float("nan"), "", "\ud800", "x" * 100_000, [], {}, b"buffer", *POISON]
         + [nested(rng.choice([3, 400, 5_000])), [1] * 1_000, {"a": {"b": 1}}, {"type": "code"}, "/etc/passwd"]
     )
 
@@ -76,11 +76,12 @@ class Pages:
 
     def __init__(self) -> None:
         self.sent: list[Any] = []
+        self.switched: list[Any] = []
         with lazynb.lazy():
             h = jnp.sin(jnp.ones(3))
             self.compilation = lazynb.compile(h, h * 2)
         self.extension = SimpleNamespace(
-            enabled=True, shell=SimpleNamespace(user_ns={}), switch=lambda on: None, leftovers=None
+            enabled=True, shell=SimpleNamespace(user_ns={}), switch=self.switched.append, leftovers=None
         )
         self.lab = LabConnection(self.extension, lambda: "status")
         self.lab._comm = SimpleNamespace(send=self.sent.append)
@@ -94,7 +95,10 @@ class Pages:
     def ask(self, rng: random.Random) -> str:
         """One hostile message. Returns what is wrong; empty if nothing is."""
         self.sent.clear()
+        self.switched.clear()
+        shown = lazynb.config.run_on_display
         began, runs = time.monotonic(), len(lazynb.events())
+        data: Any = None
         kind = rng.choice(["lab", "lab", "ask", "widget", "dead", "state"])
         if kind == "lab":
             data = _request(rng, _KINDS)
@@ -113,7 +117,12 @@ class Pages:
             widget._receive(widget, _request(rng, _REQUESTS), [b"buffer"])
             if len(self.sent) != 1:
                 return f"{len(self.sent)} answers of the widget"
-        text = json.dumps(self.sent)
+        asked = data if isinstance(data, dict) else {}
+        if self.switched and asked.get("on") is not self.switched[0]:
+            return "lazy mode was switched without a value"
+        if lazynb.config.run_on_display is not shown and type(asked.get("autocompile")) is not bool:
+            return "a setting was changed without a value"
+        text = json_packer(self.sent).decode()  # as ipykernel does
         if "root:x" in text:
             return "a file that the session does not know was read"
         if len(lazynb.events()) != runs:
