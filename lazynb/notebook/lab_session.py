@@ -38,6 +38,7 @@ from lazynb.report.inspection.source_data import Sources
 from lazynb.running.break_log import break_log, breaks
 from lazynb.running.flush import execution
 from lazynb.running.observers import Observer, observe
+from lazynb.user_code.text_format import escape_invisible
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.compilation_builder import compile_tensors
 from lazynb.xla.compile_entry import set_last_compilation
@@ -102,7 +103,6 @@ def _state(state: str, text: str) -> ValueState:
 
 # seconds between the end of a cell and the computation of its line marks; the kernel reports idle first
 _SOON = 0.03
-_LONGEST_VIEW = 40  # characters of a view's name that are repeated
 _KEPT = 16  # compilations kept for requests of the panel
 
 
@@ -331,7 +331,9 @@ class LabConnection(Observer):
             view = request.get("view")
             view = view if isinstance(view, str) else ""
             panel = self._panel(view, self._number(request))
-            self._send({"type": "panel", "id": request_id(request), "view": view[:_LONGEST_VIEW], **panel})
+            self._send(
+                {"type": "panel", "id": request_id(request), "view": escape_invisible(view[:40]), **panel}
+            )
         elif kind == "value":
             self._send({"type": "value", "id": request_id(request), **self._value(request)})
             if request.get("do") in ("run", "compile"):
@@ -388,7 +390,7 @@ class LabConnection(Observer):
                 return {"data": data, "compilation": number, "text": "No cell has run a program yet."}
         except Exception as error:
             return {"data": None, "text": error_text(f"{type(error).__name__}: {error}")}
-        return {"data": None, "text": f"There is no view {view[:_LONGEST_VIEW]!r}."}
+        return {"data": None, "text": f"There is no view {view[:40]!r}."}
 
     def _value(self, request: dict[str, Any]) -> dict[str, Any]:
         def keep(compilation: Compilation) -> int:

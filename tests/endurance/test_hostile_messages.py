@@ -70,6 +70,13 @@ def test_an_answer_can_be_sent_whatever_the_id_is(pages, kind, id_):
     assert all(json.loads(json_packer(one)).get("id") is None for one in pages.sent)
 
 
+def test_a_panel_can_be_sent_whatever_the_view_is(pages):
+    for view in ("\ud800", "x\udfff", "\ud800" * 1000):
+        pages.sent.clear()
+        pages.lab._receive({"content": {"data": {"type": "show", "id": 1, "view": view}}})
+        assert len(json_packer(pages.sent[0])) < 1000
+
+
 @pytest.mark.parametrize("value", [{}, {"on": None}, {"on": 1}, {"on": 0}, {"on": "false"}, {"on": []}])
 @pytest.mark.parametrize("old", [True, False])
 def test_lazy_mode_and_settings_change_by_true_or_false_alone(pages, monkeypatch, value, old):
