@@ -144,8 +144,6 @@ def lines_with(file: str, texts: Mapping[int, str]) -> Sequence[str]:
     Arguments:
       texts: stripped texts; an empty one is not known.
     """
-    if not any(texts.values()):
-        return ()
     for lines in [*(one.lines for one in reversed(_versions.get(file, []))), lines_of_file(file)]:
         told = {number: lines[number - 1].strip() if number <= len(lines) else None for number in texts}
         if all(told[number] == text for number, text in texts.items() if text):

@@ -202,7 +202,8 @@ def _source_of_file(
         lines = text.splitlines()
     else:
         own = {number: texts.get((file, number, cell), "") for number in used}
-        lines = [line.rstrip("\n") for line in lines_with(file, own)]
+        # without any known text the file may be one that must not be read
+        lines = [line.rstrip("\n") for line in lines_with(file, own)] if any(own.values()) else []
     if not lines:  # the source is gone: use the lines stored in the places
         lines = [texts.get((file, number, cell), "") for number in range(1, max(used) + 1)]
     first, last = _span(lines, used, cell is not None)
