@@ -81,7 +81,7 @@ class SourceFolder:
                 raise _NotReadable("no regular file")
             content = stream.read(_LARGEST + 1)
         if len(content) > _LARGEST:
-            raise _NotReadable(f"larger than {_LARGEST >> 20} MiB")
+            raise _NotReadable("too large")
         return io.StringIO(content.decode("utf-8", "replace"), newline=None).readlines()
 
     @property
