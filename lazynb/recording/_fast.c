@@ -743,6 +743,16 @@ typedef struct {
     int between; /* number of frames between the user's frame and the call */
 } Call;
 
+/* Whether a hook of sys.setprofile, sys.settrace or sys.monitoring runs: its operations run at once. */
+static int in_hook(void) { return PyThreadState_Get()->tracing > 0; }
+
+static PyObject *runs_hook(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    return PyBool_FromLong(in_hook());
+}
+
 /* `operator` of `replaying_operator`: 1 with the result, 0 for no plain repetition, -1 for an error. */
 static int binary(Call *self, PyObject *tensor, PyObject *other, PyObject **result)
 {
@@ -917,7 +927,7 @@ static PyObject *again(PyObject *module, PyObject *const *args, Py_ssize_t count
     PyFrameObject *frame = args[4] == Py_None ? NULL : (PyFrameObject *)args[4];
     if (values == NULL)
         return NULL;
-    int taken = SLOT(pending, PENDING_OPEN_STATE) == Py_None ? 0
+    int taken = SLOT(pending, PENDING_OPEN_STATE) == Py_None || in_hook() ? 0
                 : repeat(pending, args[1], args[3] == Py_True, frame, 0, count < 6 || args[5] != Py_False,
                          &PyTuple_GET_ITEM(values, 0), PyTuple_GET_SIZE(values), NULL, &result);
     Py_DECREF(values);
@@ -991,7 +1001,8 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, 
     int taken = 0;
     if (self->pair && (count != 2 || words != NULL)) /* JAX's method raises its own error */
         return PyObject_Vectorcall(self->plain, args, count, words);
-    if (self->alike && count == 2 && words == NULL && IS_A(args[0], LAZY_TENSOR)) {
+    int hooked = in_hook();
+    if (!hooked && self->alike && count == 2 && words == NULL && IS_A(args[0], LAZY_TENSOR)) {
         taken = binary(self, args[0], args[1], &result);
         if (taken != 0)
             return result;
@@ -999,7 +1010,7 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, 
     PyObject *trace = ambient();
     if (trace == NULL)
         return NULL;
-    if (IS_A(trace, LAZY_TRACE)) {
+    if (!hooked && IS_A(trace, LAZY_TRACE)) {
         PyObject *pending = open_trace(trace, args, count);
         taken = pending == NULL ? -1 : pending == Py_None ? 0 : general(self, pending, args, count, words, &result);
         Py_XDECREF(pending);
@@ -1588,6 +1599,7 @@ static PyMethodDef functions[] = {
     {"again", (PyCFunction)(void (*)(void))again, METH_FASTCALL,
      PyDoc_STR("again(pending, name, values, alike, frame): replays a recorded call without checking JAX's configuration. "
                "Returns its results, or None if it is no plain repetition.")},
+    {"in_hook", runs_hook, METH_NOARGS, PyDoc_STR("in_hook(): see lazynb.recording.open_traces.OpenTraces.")},
     {"take_slots", (PyCFunction)(void (*)(void))take_slots, METH_FASTCALL,
      PyDoc_STR("take_slots(pending, operands, slots): see lazynb.recording.replay.python_replay.")},
     {"new_tensors", (PyCFunction)(void (*)(void))tensors_of, METH_FASTCALL,

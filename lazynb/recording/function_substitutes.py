@@ -147,7 +147,7 @@ def _new_const(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 def _stays_constant(trace: Any) -> bool:
     """Whether a lazy tensor that ``trace`` lifts becomes a constant, as any array."""
-    return _here.refusing or jc.is_linear(trace) or thread_trace().detached
+    return _here.refusing or jc.is_linear(trace) or thread_trace().runs_at_once
 
 
 def _with_concrete_attributes(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -202,7 +202,7 @@ def _is_known(exponent: Any) -> bool:
     trace = jc.trace_state.value
     if not isinstance(exponent, jax.Array) or jc.is_eval(trace) or jc.must_run_eagerly():
         return True
-    if thread_trace().detached:
+    if thread_trace().runs_at_once:
         return True
     return isinstance(trace, jc.JaxprTrace) and type(exponent) is not LazyTensor
 

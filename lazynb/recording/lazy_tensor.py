@@ -343,6 +343,8 @@ class LazyTensor(TensorPlacement, jax.Array, metaclass=_ArrayImplMeta):
         # Attributes that only the concrete array has (``_arrays``, ``_npy_value``,
         # ``__cuda_array_interface__``, ...). Names that no array has run nothing. dir() reads __dict__, and
         # copy other special names.
+        if name in LazyTensor.__slots__:  # a debugger looks at a tensor that is being made
+            raise AttributeError(f"a tensor that is being made has no {name!r} yet")
         special = name.startswith("__") and name != "__cuda_array_interface__"
         if special or not jc.concrete_array_has(self.aval, name):
             raise jc.array_attribute_error(self.aval, name)

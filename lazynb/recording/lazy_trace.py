@@ -98,7 +98,7 @@ class LazyTrace(OpenTraces):
         if type(val) is LazyTensor or isinstance(val, jc.Tracer):
             return val
         value = val if isinstance(val, jax.Array) else jc.to_device_array(val)
-        if self.detached:
+        if self.runs_at_once:
             return value
         if value is val:
             return self._known(value)
@@ -110,8 +110,9 @@ class LazyTrace(OpenTraces):
         return LazyTensor(self, jc.typeof(value), None, 0, value)
 
     def process_primitive(self, primitive: Any, tracers: Sequence[Any], params: dict[str, Any], /) -> Any:
-        if jc.must_run_eagerly() or self.detached:
-            asked = self.detached or jc.folds_constants()
+        at_once = self.runs_at_once
+        if at_once or jc.must_run_eagerly():
+            asked = at_once or jc.folds_constants()
             return run_eagerly(primitive, tracers, params, "eager" if asked else "unrecordable")
         if primitive.name == "device_put":
             return device_put(self, primitive, tracers, params)
@@ -174,7 +175,7 @@ class LazyTrace(OpenTraces):
             return f.call_wrapped(*tracers)
 
     def process_shard_map(self, primitive: Any, fun: Any, args: Any, **params: Any) -> Any:
-        if not (jc.must_run_eagerly() or self.detached):
+        if not (jc.must_run_eagerly() or self.runs_at_once):
             try:
                 return record_shard_map(self, primitive, fun, args, params)
             except Exception:  # JAX cannot trace the function, or raises its own error below
@@ -242,6 +243,8 @@ class LazyTrace(OpenTraces):
           frame: the frame of the caller, at which the search for the user's line starts.
           inside: as in :class:`Origin`.
         """
+        if self.in_hook():
+            return None
         with self.lock:
             pending = self.trace_for_devices(args)
             if needs_own_program(operation, pending.state):

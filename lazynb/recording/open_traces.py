@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from lazynb import jax_compat as jc
@@ -61,12 +61,15 @@ class OpenTraces(jc.Trace):
       detached: whether the thread has stopped recording. JAX may still use the recorder, because another
         thread ended the thread's last block or JAX made the recorder current again. Operations then run at
         once.
+      in_hook: whether a hook of ``sys.setprofile``, ``sys.settrace`` or ``sys.monitoring`` runs, see
+        :mod:`lazynb.recording.replay.python_replay`.
       default_devices: where uncommitted operations of the current call are recorded; None for JAX's default
         device.
       donation: the arguments that the last donating call donated.
     """
 
     detached = False
+    in_hook: Callable[[], bool]
     default_devices: tuple[Any, ...] | None = None
 
     def __init__(self) -> None:
@@ -83,6 +86,12 @@ class OpenTraces(jc.Trace):
         self._counted = -1  # the value of ``changes.count`` for which ``_recalls`` was set
         self._root_key: Any = None
         self._last_root = Root((), None)  # a root outside of the trie
+
+    @property
+    def runs_at_once(self) -> bool:
+        """Whether the operations of the running code run at once. Those of a hook do, as it may be called
+        within a step of the recorder."""
+        return self.detached or self.in_hook()
 
     def open(self) -> PendingTrace:
         """Returns the trace to append to under the current placement, and begins one if needed."""

@@ -104,7 +104,7 @@ def _partial_axes(shape: Sequence[int], indexer: Any) -> tuple[int, ...]:
 
 def _varies(trace: LazyTrace, shape: Sequence[int], indexer: Any, frame: FrameType) -> bool:
     pending = trace.pending
-    if pending is None or trace.detached or max(shape) > _LARGEST:
+    if pending is None or trace.runs_at_once or max(shape) > _LARGEST:
         return False
     place = calling_expression(frame)
     key = (place, tuple(shape), _sizes(indexer))

@@ -18,7 +18,7 @@ import jax
 
 from lazynb import jax_compat as jc
 from lazynb.config import config
-from lazynb.errors import TraceBreakError
+from lazynb.errors import LazynbError, TraceBreakError
 from lazynb.recording.break_reasons import ASKED_FOR, REASONS
 from lazynb.recording.input_protection import restore_lost_donation
 from lazynb.recording.lazy_tensor import LazyTensor
@@ -38,6 +38,11 @@ from lazynb.running.time_log import WAITING, time_log
 from lazynb.running.trace_executable import Executable
 from lazynb.running.trace_launch import finish, run_trace
 from lazynb.user_code.source_lines import CodePosition
+
+_READ_IN_HOOK = (
+    "a hook of sys.settrace, sys.setprofile or sys.monitoring reads a pending value while lazynb records or "
+    "runs an operation: read it when the hook is called for a line of your own code"
+)
 
 
 class Execution:
@@ -104,6 +109,8 @@ class Execution:
           TraceBreakError: the recorder of this thread is strict and forbids the break.
         """
         trace = pending.trace
+        if trace.in_hook() and trace.lock._is_owned():  # type: ignore[attr-defined]
+            raise LazynbError(_READ_IN_HOOK)
         began, told = time.perf_counter(), trace.observer_seconds
         with trace.lock:
             restore_lost_donation(trace)

@@ -166,6 +166,7 @@ repeat_call: Callable[[PendingTrace, Any, Sequence[Any], bool, FrameType | None]
 """Repeats a recorded call; None without the accelerator, see
 :mod:`lazynb.frontends.torch.dispatch.replay_context`."""
 
+LazyTrace.in_hook = staticmethod(pure.in_hook if _fast is None else _fast.in_hook)
 LazyTrace.take_slots = staticmethod(pure.take_slots if _fast is None else _fast.take_slots)
 LazyTrace.new_tensors = staticmethod(pure.new_tensors if _fast is None else _fast.new_tensors)
 

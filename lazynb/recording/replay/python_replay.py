@@ -32,11 +32,16 @@ def replaying_operator(name: str, plain: Callable[..., Any], depth: int = 1) -> 
     # the order of the last three statements.
     ambient, changes, scopes = jc.trace_state, jc.config_changes, jc.source_context
     new, getframe, kinds, array = LazyTensor.__new__, sys._getframe, NUMBER_KINDS, jc.ArrayImpl
+    profiler, tracer = sys.getprofile, sys.gettrace
 
     @jc.hide_frame
     def operator(self: LazyTensor, other: Any) -> Any:
         pending = self._pending
-        if pending is not None and (tip := pending.open_state) is not None:
+        if (
+            pending is not None
+            and (tip := pending.open_state) is not None
+            and ((profiler() is None and tracer() is None) or not in_hook())
+        ):
             cls = type(other)
             if cls is LazyTensor and other._pending is pending:
                 part = other._slot
@@ -115,6 +120,7 @@ def replaying_function(
       between: number of frames between the user's frame and the returned function.
     """
     ambient, changes, getframe = jc.trace_state, jc.config_changes, sys._getframe
+    profiler, tracer = sys.getprofile, sys.gettrace
     array, kinds = jc.ArrayImpl, NUMBER_KINDS
     pair = replaying_operator(name, plain, 2 + between)
 
@@ -134,6 +140,7 @@ def replaying_function(
             not kwargs
             and pending is not None
             and pending.open_state is not None
+            and ((profiler() is None and tracer() is None) or not in_hook())
             and (pending.config_epoch == changes.count or pending.is_config_unchanged())
         ):
             # Fast path for the most common argument types. ``replay`` handles all types.
@@ -202,6 +209,24 @@ def new_tensors(pending: PendingTrace, avals: tuple[Any, ...], first: int) -> li
     """Returns tensors with ``avals`` for the results of ``pending`` from the slot ``first`` on."""
     trace = pending.trace
     return [LazyTensor(trace, aval, pending, slot) for slot, aval in enumerate(avals, first)]
+
+
+def in_hook() -> bool:
+    """Whether a hook of ``sys.setprofile`` or ``sys.settrace`` runs in this thread. The accelerator knows
+    those of ``sys.monitoring`` too."""
+    hooks = [hook for hook in (sys.getprofile(), sys.gettrace()) if hook is not None]
+    codes, frame = set(map(_code_of, hooks)), sys._getframe(1) if hooks else None
+    while frame is not None:
+        above = frame.f_back
+        if frame.f_code in codes or (above and above.f_trace and _code_of(above.f_trace) is frame.f_code):
+            return True
+        frame = above
+    return False
+
+
+def _code_of(hook: Any) -> Any:
+    function = hook if hasattr(hook, "__code__") else vars(type(hook)).get("__call__")
+    return getattr(function, "__code__", None)
 
 
 def make_current() -> None:

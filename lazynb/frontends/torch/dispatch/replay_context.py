@@ -96,7 +96,7 @@ def _current_trace() -> PendingTrace | None:
     if pending is not None and pending is call_context.pending and call_context.epoch == _changes.count:
         return pending
     count = _changes.count
-    if jc.must_run_eagerly() or trace.detached:
+    if jc.must_run_eagerly() or trace.runs_at_once:
         return None
     context = jc.raw_context()
     if context != call_context.context:
