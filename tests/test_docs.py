@@ -230,3 +230,12 @@ def _plugins():
     from importlib.metadata import entry_points
 
     return entry_points(group="pytest11")
+
+
+def test_the_tests_that_the_security_policy_names_are_there():
+    text, file = (ROOT / "SECURITY.md").read_text(), ""
+    named = re.findall(r"`(tests/[\w/]+\.py)?::(\w+)`", text)
+    assert len(named) > 20
+    for path, test in named:
+        file = path or file
+        assert f"def {test}(" in (ROOT / file).read_text(), f"{file}::{test}"
