@@ -7,6 +7,7 @@ import copy
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -163,15 +164,14 @@ def executable_in(entry: bytes) -> bytes:
     return _compilation_cache.extract_executable_and_time(_compilation_cache.decompress_executable(entry))[0]
 
 
-def remove_entry(cache: Any, key: str) -> None:
-    """Removes an entry from a :func:`file_cache`, because the cache itself never overwrites an entry."""
-    (cache.path / f"{key}{_lru_cache._CACHE_SUFFIX}").unlink(missing_ok=True)
+def entry_file(cache: Any, key: str) -> Path:
+    """The file of an entry of a :func:`file_cache`."""
+    return Path(str(cache.path), f"{key}{_lru_cache._CACHE_SUFFIX}")
 
 
-def move_entry(cache: Any, key: str, directory: Any) -> None:
-    """Moves the file of an entry of a :func:`file_cache` into ``directory``."""
-    name = f"{key}{_lru_cache._CACHE_SUFFIX}"
-    (cache.path / name).replace(directory / name)
+def has_size_limit(cache: Any) -> bool:
+    """Whether a :func:`file_cache` removes old entries, under a lock of its own."""
+    return bool(cache.eviction_enabled)
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import stat
+import tempfile
 import threading
 import uuid
 import warnings
@@ -36,20 +37,26 @@ try:
 except ImportError:  # Windows, without a journal
     fcntl = None  # type: ignore[assignment]
 
-_SUFFIX = ".loading"
+_LOADING, _WRITING = ".loading", ".writing"
 
 
 def interrupted_loads(directory: Path) -> Iterator[str]:
-    """The keys that processes were loading when they ended; each is returned once."""
+    """The keys that processes were loading when they ended; each is returned once. Files that such processes
+    were writing are removed."""
     if fcntl is None:
         return
-    for file in directory.glob(f"*{_SUFFIX}"):
-        with contextlib.suppress(OSError), file.open("rb") as stream:
+    for file in [*directory.glob(f"*{_LOADING}"), *directory.glob(f"*{_WRITING}")]:
+        with contextlib.suppress(OSError), file.open("r+b") as stream:  # NFS locks no file opened for reading
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while its process lives
-            key = stream.read().decode("ascii", "replace")
+            key = stream.read().decode(errors="replace") if file.suffix == _LOADING else ""
             file.unlink()
-            if key:
+            if key and key.isprintable() and "/" not in key:
                 yield key
+
+
+def _private(path: str, flags: int) -> int:
+    """Opens a file that others cannot read or write, whatever the umask is."""
+    return os.open(path, flags, 0o600)
 
 
 class Journal:
@@ -63,7 +70,7 @@ class Journal:
     def begin(self, key: str) -> None:
         """Notes that the load of ``key`` begins."""
         with contextlib.suppress(OSError):
-            self._write(key.encode("ascii"))
+            self._write(key.encode())
 
     def end(self) -> None:
         """Notes that the load has ended."""
@@ -75,9 +82,15 @@ class Journal:
         if fcntl is None:
             return
         if self._stream is None or self._owner != os.getpid():  # a forked process needs a file of its own
-            self._stream = (self._directory / f"{uuid.uuid4().hex}{_SUFFIX}").open("wb", buffering=0)
-            self._owner = os.getpid()
-            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file = self._directory / f"{uuid.uuid4().hex}{_LOADING}"
+            stream = open(file, "wb", buffering=0, opener=_private)  # noqa: SIM115 - for the whole process
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:  # no process could tell that this one had ended, and remove the file
+                stream.close()
+                file.unlink()
+                raise
+            self._stream, self._owner = stream, os.getpid()
         self._stream.seek(0)
         self._stream.truncate()
         self._stream.write(text)
@@ -120,6 +133,27 @@ def untrusted_reason(directory: Path) -> str:
                 f"permission with: chmod go-w {parent}"
             )
     return ""
+
+
+def is_own_file(file: Path) -> bool:
+    """Whether nobody but this user can have written the content of ``file``. It can be from a time when
+    others could write to its directory, or be a link to a file that they can write.
+
+    Raises:
+      OSError: there is no such file.
+    """
+    status = os.lstat(file)
+    if os.name != "posix" or not stat.S_ISREG(status.st_mode):
+        return stat.S_ISREG(status.st_mode)
+    written_by_others = _others(status.st_mode) and not _is_private_group(status)
+    return status.st_uid in (0, os.geteuid()) and not written_by_others
+
+
+def _make(directory: Path) -> None:
+    """Creates a directory, with those above it, that only this user can write to, whatever the umask is."""
+    if not directory.is_dir():
+        _make(directory.parent)
+        directory.mkdir(mode=0o700, exist_ok=True)
 
 
 def _others(mode: int) -> str:
@@ -219,20 +253,45 @@ class SealedCache:
         try:
             if getattr(self._given, "key", None) == key:  # it was read, but could not be loaded
                 self._put_aside(key)
-            self._cache.put(_name(key), seal(key, entry))
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                jc.remove_entry(self._cache, _name(key))  # it may be written in part
+            self._write(key, seal(key, entry))
+        except (OSError, ValueError, NotImplementedError) as error:  # the last: a file system without locks
             message = (
                 f"lazynb could not keep an executable in {self._directory}: {error}. The next process "
                 "compiles it again."
             )
             self._warn_once("write", message)
 
+    def _write(self, key: str, sealed: bytes) -> None:
+        """Writes an entry, which other processes see only as a whole."""
+        file = jc.entry_file(self._cache, _name(key))
+        if jc.has_size_limit(self._cache):  # JAX's lock makes it whole, except where the process is killed
+            self._cache.put(_name(key), sealed)
+            with contextlib.suppress(OSError):  # larger than the limit
+                file.chmod(0o600)
+            return
+        new = self._directory / f"{uuid.uuid4().hex}{_WRITING}"
+        with open(new, "xb", opener=_private) as stream:
+            try:
+                if fcntl is not None:
+                    with contextlib.suppress(OSError):  # without locks, the file of a killed process stays
+                        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                stream.write(sealed)
+                stream.flush()
+                if fcntl is None:  # Windows renames no open file
+                    stream.close()
+                new.replace(file)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    new.unlink()
+                raise
+
     def _read(self, key: str) -> bytes | None:
         try:
-            sealed = self._cache.get(_name(key))
-        except OSError:
+            own = is_own_file(jc.entry_file(self._cache, _name(key)))
+            sealed = self._cache.get(_name(key)) if own else b""
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError, NotImplementedError):
             sealed = b""
         if sealed is None:
             return None
@@ -244,14 +303,24 @@ class SealedCache:
 
     def _put_aside(self, key: str, why: str = "read") -> None:
         aside = self._directory / "unreadable"
-        with contextlib.suppress(OSError):
+        file = jc.entry_file(self._cache, _name(key))
+        place = f"were moved to {aside}"
+        try:
             aside.mkdir(mode=0o700, exist_ok=True)
-            jc.move_entry(self._cache, _name(key), aside)
+            if aside.is_symlink():  # files of another place would be removed below
+                raise NotADirectoryError(f"{aside} is a symbolic link")
+            with contextlib.suppress(FileNotFoundError):
+                file.replace(aside / file.name)
             for old in sorted(aside.iterdir(), key=lambda file: file.lstat().st_mtime)[:-_KEPT]:
-                old.unlink()
+                with contextlib.suppress(OSError):  # a directory, or another process removed it
+                    old.unlink()
+        except OSError as error:
+            place = f"could not be moved to {aside}: {error}"
+            with contextlib.suppress(OSError):
+                file.unlink()
         message = (
             f"lazynb could not {why} an executable that was kept in {self._directory}; it is compiled again, "
-            f"and so are other such executables. They were moved to {aside}."
+            f"and so are other such executables. They {place}."
         )
         self._warn_once("read", message)
 
@@ -284,7 +353,7 @@ class PersistentCache:
     """JAX's cache, opened at the first compilation, and the number of its hits."""
 
     def __init__(self) -> None:
-        self._caches: dict[str | None, Any] = {}
+        self._caches: dict[str, Any] = {}
         self._hits = _Hits()
         self._lock = fork_locks.lock()
         self._listening = False
@@ -299,26 +368,22 @@ class PersistentCache:
                 return None
             path = _directory()
             if path not in self._caches:
+                self._caches[path] = None  # also if the warnings are errors
                 self._caches[path] = self._create(path)
             return self._caches[path]
 
     @staticmethod
-    def _create(path: str | None) -> Any | None:
-        if path is None:
-            warnings.warn(
-                "lazynb keeps no executables on disk, because this user has no home directory. Set "
-                "LAZYNB_CACHE_DIR to a directory that can be written, or LAZYNB_PERSISTENT_CACHE=0.",
-                stacklevel=2,
-            )
-            return None
+    def _create(path: str) -> Any | None:
         try:
-            os.makedirs(path, mode=0o700, exist_ok=True)
+            if not path:
+                raise FileNotFoundError("this user has no home directory")
+            path = os.path.abspath(path)  # the working directory may change
+            _make(Path(path))
             if why := untrusted_reason(Path(path)):
                 warnings.warn(f"lazynb keeps no executables on disk, and loads none: {why}.", stacklevel=2)
                 return None
-            probe = Path(path, f".writable-{os.getpid()}")
-            probe.touch()
-            probe.unlink()
+            with tempfile.TemporaryFile(dir=path):  # it can be written
+                pass
             cache = jc.file_cache(path)
             return SealedCache(cache, path) if cache is not None else None
         except OSError as error:
@@ -352,12 +417,12 @@ class PersistentCache:
             origin += ["compiled", None]
 
 
-def _directory() -> str | None:
-    """The directory of lazynb's entries, in JAX's cache directory if the user has set a local one; None if
-    there is no place for them."""
+def _directory() -> str:
+    """The directory of lazynb's entries: within JAX's cache directory if the user has set a local one. Empty
+    without a directory."""
     of_jax = jc.user_cache_dir()
     if not of_jax or "://" in of_jax:
-        return None if config.persistent_cache_dir is None else str(config.persistent_cache_dir)
+        return str(config.persistent_cache_dir or "")
     return os.path.join(of_jax, "lazynb")
 
 

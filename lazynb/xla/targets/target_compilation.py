@@ -123,9 +123,9 @@ def _evict_oldest(place: Path) -> None:
 
 
 def _directory() -> Path | None:
-    """Where results are stored; None if they are not."""
-    kept = config.persistent_cache_dir if config.persistent_cache else None
-    return None if kept is None else Path(kept) / "targets"
+    if not config.persistent_cache or config.persistent_cache_dir is None:
+        return None
+    return Path(config.persistent_cache_dir) / "targets"
 
 
 class TargetError(LazynbError):
