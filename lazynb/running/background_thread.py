@@ -14,10 +14,11 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from lazynb.jax_compat import fork_locks
+
 # ---- Process exit with unfinished work ------------------------------------------------------------------
 # When the interpreter ends, it ends its other threads as they return from C++, through frames that do not
 # allow it: the process aborts ("terminate called"), or waits forever for a lock that such a thread held.
-from lazynb.jax_compat import fork_locks
 
 WAITING = "lazynb: XLA still runs the interrupted work; the process exits after it, or at Ctrl-C"
 

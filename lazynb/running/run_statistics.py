@@ -188,9 +188,8 @@ class RunCounter(Observer):
         self._breaks = BreakLog()
         self._first = miss_log.total
         self._steps = 0
-        self._lock = (
-            fork_locks.reentrant_lock()
-        )  # the garbage collector may run a finaliser that reads a value
+        # Reentrant, because the garbage collector may run a finaliser that reads a value.
+        self._lock = fork_locks.reentrant_lock()
         self._end: Callable[[], None] | None = None
 
     # ---- Start and end ----------------------------------------------------------------------------------

@@ -239,9 +239,8 @@ class EventStream(Observer):
         self.error = ""
         self._file = io.FileIO(path, "w")  # unbuffered
         self._began = time.perf_counter()
-        self._lock = (
-            fork_locks.reentrant_lock()
-        )  # reentrant: garbage collection may run a finaliser that reads a value
+        # Reentrant, because the garbage collector may run a finaliser that reads a value.
+        self._lock = fork_locks.reentrant_lock()
         self._steps = 0
         self._end: Callable[[], None] | None = None
         self._write(
