@@ -225,7 +225,7 @@ def in_hook() -> bool:
 
 
 def _code_of(hook: Any) -> Any:
-    function = hook if hasattr(hook, "__code__") else vars(type(hook)).get("__call__")
+    function = hook if hasattr(hook, "__code__") else type(hook).__call__
     return getattr(function, "__code__", None)
 
 
